@@ -38,7 +38,7 @@ def test_minibatches_concatenate_and_can_be_cut_short() -> None:
     np.testing.assert_array_equal(cut.cleaned[0, 0], [0.0, 0.0, 1.0])
 
 
-def test_intervals_are_joined_where_there_are_any() -> None:
+def test_intervals_are_joined() -> None:
     parts = [replace(part, lower=part.cleaned - 1, upper=part.cleaned + 1)
              for part in (recovery((2, 3), 0.0), recovery((2, 3), 1.0))]  # fmt: skip
     joined = Recovery.stack(parts)

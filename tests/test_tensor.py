@@ -66,7 +66,7 @@ def test_bad_readings_get_one_clear_line(readings: Any, error: type[Exception], 
     assert "\n" not in str(caught.value)
 
 
-def test_the_slot_axis_must_be_there() -> None:
+def test_the_slot_axis_is_required() -> None:
     with pytest.raises(ShapeError, match="3 axes or more"):
         as_readings(np.ones((2, 2)), fiber_axis=2)
     with pytest.raises(ShapeError, match="at most 2"):

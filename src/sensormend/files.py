@@ -11,10 +11,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import numpy as np
@@ -47,9 +45,7 @@ class Closing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -85,10 +81,10 @@ def is_locked(path: Path) -> bool:
 def signature(path: Path) -> tuple[int, int, int] | None:
     """Return a value that changes whenever a file is rewritten; None where there is no file."""
     try:
-        seen = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return seen.st_mtime_ns, seen.st_size, seen.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @contextmanager
@@ -170,13 +166,12 @@ def read_state(
             arrays = {key: archive[key] for key in archive.files}
         header = json.loads(str(arrays.pop("header")))
         writer, written, settings = header["method"], header["version"], header["settings"]
-        ours = header["format"] == FORMAT and isinstance(written, int) and isinstance(settings, dict)
+        if header["format"] != FORMAT or not isinstance(written, int) or not isinstance(settings, dict):
+            raise ValueError("another header")
     except FileNotFoundError:
         raise StateError(f"there is no state file {name}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
         raise StateError(f"{name} is not a sensormend state file, or it is broken") from None
-    if not ours:
-        raise StateError(f"{name} is not a sensormend state file, or it is broken")
     if writer != method:
         raise StateError(f"{name} holds the state of {writer}, not of {method}")
     if written > version:
@@ -191,24 +186,19 @@ def read_table(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the rows of a small CSV file of the user: the place of each row, for messages, and its cells by column.
 
-    Parameters
-    ----------
-    path
-        The file.
-    needed
-        The required columns, each with its alternative names; case and blanks are ignored.
+    `needed` are the required columns, each with its alternative names; case and blanks are ignored.
     """
     path = Path(path)
-    called = {other: name for name, others in needed.items() for other in others}
+    standard = {alternative: name for name, alternatives in needed.items() for alternative in alternatives}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             table = csv.DictReader(file)
-            seen = [name.strip().lower() for name in table.fieldnames or ()]
-            table.fieldnames = [called.get(name, name) if called.get(name) not in seen else name for name in seen]
+            header = [name.strip().lower() for name in table.fieldnames or ()]
+            table.fieldnames = [name if standard.get(name, name) in header else standard[name] for name in header]
             lacking = [name for name in needed if name not in table.fieldnames]
             if lacking:
                 raise ConfigError(
-                    f"{path} has the columns {', '.join(seen) or 'none'}; {' and '.join(lacking)} are lacking"
+                    f"{path} has the columns {', '.join(header) or 'none'}; {' and '.join(lacking)} are lacking"
                 )
             for number, row in enumerate(table, start=2):
                 yield f"{path}, row {number}", {name: (row[name] or "").strip() for name in table.fieldnames}
@@ -225,12 +215,11 @@ def surroundings() -> dict[str, Any]:
     """Return versions and the size of the machine, without its name and any path."""
     from sensormend import __version__
 
-    names = ("numpy", "scipy", "duckdb", "matplotlib")
     return {
         "sensormend": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
-        **{name: _installed(name) for name in names},
+        **{name: _installed(name) for name in ("numpy", "scipy", "duckdb", "matplotlib")},
         "system": platform.system(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
@@ -240,7 +229,7 @@ def surroundings() -> dict[str, Any]:
 
 def _installed(name: str) -> str | None:
     try:
-        return installed(name)
+        return version(name)
     except PackageNotFoundError:
         return None
 
@@ -254,15 +243,15 @@ def _memory() -> float | None:
 
 def _commit() -> str | None:
     """Return the commit of a checkout of sensormend; None for a copy installed inside another repository."""
-    here = Path(__file__).resolve()
+    module = Path(__file__).resolve()
 
-    def git(*words: str) -> str:
+    def git(*arguments: str) -> str:
         return subprocess.run(
-            ["git", *words], cwd=here.parent, capture_output=True, text=True, check=True, timeout=20
+            ["git", *arguments], cwd=module.parent, capture_output=True, text=True, check=True, timeout=20
         ).stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", here.name)
+        git("ls-files", "--error-unmatch", module.name)
         return git("describe", "--always", "--dirty", "--exclude=*")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ __all__ = [
     "COLUMNS",
     "CORRECTED",
     "DAY",
+    "DTYPES",
     "ESTIMATED",
     "HOUR",
     "MEANINGS",
@@ -30,7 +31,6 @@ __all__ = [
     "IntArray",
     "Readings",
     "Rows",
-    "written_time",
 ]
 
 
@@ -44,13 +44,7 @@ class Flag(IntEnum):
     MISSING = 9
 
 
-MEANINGS = {
-    Flag.GOOD: "good",
-    Flag.NOT_EVALUATED: "not_evaluated",
-    Flag.SUSPECT: "suspect",
-    Flag.FAIL: "fail",
-    Flag.MISSING: "missing",
-}
+MEANINGS = {flag: flag.name.lower() for flag in Flag}
 """The flags in CF's `flag_meanings`."""
 
 REASONS = (
@@ -77,9 +71,17 @@ SECOND = 1_000_000
 
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 
-COLUMNS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
+DTYPES: dict[str, np.dtype[Any]] = {
+    **dict.fromkeys(("sensor", "variable"), np.dtype(np.int32)),
+    "time": np.dtype(np.int64),
+    "value": np.dtype(np.float64),
+    "n": np.dtype(np.int32),
+    **dict.fromkeys(("cleaned", "lower", "upper"), np.dtype(np.float64)),
+    **dict.fromkeys(("flag", "reason", "origin"), np.dtype(np.int8)),
+}
+"""The types of the columns of `Rows`."""
 
-_NUMBERS = ("value", "cleaned", "lower", "upper")
+COLUMNS = tuple(DTYPES)
 
 ORIGINS = ("", "observed", "estimated", "corrected")
 """The origin of a cleaned value: the reading, a prediction from others, or the reading with its fault taken out.
@@ -87,24 +89,6 @@ ORIGINS = ("", "observed", "estimated", "corrected")
 
 NO_ORIGIN, OBSERVED, ESTIMATED, CORRECTED = range(4)
 """Indices into `ORIGINS`."""
-
-
-def written_time(text: str) -> int:
-    """Return an ISO date or time in microseconds since 1970; without an offset it is UTC.
-
-    Examples
-    --------
-    >>> written_time("1970-01-01T01:00:01+01:00")
-    1000000
-
-    Raises
-    ------
-    ValueError
-        For what is no ISO time.
-    """
-    moment = datetime.fromisoformat(text.strip())
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,12 +178,12 @@ class Rows:
         """Return a part of them."""
         return Rows(self.sensors, self.variables, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
-    def with_holes(self, step: int) -> Rows:
+    def with_gaps(self, step: int) -> Rows:
         """Return rows of one channel with an empty row in each gap, so that plots draw no line across it."""
-        holes = np.flatnonzero(np.diff(self.time) > 1.5 * step) + 1
-        if not holes.size:
+        gaps = np.flatnonzero(np.diff(self.time) > 1.5 * step) + 1
+        if not gaps.size:
             return self
-        filled = {name: self.time[holes - 1] + step if name == "time" else getattr(self, name)[0] if name in
-                  ("sensor", "variable") else np.nan if name in _NUMBERS else 0 for name in COLUMNS}  # fmt: skip
-        columns = {name: np.insert(getattr(self, name), holes, filled[name]) for name in COLUMNS}
+        empty: dict[str, Any] = {name: np.nan if dtype.kind == "f" else 0 for name, dtype in DTYPES.items()}
+        empty |= {"sensor": self.sensor[0], "variable": self.variable[0], "time": self.time[gaps - 1] + step}
+        columns = {name: np.insert(getattr(self, name), gaps, empty[name]) for name in COLUMNS}
         return Rows(self.sensors, self.variables, **columns)

@@ -39,8 +39,7 @@ def fold(matrix: FloatArray, mode: int, shape: tuple[int, ...]) -> FloatArray:
     >>> bool(np.all(fold(unfold(tensor, 2), 2, tensor.shape) == tensor))
     True
     """
-    others = shape[:mode] + shape[mode + 1 :]
-    return np.moveaxis(matrix.reshape(shape[mode], *others), 0, mode)
+    return np.moveaxis(matrix.reshape(shape[mode], *shape[:mode], *shape[mode + 1 :]), 0, mode)
 
 
 def fiber_norms(tensor: FloatArray, fiber_axis: int) -> FloatArray:
@@ -75,18 +74,8 @@ def as_readings(
 ) -> FloatArray:
     """Return readings as a float64 array in which NaN is missing, or refuse them with a one-line error.
 
-    The result may share memory with the input: copy it before writing to it.
-
-    Parameters
-    ----------
-    readings
-        Whole or real numbers. The masked entries of a masked array count as missing.
-    fiber_axis
-        The axis of the slots; the readings must have it.
-    min_axes, max_axes
-        The limits of the number of axes.
-    keep_single
-        Keep single precision.
+    The masked entries of a masked array count as missing; with `keep_single`, float32 stays. The result may share
+    memory with the input: copy it before writing to it.
 
     Raises
     ------

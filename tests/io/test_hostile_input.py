@@ -85,7 +85,7 @@ def test_rows_of_parquet_and_json_are_counted_from_one(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
-def test_a_quote_that_nobody_closes_does_not_swallow_the_file() -> None:
+def test_an_unclosed_quote_does_not_swallow_the_file() -> None:
     rows = [f"a,{datetime(2020, 1, 1) + timedelta(hours=n)},{n}" for n in range(20_000)]
     rows[15_000] = 'a,"2020-01-01 00:00:00,1'
     with staged_text(HEAD + "\n".join(rows)) as staging:
@@ -128,7 +128,7 @@ def test_ways_to_write_a_table(text: bytes) -> None:
         assert staging.rejected == 0
 
 
-def test_a_day_and_a_month_are_told_apart_by_all_files_together(tmp_path: Path) -> None:
+def test_the_order_of_day_and_month_is_decided_from_all_files(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(HEAD + "a,02/01/2020 00:00,1\n")
     with pytest.raises(InputError, match=r"a\.csv: in column 'time' no time has a day above 12"), staged(tmp_path):
         pass
@@ -142,7 +142,7 @@ def test_a_day_and_a_month_are_told_apart_by_all_files_together(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("x.csv", b"", "the file is empty"),
         ("x.csv", b"\n  \n\n", "the file is empty"),
@@ -165,24 +165,26 @@ def test_a_day_and_a_month_are_told_apart_by_all_files_together(tmp_path: Path) 
         ("x.ndjson", b"hello\n", "no line of it is a JSON object"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_in_one_line(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named_in_one_line(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(SensormendError, match=said) as caught, Staging(tmp_path / "s") as staging:
+    with pytest.raises(SensormendError, match=message) as caught, Staging(tmp_path / "s") as staging:
         staging.load(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_source_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for source, said in (
+    for source, message in (
         (tmp_path / "no.csv", "there is no file or folder"),
         (str(tmp_path / "*.csv"), "no file matches"),
         (tmp_path / "empty", "the folder has no CSV"),
         ([], "no file of readings"),
     ):
-        with pytest.raises(InputError, match=said), staged(source):
+        with pytest.raises(InputError, match=message), staged(source):
             pass
     with pytest.raises(ConfigError, match=r"readings\.csv: there is no column 'val'"):
         staged_text(HEAD + GOOD, Options(value="val")).__enter__()
@@ -214,8 +216,8 @@ def test_lines_of_rows(
     path.write_bytes((end.join(lines) + ("" if open_end else end)).encode())
     rejected = [number for number, line in enumerate(lines, 1) if line == "bad"]
     rows = [number for number, line in enumerate(lines, 1) if line not in ("", "bad") and number > skip]
-    wanted = np.arange(len(rows))[::-1].copy()
-    assert line_numbers(path, skip, rejected, wanted).tolist() == rows[::-1]
+    assert line_numbers(path, skip, rejected, np.arange(len(rows))).tolist() == rows
+    assert line_numbers(path, skip, rejected, np.arange(1, len(rows), 2)).tolist() == rows[1::2]
 
 
 def test_a_quote_that_is_not_closed_costs_its_line_alone(tmp_path: Path) -> None:

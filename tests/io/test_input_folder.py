@@ -11,15 +11,16 @@ import pytest
 
 from beijing import VARIABLES, write_beijing
 from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.io.metadata import time_of
 from sensormend.io.options import Options
-from sensormend.readings import DAY, HOUR, MINUTE, SECOND, written_time
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 from staged_readings import Reading, as_set, rejects, staged, staged_text
 
 NEW_YEAR = 1_577_836_800_000_000
 
 
-def readings_of(text: str, **said: Any) -> set[Reading]:
-    with staged_text(text, Options.of(**said)) as staging:
+def readings_of(text: str, **options: Any) -> set[Reading]:
+    with staged_text(text, Options.of(**options)) as staging:
         return as_set(staging.sample())
 
 
@@ -32,11 +33,11 @@ def test_the_archive_of_beijing_as_it_is(tmp_path: Path) -> None:
         assert staging.notes == ("columns that are not used: No, wd",)
         seen = as_set(staging.sample())
     for station, first in firsts.items():
-        moment = written_time("2013-03-01") + int(first["hour"]) * HOUR
+        moment = time_of("2013-03-01") + int(first["hour"]) * HOUR
         for name in VARIABLES:
             assert (station, name, moment, first[name]) in seen
     times = {moment for _, _, moment, _ in seen}
-    assert times == {written_time("2013-03-01") + hour * HOUR for hour in range(240)}
+    assert times == {time_of("2013-03-01") + hour * HOUR for hour in range(240)}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_times_over_several_columns(head: str, cells: str, after: int) -> None:
     assert readings_of(f"station,{head},temp\na,{cells},7.5\n") == {("a", "temp", NEW_YEAR + after, 7.5)}
 
 
-def test_parts_that_make_no_time_are_rejected_and_told() -> None:
+def test_parts_that_make_no_time_are_rejected() -> None:
     rows = "a,2020,1,1,1\na,2020,13,1,2\na,2020,2,30,3\na,,,,4\na,x,1,1,5\n"
     with staged_text(f"station,year,month,day,value\n{rows}") as staging:
         assert as_set(staging.sample()) == {("a", "", NEW_YEAR, 1.0)}
@@ -115,11 +116,11 @@ def test_what_holds_no_readings_is_named_and_passed_over(tmp_path: Path) -> None
         pass
 
 
-@pytest.mark.parametrize("said", [{"time": "when"}, {"value": "reading"}, {"variables": ["reading"]}])
-def test_files_without_the_columns_that_are_named_are_passed_over(tmp_path: Path, said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"time": "when"}, {"value": "reading"}, {"variables": ["reading"]}])
+def test_files_without_the_columns_that_are_named_are_passed_over(tmp_path: Path, options: dict[str, Any]) -> None:
     (tmp_path / "a.csv").write_text("sensor,when,reading\na,2020-01-01,1\n")
     (tmp_path / "other.csv").write_text("sensor,time,battery\na,2020-01-01,1\n")
-    with staged(tmp_path, Options.of(**said)) as staging:
+    with staged(tmp_path, Options.of(**options)) as staging:
         assert {(sensor, moment, value) for sensor, _, moment, value in as_set(staging.sample())} == {
             ("a", NEW_YEAR, 1.0)
         }
@@ -179,10 +180,10 @@ def test_excel(tmp_path: Path) -> None:
         ["b", date(2020, 1, 1), time(6, 30), 3],
     ]
     write_book(tmp_path / "river.xlsx", {"Sheet1": rows, "Empty": []})
-    morning = NEW_YEAR + 6 * HOUR + 30 * MINUTE
+    moment = NEW_YEAR + 6 * HOUR + 30 * MINUTE
     with staged(tmp_path / "river.xlsx") as staging:
         assert as_set(staging.sample()) == {
-            ("a", "level (m)", morning, 1.25), ("b", "level (m)", morning, 3.0),
+            ("a", "level (m)", moment, 1.25), ("b", "level (m)", moment, 3.0),
             ("a", "level (m)", NEW_YEAR + DAY + 7 * HOUR, None),
         }  # fmt: skip
 

@@ -26,21 +26,21 @@ PLACES = {"s0": (41.8, -87.6), "s2": (41.7, -87.5)}
 KNOWN = {"t": {"units": "degC", "standard_name": "air_temperature", "long_name": "temperature of the air"}}
 
 
-def array(**said: Any) -> Any:
+def array(**arguments: Any) -> Any:
     coords = {"time": TIMES, "station": ["a", "b", "c"]}
-    return xarray.DataArray(VALUES, dims=("time", "station"), coords=coords, **said)
+    return xarray.DataArray(VALUES, dims=("time", "station"), coords=coords, **arguments)
 
 
 def read(source: Any, options: Options | None = None) -> tuple[Readings, dict[tuple[str, str, int], float]]:
-    parts = list(readings_of(source, options))
+    parts = list(readings_of(source, options or Options()))
     last = parts[-1]
-    told = {
+    values = {
         (last.sensors[part.sensor[k]], last.variables[part.variable[k]], int(part.time[k] - YEAR_2019) // HOUR):
             float(part.value[k])
         for part in parts
         for k in range(len(part))
     }  # fmt: skip
-    return last, told
+    return last, values
 
 
 def meaning_of(flags: Any) -> dict[int, str]:
@@ -52,12 +52,12 @@ def meaning_of(flags: Any) -> dict[int, str]:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_an_array_of_time_and_station(turned: bool) -> None:
-    last, told = read(array().transpose() if turned else array())
+    last, values = read(array().transpose() if turned else array())
     assert last.sensors == ("a", "b", "c")
     assert last.variables == ("",)
-    assert len(told) == 16, "neither NaN nor infinity is a reading"
-    assert told["b", "", 0] == 2.0
-    assert told["c", "", 5] == 9.0
+    assert len(values) == 16, "neither NaN nor infinity is a reading"
+    assert values["b", "", 0] == 2.0
+    assert values["c", "", 5] == 9.0
 
 
 def test_a_dataset_has_several_variables_and_those_that_only_speak_of_others_are_left_out() -> None:
@@ -65,9 +65,9 @@ def test_a_dataset_has_several_variables_and_those_that_only_speak_of_others_are
     dataset["t"].attrs["ancillary_variables"] = "t_qc"
     dataset["h_qc"] = array().notnull().astype("i1")
     dataset["h_qc"].attrs["flag_values"] = np.array([0, 1], "i1")
-    last, told = read(dataset)
+    last, values = read(dataset)
     assert last.variables == ("t", "h")
-    assert told["a", "h", 2] == 70.0
+    assert values["a", "h", 2] == 70.0
     assert read(dataset, Options.of(variables=["h"]))[0].variables == ("h",)
     assert read(dataset, Options.of(value="t"))[0].variables == ("t",)
     with pytest.raises(ConfigError, match="no variable 'wind'; there are t, h"):
@@ -90,10 +90,10 @@ def test_a_file_is_decoded(tmp_path: Path) -> None:
     packed = {"t": {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -999}}
     dataset["t"] = dataset["t"].where(np.isfinite(dataset["t"]))
     dataset.to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding=packed)
-    last, told = read(tmp_path / "a.nc")
+    last, values = read(tmp_path / "a.nc")
     assert last.variables == ("t",)
-    assert len(told) == 16
-    assert told["c", "t", 1] == 6.0
+    assert len(values) == 16
+    assert values["c", "t", 1] == 6.0
     assert locations_of(tmp_path / "a.nc") == {"a": (1.0, 3.0), "b": (2.0, 4.0)}
     assert attributes_of(tmp_path / "a.nc") == {"t": {"units": "degC"}}
 
@@ -102,9 +102,9 @@ def test_the_classic_format_with_names_of_characters(tmp_path: Path) -> None:
     names = np.array([b"one", b"three", b"five"])
     dataset = xarray.Dataset({"t": (("station", "t0"), VALUES.T)}, {"t0": TIMES, "name": ("station", names)})
     dataset.to_netcdf(tmp_path / "a.nc", engine="scipy", format="NETCDF3_64BIT")
-    last, told = read(tmp_path / "a.nc")
+    last, values = read(tmp_path / "a.nc")
     assert last.sensors == ("one", "three", "five")
-    assert told["five", "t", 1] == 6.0
+    assert values["five", "t", 1] == 6.0
 
 
 def test_one_site_without_a_station_is_named_by_its_file(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_time_of_the_dimension_goes_first_and_another_may_be_named() -> None
         read(later, Options.of(time="noon"))
 
 
-def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path) -> None:
+def test_unreadable_sources_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.nc").write_text("no NetCDF at all")
     with pytest.raises(InputError, match=r"text\.nc cannot be read as NetCDF"):
         read(tmp_path / "text.nc")
@@ -216,9 +216,9 @@ def test_flags_say_what_they_mean_in_the_words_of_cf(tmp_path: Path) -> None:
         assert dataset.attrs["Conventions"] == "CF-1.11"
         assert dataset.attrs["featureType"] == "timeSeries"
         assert dataset["station"].attrs["cf_role"] == "timeseries_id"
-        said = dataset["t"].attrs["ancillary_variables"].split()
-        assert set(said) <= set(dataset.data_vars)
-        assert all(dataset[name].dims == dataset["t"].dims == ("time", "station") for name in said)
+        ancillary = dataset["t"].attrs["ancillary_variables"].split()
+        assert set(ancillary) <= set(dataset.data_vars)
+        assert all(dataset[name].dims == dataset["t"].dims == ("time", "station") for name in ancillary)
         assert dataset["t"].attrs["standard_name"] == dataset["t_cleaned"].attrs["standard_name"] == "air_temperature"
         flags = dataset["t_flag"]
         assert flags.dtype == flags.attrs["flag_values"].dtype == np.int8
@@ -232,7 +232,7 @@ def test_flags_say_what_they_mean_in_the_words_of_cf(tmp_path: Path) -> None:
         assert np.isnan(dataset["lon"].sel(station="s1"))
 
 
-def test_without_coordinates_there_is_no_feature_type() -> None:
+def test_a_feature_type_needs_coordinates() -> None:
     dataset = dataset_of(network())
     assert "featureType" not in dataset.attrs
     assert "lat" not in dataset.variables
@@ -263,7 +263,7 @@ def test_two_rows_for_one_cell_are_refused() -> None:
         dataset_of(Rows.concatenate([rows, rows]))
 
 
-def test_a_dataset_of_somebody_else_is_no_archive(tmp_path: Path) -> None:
+def test_a_foreign_dataset_is_no_archive(tmp_path: Path) -> None:
     array(name="t").to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     (tmp_path / "a.nc.meta").mkdir()
     with pytest.raises(InputError, match="no dataset that sensormend wrote"):

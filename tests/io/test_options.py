@@ -9,19 +9,19 @@ from sensormend.readings import DAY, HOUR, MINUTE
 
 
 @pytest.mark.parametrize(
-    ("said", "length"),
+    ("value", "length"),
     [("15min", 15 * MINUTE), ("1h", HOUR), ("1 d", DAY), ("7 days", 7 * DAY), ("1.5h", 90 * MINUTE), ("2w", 14 * DAY),
      ("hour", HOUR), ("30S", 30_000_000), (timedelta(hours=6), 6 * HOUR)],
 )  # fmt: skip
-def test_durations_are_read_as_people_write_them(said: str | timedelta, length: int) -> None:
-    assert duration(said) == length
+def test_durations_are_read_as_people_write_them(value: str | timedelta, length: int) -> None:
+    assert duration(value) == length
     assert duration(in_words(length)) == length
 
 
-@pytest.mark.parametrize("said", ["", "15", "1 fortnight", "-1h", "0h", 0, -5, 3600, True, None, 1.5])
-def test_what_is_no_duration_is_refused(said: object) -> None:
+@pytest.mark.parametrize("value", ["", "15", "1 fortnight", "-1h", "0h", 0, -5, 3600, True, None, 1.5])
+def test_what_is_no_duration_is_refused(value: object) -> None:
     with pytest.raises(ConfigError, match="15min, 1h or 1d"):
-        duration(said)  # type: ignore[arg-type]
+        duration(value)  # type: ignore[arg-type]
 
 
 def test_limits_and_fill_values_are_for_all_variables_or_for_each() -> None:
@@ -35,7 +35,7 @@ def test_limits_and_fill_values_are_for_all_variables_or_for_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "match"),
+    ("value", "match"),
     [
         ({"valid": [50, -40]}, "lowest and a highest"),
         ({"valid": [1, 2, 3]}, "lowest and a highest"),
@@ -54,9 +54,9 @@ def test_limits_and_fill_values_are_for_all_variables_or_for_each() -> None:
         ({"interval": "wide"}, "a number"),
     ],
 )
-def test_a_wrong_option_is_named_in_one_line(said: dict[str, object], match: str) -> None:
+def test_a_wrong_option_is_named_in_one_line(value: dict[str, object], match: str) -> None:
     with pytest.raises(ConfigError, match=match) as caught:
-        Options.of(**said)
+        Options.of(**value)
     assert "\n" not in str(caught.value)
 
 

@@ -60,15 +60,15 @@ def test_many_rows(server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ("?table=reading", 'relation "reading" does not exist'),
         ("?table=readings;drop", 'relation "readings;drop" does not exist'),
         ("?table=nothing", "no readings"),
     ],
 )
-def test_what_is_not_there_is_said_in_one_line(server: str, table: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=said) as caught, Staging(tmp_path) as staging:
+def test_a_missing_table_is_refused_in_one_line(server: str, table: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message) as caught, Staging(tmp_path) as staging:
         staging.load(f"{server}{table}")
     assert "\n" not in str(caught.value)
 

@@ -242,8 +242,8 @@ def test_netcdf(tmp_path: Path) -> None:
     )  # fmt: skip
     array.to_netcdf(tmp_path / "x.nc", engine="h5netcdf")
     with staged(tmp_path / "x.nc") as staging:
-        found = {(sensor, time, value) for sensor, _, time, value in as_list(staging.sample()) if value is not None}
-        assert found == {("a", NEW_YEAR, 1.0), ("b", NEW_YEAR, 2.0), ("a", NEW_YEAR + HOUR, 3.0)}
+        readings = {(sensor, time, value) for sensor, _, time, value in as_list(staging.sample()) if value is not None}
+        assert readings == {("a", NEW_YEAR, 1.0), ("b", NEW_YEAR, 2.0), ("a", NEW_YEAR + HOUR, 3.0)}
         assert staging.locations == [(0, NEW_YEAR, 50.0, 8.0), (1, NEW_YEAR, 51.0, 9.0)]
 
 
@@ -276,7 +276,7 @@ def test_patterns_lists_and_what_a_folder_holds_beside_readings(tmp_path: Path) 
     assert names([tmp_path / "b.csv", tmp_path / "a.csv"]) == ["b.csv", "a.csv"]
 
 
-def test_a_finished_staging_is_found_again(tmp_path: Path) -> None:
+def test_a_finished_staging_is_opened_again(tmp_path: Path) -> None:
     source = tmp_path / "r.csv"
     source.write_text(LONG + "x,,1\n")
     with pytest.raises(StateError, match="no staged readings"):
@@ -288,9 +288,9 @@ def test_a_finished_staging_is_found_again(tmp_path: Path) -> None:
     with Staging(tmp_path / "s") as staging:
         staging.load(source)
         staging.sort(0, DAY, NEW_YEAR)
-        told = as_list(staging.read(0))
+        readings = as_list(staging.read(0))
     with Staging.open(tmp_path / "s") as again:
-        assert as_list(again.read(0)) == told
+        assert as_list(again.read(0)) == readings
         assert (again.sensors, again.readings, again.rejected) == (("a", "b"), 4, 1)
         assert again.periods.tolist() == [0, 1]
         again.sort(0, 2 * DAY, NEW_YEAR)
@@ -300,7 +300,7 @@ def test_a_finished_staging_is_found_again(tmp_path: Path) -> None:
         Staging.open(tmp_path / "s")
 
 
-def test_without_room_one_line_says_so(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text(LONG)
     (tmp_path / "s").write_text("in the way")
     with pytest.raises(SensormendError, match="cannot stage readings here"), Staging(tmp_path / "s") as staging:
@@ -317,10 +317,10 @@ def test_without_room_one_line_says_so(tmp_path: Path) -> None:
 def test_progress_goes_from_nothing_to_all(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text(LONG)
-    told: list[float] = []
+    shares: list[float] = []
     with Staging(tmp_path / "s") as staging:
-        staging.load(tmp_path, progress=told.append)
-        assert told == sorted(told)
-        assert told[-1] == 1.0
-        staging.sort(0, DAY, progress=told.append)
-        assert told[-1] == 1.0
+        staging.load(tmp_path, progress=shares.append)
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
+        staging.sort(0, DAY, progress=shares.append)
+        assert shares[-1] == 1.0

@@ -7,18 +7,18 @@ from sensormend.io.options import Options
 from sensormend.io.table_layout import Kind, TableLayout, kind_of, recognise
 
 
-def columns(told: str) -> list[tuple[str, Kind]]:
+def columns(table: str) -> list[tuple[str, Kind]]:
     """Return columns from `name:t name:n`: time, number, clock, words, other."""
     kinds: dict[str, Kind] = {"t": "time", "n": "number", "c": "clock", "w": "text", "o": "other", "d": "date"}
-    return [(part[:-2].replace("+", " "), kinds[part[-1]]) for part in told.split()]
+    return [(part[:-2].replace("+", " "), kinds[part[-1]]) for part in table.split()]
 
 
-def read(told: str, **said: object) -> TableLayout:
-    return recognise(columns(told), Options.of(**said), "readings.csv")
+def read(table: str, **options: object) -> TableLayout:
+    return recognise(columns(table), Options.of(**options), "readings.csv")
 
 
 @pytest.mark.parametrize(
-    ("told", "layout"),
+    ("table", "layout"),
     [
         ("sensor:w time:t value:n", TableLayout("time", "sensor", "value", ("value",))),
         ("Station+ID:n Date_Time:t Reading:n", TableLayout("Date_Time", "Station ID", "value", ("Reading",))),
@@ -39,19 +39,19 @@ def read(told: str, **said: object) -> TableLayout:
         ("time:w timestamp:t sensor:w value:n", TableLayout("timestamp", "sensor", "value", ("value",))),
     ],
 )
-def test_tables_as_people_write_them(told: str, layout: TableLayout) -> None:
-    assert read(told) == layout
+def test_tables_as_people_write_them(table: str, layout: TableLayout) -> None:
+    assert read(table) == layout
 
 
 def test_what_the_user_says_goes_first() -> None:
-    told = "sensor:w time:t value:n mac:w seen:t raw:n"
-    assert read(told, sensor="mac", time="seen", value="raw") == TableLayout("seen", "mac", "value", ("raw",))
-    assert read(told, sensor="MAC ", value="value").sensor == "mac", "case and spaces do not matter"
+    table = "sensor:w time:t value:n mac:w seen:t raw:n"
+    assert read(table, sensor="mac", time="seen", value="raw") == TableLayout("seen", "mac", "value", ("raw",))
+    assert read(table, sensor="MAC ", value="value").sensor == "mac", "case and spaces do not matter"
 
 
 def test_one_file_per_site() -> None:
-    told = "datetime:t temp:n temp_cor:n temp_qual:o ph:n"
-    layout = read(told, sensor_from_file=True, variables=["temp", "ph"])
+    table = "datetime:t temp:n temp_cor:n temp_qual:o ph:n"
+    layout = read(table, sensor_from_file=True, variables=["temp", "ph"])
     assert layout == TableLayout("datetime", None, "variable", ("temp", "ph"))
     assert read("time:t level:n", sensor_from_file=True) == TableLayout("time", None, "value", ("level",), name="level")
     assert read("time:t value:n id:n", sensor_from_file=True) == TableLayout("time", None, "value", ("value",))
@@ -63,7 +63,7 @@ def test_named_columns_are_taken_whatever_they_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "said", "message"),
+    ("table", "options", "message"),
     [
         (
             "sensor:w when_it_was:w value:n",
@@ -87,10 +87,10 @@ def test_named_columns_are_taken_whatever_they_hold() -> None:
     ],
 )
 def test_where_it_fails_the_columns_are_shown_and_the_flag_is_named(
-    told: str, said: dict[str, object], message: str
+    table: str, options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        read(told, **said)
+        read(table, **options)
     assert "\n" not in str(caught.value)
 
 

@@ -59,8 +59,8 @@ def test_text_is_for_people(tmp_path: Path) -> None:
 
 def test_files_are_sorted_by_time_and_sensor(tmp_path: Path) -> None:
     out = single(tmp_path, "a.parquet", network(days=2))
-    told = duckdb.read_parquet(str(out)).project("time, sensor").fetchall()
-    assert told == sorted(told)
+    rows = duckdb.read_parquet(str(out)).project("time, sensor").fetchall()
+    assert rows == sorted(rows)
 
 
 def test_netcdf_knows_where_sensors_stand(tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_a_day_is_read_without_the_others(tmp_path: Path) -> None:
     assert len(Archive(out).rows(start=YEAR_2019 + 400 * DAY)) == 0
 
 
-def test_what_is_no_out_is_said_in_one_line(tmp_path: Path) -> None:
+def test_what_is_no_out_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text("a,b\n")
     (tmp_path / "folder").mkdir()
-    for name, said in (("none", "there is no"), ("raw.csv", r"no raw\.csv\.meta"), ("folder", "no folder data")):
-        with pytest.raises(InputError, match=said):
+    for name, message in (("none", "there is no"), ("raw.csv", r"no raw\.csv\.meta"), ("folder", "no folder data")):
+        with pytest.raises(InputError, match=message):
             Archive(tmp_path / name)
     (tmp_path / "raw.csv.meta").mkdir()
     with pytest.raises(InputError, match="column 'a'"):

@@ -27,8 +27,8 @@ def read(folder: Path) -> duckdb.DuckDBPyRelation:
 
 
 def types(folder: Path) -> dict[str, str]:
-    told = read(folder)
-    return dict(zip(told.columns, map(str, told.types), strict=True))
+    table = read(folder)
+    return dict(zip(table.columns, map(str, table.types), strict=True))
 
 
 @given(any_rows())
@@ -55,8 +55,8 @@ def test_missing_is_null_and_an_empty_reason_is_not(tmp_path: Path) -> None:
                    origin=np.where(np.arange(len(rows)) == 0, 0, rows.origin).astype(np.int8))  # fmt: skip
     with RowWriter(tmp_path) as writer:
         writer.write(rows)
-    told = read(tmp_path).aggregate("count(*), count(value), count(cleaned), count(reason), count(origin)").fetchall()
-    assert told == [(144, int(rows.n.sum()), 143, 144, 143)]
+    counts = read(tmp_path).aggregate("count(*), count(value), count(cleaned), count(reason), count(origin)").fetchall()
+    assert counts == [(144, int(rows.n.sum()), 143, 144, 143)]
     assert read(tmp_path).project("isnan(value) AS odd").filter("odd").fetchall() == []
 
 
@@ -70,8 +70,8 @@ def test_a_file_per_date_by_the_time_of_the_slot_in_the_order_given(tmp_path: Pa
         "data/date=2019-01-01/part-20181231T190000.parquet",
     ]
     assert [path.relative_to(tmp_path).as_posix() for path in written] == files(tmp_path)
-    told = duckdb.read_parquet(str(written[0])).project("sensor, time").fetchall()
-    assert [name for name, _ in told] == ["s0"] * 5 + ["s1"] * 5 + ["s2"] * 5
+    cells = duckdb.read_parquet(str(written[0])).project("sensor, time").fetchall()
+    assert [name for name, _ in cells] == ["s0"] * 5 + ["s1"] * 5 + ["s2"] * 5
 
 
 def test_a_period_written_again_takes_its_own_place(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_many_names_are_written_as_few_are(
 
 
 @pytest.mark.parametrize("variables", [("",), ("dew", "temp")])
-def test_rows_of_spans_are_found_and_amended_in_their_places(tmp_path: Path, variables: tuple[str, ...]) -> None:
+def test_rows_of_spans_are_read_and_amended_in_place(tmp_path: Path, variables: tuple[str, ...]) -> None:
     rows = network(days=3, sensors=4, variables=variables)
     last = variables[-1]
     spans = [("s1", last, YEAR_2019 + 20 * HOUR, YEAR_2019 + 30 * HOUR), ("s3", last, YEAR_2019, YEAR_2019 + HOUR),

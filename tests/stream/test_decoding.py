@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sensormend.io.metadata import time_of
 from sensormend.io.options import Options
 from sensormend.pipeline.places import Position
-from sensormend.readings import DAY, SECOND, written_time
+from sensormend.readings import DAY, SECOND
 from sensormend.stream.formats import values as why
 from sensormend.stream.formats.decoding import LARGEST, MOST_READINGS, MOST_REFUSED, MOST_SENSORS, Decoder
 from staged_readings import as_list
 
-NOW = written_time("2024-05-01T12:00:00")
+NOW = time_of("2024-05-01T12:00:00")
 THEN = 1_577_836_800 * SECOND
 
 Reading = tuple[str, str, int, float | None]

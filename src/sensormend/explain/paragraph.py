@@ -36,7 +36,7 @@ def explain(out: str | os.PathLike[str], sensor: str, time: TimeLike, variable: 
         Required where the sensor measures several.
     """
     archive = Archive(out)
-    return paragraph(reading_context(archive, archive.known(sensor), microseconds(time), variable))
+    return paragraph(reading_context(archive, archive.check_sensor(sensor), microseconds(time), variable))
 
 
 def paragraph(context: ReadingContext) -> str:

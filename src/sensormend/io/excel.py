@@ -16,7 +16,7 @@ from sensormend.io.sql import reason_of
 
 __all__ = ["sheets"]
 
-LOOK = 200
+SAMPLE = 200
 """Rows that are inspected to find the names of the columns, and which of them hold dates."""
 
 Row = Sequence[Any]
@@ -41,8 +41,8 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
         try:
             book = load_workbook(file.path, read_only=True, data_only=True)
         except Exception as error:  # whatever a broken archive of XML files makes its readers raise
-            old = "; save it as .xlsx" if file.path.suffix.lower() == ".xls" else ""
-            raise InputError(f"{file.shown}: this Excel file cannot be read: {reason_of(error)}{old}") from None
+            hint = "; save it as .xlsx" if file.path.suffix.lower() == ".xls" else ""
+            raise InputError(f"{file.shown}: this Excel file cannot be read: {reason_of(error)}{hint}") from None
         try:
             for sheet in book.worksheets:
                 path = spool / f"{sum(1 for _ in spool.iterdir())}-sheet.csv"
@@ -55,34 +55,34 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
     if not written:
         raise InputError(f"{file.shown}: the file is empty")
     if len(written) == 1:
-        return [InputFile(written[0][1], file.shown, "csv", file.among, file.sensor)]
+        return [InputFile(written[0][1], file.shown, "csv", file.in_folder, file.sensor)]
     return [InputFile(path, f"{file.shown} [{title}]", "csv", True, title) for title, path in written]
 
 
 def _write(path: Path, rows: Iterable[Row]) -> bool:
     """Write the table of a sheet as CSV; return whether there is one."""
     full = (row for row in rows if any(_is_full(cell) for cell in row))
-    head = _without_title(list(islice(full, LOOK)))
+    head = _without_title(list(islice(full, SAMPLE)))
     if not head:
         return False
-    columns = [place for place in range(max(map(len, head))) if any(_is_full(cell) for cell in _cells(head, place))]
-    dates = {place for place in columns if _are_dates(_cells(head, place))}
+    columns = [index for index in range(max(map(len, head))) if any(_is_full(cell) for cell in _cells(head, index))]
+    dates = {index for index in columns if _are_dates(_cells(head, index))}
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_MINIMAL)
         for row in chain(head, full):
-            writer.writerow([_text(row[place] if place < len(row) else None, place in dates) for place in columns])
+            writer.writerow([_text(row[index] if index < len(row) else None, index in dates) for index in columns])
     return True
 
 
 def _without_title(head: list[Row]) -> list[Row]:
     """Drop the rows above the names of the columns: those with far fewer cells than the table has."""
     counts = [sum(map(_is_full, row)) for row in head]
-    begin = next((place for place, count in enumerate(counts) if 2 * count > max(counts)), 0)
-    return head[begin:]
+    start = next((index for index, count in enumerate(counts) if 2 * count > max(counts)), 0)
+    return head[start:]
 
 
-def _cells(rows: Iterable[Row], place: int) -> Iterator[Any]:
-    return (row[place] for row in rows if place < len(row))
+def _cells(rows: Iterable[Row], index: int) -> Iterator[Any]:
+    return (row[index] for row in rows if index < len(row))
 
 
 def _is_full(cell: Any) -> bool:

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from sensormend.errors import InputError
 from sensormend.files import Closing, signature
 from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
+from sensormend.io.sources import listed
 from sensormend.io.sql import literal, path_literal, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
-from sensormend.readings import DAY, ORIGINS, REASONS, Rows
+from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
 
 __all__ = [
     "Archive",
@@ -36,7 +37,7 @@ __all__ = [
     "span_of",
 ]
 
-_X = TypeVar("_X")
+_Result = TypeVar("_Result")
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
 """The endings that make an OUT a single file; anything else is a folder."""
@@ -51,7 +52,7 @@ def ending_of(path: str | os.PathLike[str]) -> str | None:
     ('.csv.gz', None)
     """
     name = Path(path).name.lower()
-    return next((ending for ending in (".csv.gz", *ENDINGS) if name.endswith(ending) and name != ending), None)
+    return next((ending for ending in ENDINGS if name.endswith(ending) and name != ending), None)
 
 
 def meta_of(path: str | os.PathLike[str]) -> Path:
@@ -65,7 +66,7 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
 
     Files that were merged into one are left out as soon as the merged file exists, removed or not.
     """
-    chosen = []
+    selected: list[Path] = []
     for part in sorted(Path(folder, "data").glob("date=*")):
         try:
             date = date_of(part) * DAY
@@ -73,19 +74,13 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
             continue
         if (start is None or date + DAY > start) and (end is None or date < end):
             files = sorted(part.glob("*.parquet"))
-            old = covered(files)
-            chosen += [file for file in files if file not in old]
-    return chosen
+            merged = covered(files)
+            selected += [file for file in files if file not in merged]
+    return selected
 
 
 def date_of(folder: Path) -> int:
-    """Return the days since 1970 of a folder `date=2019-01-31`.
-
-    Raises
-    ------
-    ValueError
-        For one with another name.
-    """
+    """Return the days since 1970 of a folder `date=2019-01-31`; a ValueError is raised for another name."""
     return int(np.datetime64(folder.name.removeprefix("date="), "D").astype(np.int64))
 
 
@@ -109,7 +104,7 @@ def covered(files: Sequence[Path]) -> set[Path]:
     return {
         file
         for file, (first, last) in spans.items()
-        if any(file != other and begin <= first and last <= end for other, (begin, end) in wide.items())
+        if any(file != other and start <= first and last <= end for other, (start, end) in wide.items())
     }
 
 
@@ -125,7 +120,7 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
         with _engine().cursor() as engine:
             engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {read_parquet([path])}")
             columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
-            return _fetch(engine, "variable" in columns, None, None, None, None, order="taken.rowid")
+            return _fetch(engine, "variable" in columns, order="taken.rowid")
     except duckdb.Error as error:
         raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
@@ -145,15 +140,10 @@ def rows_of_spans(
 ) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of some channels and spans, with the index of each row's file and its position in that file.
 
-    Parameters
-    ----------
-    files
-        Parquet files of an OUT.
-    spans
-        (sensor, variable, start, end), microseconds since 1970; the variable of rows without one is empty.
+    A span is (sensor, variable, start, end), in microseconds since 1970; the variable of rows without one is empty.
     """
     sensors, variables = sorted({span[0] for span in spans}), sorted({span[1] for span in spans})
-    given = {
+    channel_spans = {
         "s": np.array([sensors.index(span[0]) for span in spans], dtype=np.int32),
         "v": np.array([variables.index(span[1]) for span in spans], dtype=np.int32),
         "start": np.array([span[2] for span in spans], dtype=np.int64),
@@ -162,12 +152,12 @@ def rows_of_spans(
     rows = read_parquet(files, "filename = true", "file_row_number = true")
     try:
         with _engine().cursor() as engine:
-            present = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
-            variable = "variable" if "variable" in present else "''"
+            names_in_files = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
+            variable = "variable" if "variable" in names_in_files else "''"
             for name, names in (("span_sensors", sensors), ("span_variables", variables), ("span_files", files)):
                 texts = np.array([str(text) for text in names], dtype=object)
                 engine.register(name, {"code": np.arange(len(texts)), "name": texts})
-            engine.register("spans", given)
+            engine.register("spans", channel_spans)
             # The names are compared first: the engine then skips the parts of a file that have none of them.
             wanted = ", ".join(map(literal, sensors))
             columns = engine.execute(f"""
@@ -187,13 +177,7 @@ def rows_of_spans(
 
 
 class Archive(Closing):
-    """An OUT: the folder or the single file that `clean` or `watch` wrote.
-
-    Parameters
-    ----------
-    path
-        The folder, or the file that has its `.meta` folder beside it.
-    """
+    """An OUT: the folder that `clean` or `watch` wrote, or the single file that has its `.meta` folder beside it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
@@ -244,39 +228,26 @@ class Archive(Closing):
         """The names of the sensors, sorted; read again after `watch` has rewritten them."""
         written = signature(self.meta / "sensors.csv")
         if self._names is None or self._names[0] != written:
-            self._names = (written, self._read_names())
+            sensors = {entry.sensor for entry in self.sensors()} or self.rows().sensors
+            self._names = (written, tuple(sorted(sensors)))
         return self._names[1]
 
-    def _read_names(self) -> tuple[str, ...]:
-        listed = {entry.sensor for entry in self.sensors()}
-        if listed:
-            return tuple(sorted(listed))
-        if self._ending == ".nc":
-            return tuple(sorted(self._from_netcdf(None, None, None).sensors))
-
-        def query(files: list[Path] | None) -> tuple[str, ...]:
-            with self.table(files) as (engine, columns):
-                rows = engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall() if columns else ()
-            return tuple(name for (name,) in rows)
-
-        return self._asked(query)
-
-    def known(self, sensor: str) -> str:
+    def check_sensor(self, sensor: str) -> str:
         """Return the name of a sensor, or raise an error that lists similar names."""
         if sensor in self.names:
             return sensor
         if not self.names:
             self._refuse_too_early()
-        like = [name for name in self.names if _plain(name) == _plain(sensor)]
-        like = like or difflib.get_close_matches(sensor, self.names, n=3, cutoff=0.5)
-        like = like or [name for name in self.names if sensor.casefold() in name.casefold()]
-        hint = f"did you mean {' or '.join(like[:3])}?" if like else f"there are {_listed(self.names)}"
+        similar = [name for name in self.names if _plain(name) == _plain(sensor)]
+        similar = similar or difflib.get_close_matches(sensor, self.names, n=3, cutoff=0.5)
+        similar = similar or [name for name in self.names if sensor.casefold() in name.casefold()]
+        hint = f"did you mean {' or '.join(similar[:3])}?" if similar else f"there are {listed(self.names, most=5)}"
         raise InputError(f"there is no sensor {sensor!r} in {self.path.name}; {hint}")
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last time of all rows; None where there is none."""
         if self._ending == ".nc":
-            times = self._from_netcdf(None, None, None).time
+            times = self.rows().time
             return (int(times.min()), int(times.max())) if times.size else None
 
         def query(files: list[Path] | None) -> tuple[int, int] | None:
@@ -287,7 +258,7 @@ class Archive(Closing):
                 first, last = engine.fetchall()[0]
             return None if first is None else (first, last)
 
-        return self._asked(query)
+        return self._retried(query)
 
     def rows(
         self,
@@ -296,24 +267,16 @@ class Archive(Closing):
         end: int | None = None,
         variable: str | None = None,
     ) -> Rows:
-        """Return rows, sorted by time, sensor and variable; only the dates needed are read.
-
-        Parameters
-        ----------
-        sensor
-            One or several; all by default.
-        start, end
-            Microseconds, UTC; `end` is exclusive.
-        variable
-            A single one; all by default.
-        """
+        """Return rows from `start` to before `end`, sorted by time, sensor and variable; only those dates are read."""
         wanted = None if sensor is None else [sensor] if isinstance(sensor, str) else list(sensor)
         names = set(self.names) if wanted else ()
         for name in wanted or ():
             if name not in names:
-                self.known(name)
+                self.check_sensor(name)
         if self._ending == ".nc":
-            return self._from_netcdf(wanted, start, end, variable)
+            from sensormend.io.netcdf import rows_of
+
+            return rows_of(self.path, wanted, start, end, variable)
 
         def query(files: list[Path] | None) -> Rows:
             with self.table(files) as (engine, columns):
@@ -321,14 +284,16 @@ class Archive(Closing):
                     return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
                 return _fetch(engine, "variable" in columns, wanted, start, end, variable)
 
-        return self._asked(query, start, end)
+        return self._retried(query, start, end)
 
-    def _asked(self, ask: Callable[[list[Path] | None], _X], start: int | None = None, end: int | None = None) -> _X:
+    def _retried(
+        self, query: Callable[[list[Path] | None], _Result], start: int | None = None, end: int | None = None
+    ) -> _Result:
         """Run a query on the files of a span; None stands for the single file."""
         while True:
             files = data_files(self.path, start, end) if self._ending is None else None
             try:
-                return ask(files)
+                return query(files)
             except InputError:
                 # `watch` may have merged files while they were read: list them again.
                 if files is None or files == data_files(self.path, start, end):
@@ -374,22 +339,15 @@ class Archive(Closing):
                 names = file.readline().strip().split(",")
         except (OSError, EOFError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read {self.path}: {error}") from None
-        strange = [name for name in names if name not in COLUMNS]
-        if strange:
-            raise InputError(f"{self.path} has a column {strange[0]!r}: sensormend did not write it")
+        unknown = [name for name in names if name not in COLUMNS]
+        if unknown:
+            raise InputError(f"{self.path} has a column {unknown[0]!r}: sensormend did not write it")
         return "{" + ", ".join(f"{literal(name)}: {literal(COLUMNS[name])}" for name in names) + "}"
-
-    def _from_netcdf(
-        self, wanted: Sequence[str] | None, start: int | None, end: int | None, variable: str | None = None
-    ) -> Rows:
-        from sensormend.io.netcdf import rows_of
-
-        return rows_of(self.path, wanted, start, end, variable)
 
 
 def _fetch(
-    engine: Any, with_variable: bool, wanted: list[str] | None, start: int | None, end: int | None,
-    variable: str | None, order: str = "time, sensor, variable, taken.rowid",
+    engine: Any, with_variable: bool, wanted: list[str] | None = None, start: int | None = None,
+    end: int | None = None, variable: str | None = None, order: str = "time, sensor, variable, taken.rowid",
 ) -> Rows:  # fmt: skip
     clauses: dict[str, tuple[str, object]] = {
         "sensors": ("list_contains($sensors, sensor)", wanted),
@@ -397,10 +355,10 @@ def _fetch(
         "end": ("time < make_timestamp($end)", end),
         "variable": ("variable = $variable" if with_variable else "$variable = ''", variable),
     }
-    given = {name: value for name, (_, value) in clauses.items() if value is not None}
-    where = " AND ".join(clauses[name][0] for name in given) or "true"
+    parameters = {name: value for name, (_, value) in clauses.items() if value is not None}
+    where = " AND ".join(clauses[name][0] for name in parameters) or "true"
     unnamed = "" if with_variable else ", '' AS variable"
-    engine.execute(f"CREATE TEMP TABLE taken AS SELECT *{unnamed} FROM source WHERE {where}", given)
+    engine.execute(f"CREATE TEMP TABLE taken AS SELECT *{unnamed} FROM source WHERE {where}", parameters)
     # Names become numbers in the engine: a Python string per row would cost more than everything else.
     for kind in ("sensor", "variable"):
         engine.execute(
@@ -426,24 +384,14 @@ def _code_of(column: str, words: Sequence[str]) -> str:
 
 
 def _rows_of(columns: dict[str, Any], sensors: Sequence[str], variables: Sequence[str]) -> Rows:
-    types = {"sensor": np.int32, "variable": np.int32, "time": np.int64, "n": np.int32}
-    types |= dict.fromkeys(("flag", "reason", "origin"), np.int8)
-    numbers = ("value", "cleaned", "lower", "upper")
-
-    def taken(name: str) -> Any:
-        column = columns.get(name, np.empty(0))
-        if name in numbers:
-            return np.ma.filled(np.ma.asarray(column, dtype=np.float64), np.nan)
-        return np.ma.getdata(column).astype(types[name], copy=False)
-
-    names = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
-    return Rows(tuple(sensors), tuple(variables), **{name: taken(name) for name in names})
+    """Return rows from masked arrays; without columns, no rows."""
+    arrays = {}
+    for name, dtype in DTYPES.items():
+        column = np.ma.asarray(columns.get(name, np.empty(0)), dtype)
+        arrays[name] = column.filled(np.nan) if dtype.kind == "f" else column.data
+    return Rows(tuple(sensors), tuple(variables), **arrays)
 
 
 def _plain(name: str) -> str:
     """Return a name for comparison: lower case, without punctuation and leading zeros."""
     return re.sub(r"(?<!\d)0+(?=\d)|[\W_]+", "", name.casefold())
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

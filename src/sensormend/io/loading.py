@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -14,7 +16,7 @@ import numpy as np
 
 from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.io.options import Options
-from sensormend.io.sources import InputFile, listed
+from sensormend.io.sources import InputFile, listed, stem
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.table_files import (
     Column,
@@ -31,8 +33,8 @@ from sensormend.io.table_layout import (
     CLOCK_UNITS,
     MISSING,
     TableLayout,
-    any_known,
     holds_readings,
+    may_be_header,
     place_columns,
     recognise,
 )
@@ -41,12 +43,12 @@ from sensormend.io.times import (
     FAR_AWAY,
     LATEST,
     TimeFormat,
-    dated,
+    ambiguous_order,
     plausible_periods,
     time_format,
     typed_time,
 )
-from sensormend.readings import DAY, HOUR, MINUTE, SECOND
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 
 if TYPE_CHECKING:
     from sensormend.io.staging import Progress, Staging
@@ -87,7 +89,7 @@ STRUCTURE = {
 # file; in a CASE the expression is evaluated only for the rows that no earlier branch took.
 _MISSING = literal("|".join(re.escape(word) for word in MISSING))
 
-_FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_FULL_DISK = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _TablePlan = tuple[Table, TableLayout, TimeFormat | None]
 _SCHEMA = """
     CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
@@ -104,9 +106,10 @@ class Loader:
     staging
         Open, and empty.
     options
-        Which column is what, where that cannot be recognised.
+        The user's options.
     unread
-        Where given, a file that cannot be read is left out, and noted there by its name with the reason.
+        Where given, for the files of a feed: one that cannot be read is skipped, and added there by its name with the
+        reason.
 
     Attributes
     ----------
@@ -123,6 +126,7 @@ class Loader:
 
     def __init__(self, staging: Staging, options: Options, unread: dict[str, str] | None) -> None:
         self._staging, self._options, self._unread = staging, options, unread
+        self._spool = staging.folder / "spool"
         self._engine, self._ask, self._columns = staging.engine, staging.ask, staging.columns
         self.notes: list[str] = []
         self.unit = ""
@@ -132,49 +136,46 @@ class Loader:
     def fill(self, files: Sequence[InputFile], progress: Progress | None) -> None:
         """Read the files."""
         self._ask(_SCHEMA.format(network=", network VARCHAR" if self._options.networks else ""))
-        texts = self._read(self._sheets_apart(files), progress)
+        texts = self._read(self._with_sheets(files), progress)
         self._reject_wrong_clocks()
         self._collect_rejected(texts)
         self._place_sensors()
 
-    def _sheets_apart(self, files: Sequence[InputFile]) -> list[InputFile]:
+    def _with_sheets(self, files: Sequence[InputFile]) -> list[InputFile]:
         """Return the files, with every workbook replaced by one file per sheet."""
-        apart: list[InputFile] = []
+        tables: list[InputFile] = []
         for file in files:
             if file.format != "excel":
-                apart.append(file)
+                tables.append(file)
                 continue
             # Imported here: openpyxl is an optional dependency.
             from sensormend.io.excel import sheets
 
             try:
-                apart += sheets(file, self._staging.folder / "spool")
+                tables += sheets(file, self._spool)
             except InputError as error:
-                self._leave_out(file.shown, error)
-        return apart
+                self._skip(file.shown, error)
+        return tables
 
     def _read(self, files: Sequence[InputFile], progress: Progress | None) -> dict[int, Table]:
         """Read all files, and return those of text."""
         sizes = [max(file.path.stat().st_size, 1) for file in files]
         plans = self._planned(files)
-        done = 0
+        read, total = 0, sum(sizes)
         for group in _groups(files, sizes):
             size = sum(sizes[number] for number in group)
-            with self._staging.reporting(progress, done / sum(sizes), (done + size) / sum(sizes)):
-                for number in (number for number in group if files[number].format == "netcdf"):
-                    try:
+            with self._staging.reporting(progress, read / total, (read + size) / total):
+                for number in group:
+                    if files[number].format == "netcdf":
                         self._insert_arrays(files[number], number)
-                    except (InputError, ConfigError) as error:
-                        self._leave_out(files[number].shown, error)
                 self._insert_tables({number: plans[number] for number in group if number in plans})
-            done += size
+            read += size
         cells = [len(plans[number][1].columns) if number in plans else 1 for number in range(len(files))]
         shown = np.array([file.shown for file in files], dtype=object)
         self._engine.register("named", {"file": np.arange(len(files)), "shown": shown, "cells": np.array(cells)})
         self._ask("""
             CREATE TABLE files AS SELECT named.file, shown, first_rowid, cells
-            FROM named LEFT JOIN (SELECT file, min(rowid) AS first_rowid FROM raw GROUP BY file) AS first
-                ON named.file = first.file""")
+            FROM named LEFT JOIN (SELECT file, min(rowid) AS first_rowid FROM raw GROUP BY file) USING (file)""")
         self._engine.unregister("named")
         return {number: table for number, (table, _, _) in plans.items() if table.lines is not None}
 
@@ -185,29 +186,28 @@ class Loader:
             try:
                 plan = self._plan(file, len(files) > 1) if file.format != "netcdf" else None
             except NotATableError as error:
-                if file.among and self._unread is None:
+                if file.in_folder and self._unread is None:
                     self._no_readings[file.shown] = error
                 else:
-                    self._leave_out(file.shown, error)
-                continue
+                    self._skip(file.shown, error)
             except (InputError, ConfigError, duckdb.Error) as error:
-                self._leave_out(file.shown, error)
-                continue
-            if plan is not None:
-                planned[number] = plan
+                self._skip(file.shown, error)
+            else:
+                if plan is not None:
+                    planned[number] = plan
         if not planned and self._no_readings and not any(file.format == "netcdf" for file in files):
-            (first, why), *more = self._no_readings.items()
-            raise type(why)(str(why) if not more else f"{why}; {first} and {len(more)} more hold no readings")
+            (first, reason), *more = self._no_readings.items()
+            raise type(reason)(str(reason) if not more else f"{reason}; {first} and {len(more)} more hold no readings")
         if self._unread is None:
-            self._note_how(files, planned)
+            self._add_notes(files, planned)
         units = {layout.unit for _, layout, _ in planned.values()}
         self.unit = units.pop() if len(units) == 1 else ""
         return self._with_time_formats(planned)
 
-    def _note_how(self, files: Sequence[InputFile], planned: dict[int, _TablePlan]) -> None:
-        """Note which files were passed over, whose names are sensors, and which columns are not used."""
+    def _add_notes(self, files: Sequence[InputFile], planned: dict[int, _TablePlan]) -> None:
+        """Note which files have no readings, whose names are sensors, and which columns are not used."""
         if self._no_readings:
-            self.notes.append(f"passed over, no readings in them: {listed(map(_last_part, self._no_readings))}")
+            self.notes.append(f"passed over, no readings in them: {listed(map(os.path.basename, self._no_readings))}")
         options = self._options
         by_file = [] if options.sensor_from_file else [
             files[number].sensor for number, (_, layout, _) in planned.items()
@@ -227,30 +227,29 @@ class Loader:
                 self.notes.append(f"columns that are not used: {listed(unused)}")
 
     def _plan(self, file: InputFile, several: bool) -> _TablePlan | None:
+        feed = self._unread is not None
         options, table = self._options, self._table(file)
+        names = [column.name for column in table.columns]
         if table.empty:
-            names = [column.name for column in table.columns]
-            if self._unread is not None and not any_known(names, options):
+            if feed and not may_be_header(names, options):
                 raise InputError(f"{table.shown}: one line, and it names no column: {', '.join(names)[:100]}")
             return None
-        if self._unread is not None:
+        if feed:
             # In a feed `variables` lists all that may arrive; a single file need not have all of them.
-            here = {column.name for column in table.columns}
-            options = replace(options, variables=tuple(name for name in options.variables if name in here))
+            options = replace(options, variables=tuple(name for name in options.variables if name in names))
         # Where the user names the columns, the contents of the others do not matter.
         if not (options.variables or options.sensors or options.value):
             table = with_kinds(self._engine, table)
-        alone = self._unread is None
-        if alone and several and not holds_readings(table.kinds, options):
+        if not feed and several and not holds_readings(table.kinds, options):
             if place_columns(table.kinds):
                 self._stations.append(table)
                 return None
-            if file.among:
-                self._no_readings[file.shown] = _why_none(table, options)
+            if file.in_folder:
+                self._no_readings[file.shown] = _no_readings_error(table, options)
                 return None
         table = split_dates(self._engine, table)
         # In a table of many networks the file's name cannot stand for the sensor.
-        or_file = alone and file.sensor is not None and options.networks is None
+        or_file = not feed and file.sensor is not None and options.networks is None
         layout = recognise(table.kinds, options, table.shown, or_file=or_file)
         layout = _with_hhmm(table, layout)
         return table, layout, _time_format_of(table, layout)
@@ -261,47 +260,44 @@ class Loader:
         except InputError as error:
             (table, *_), *more = planned.values()
             if not more or self._unread is None:
-                self._leave_out(table.shown, error)
+                self._skip(table.shown, error)
                 return {}
             # Together the files contradict each other or leave the order open; each alone may still be clear.
-            return {
-                number: plan for one in planned.items() for number, plan in self._with_time_formats(dict([one])).items()
-            }
-        return {number: (table, layout, written)
-                for (number, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
+            resolved: dict[int, _TablePlan] = {}
+            for number, plan in planned.items():
+                resolved |= self._with_time_formats({number: plan})
+            return resolved
+        return {number: (table, layout, fmt)
+                for (number, (table, layout, _)), fmt in zip(planned.items(), formats, strict=True)}  # fmt: skip
 
     def _table(self, file: InputFile) -> Table:
         if file.format == "parquet":
             table = parquet_table(self._engine, file.path, file.shown)
         else:
-            spool = self._staging.folder / "spool"
-            table = (json_table if file.format == "json" else csv_table)(file.path, file.shown, spool)
-        return table if file.sensor is None else replace(table, sensor=file.sensor)
+            table = (json_table if file.format == "json" else csv_table)(file.path, file.shown, self._spool)
+        return replace(table, sensor=stem(file.path) if file.sensor is None else file.sensor)
 
-    def _insert_tables(self, plans: dict[int, _TablePlan], tolerant: bool = False) -> None:
+    def _insert_tables(self, plans: dict[int, _TablePlan]) -> None:
         """Read some files in one statement; where that fails, one by one, and then with the tolerant parser."""
-        alike: list[tuple[dict[int, Table], TableLayout, TimeFormat | None]] = []
-        for number, (table, layout, written) in plans.items():
-            table = replace(table, relation=table.tolerant) if tolerant and table.tolerant else table
-            before = alike[-1] if alike else None
-            if before and (next(iter(before[0].values())).shape, *before[1:]) == (table.shape, layout, written):
-                before[0][number] = table
-            else:
-                alike.append(({number: table}, layout, written))
-        if not alike:
+        if not plans:
             return
+        selects = [
+            _select({number: table for number, (table, _, _) in group}, layout, fmt)
+            for (_, layout, fmt), group in groupby(plans.items(), lambda item: (item[1][0].shape, *item[1][1:]))
+        ]
         try:
-            self._ask(f"INSERT INTO raw {' UNION ALL '.join(_select(*group) for group in alike)}")
+            self._ask(f"INSERT INTO raw {' UNION ALL '.join(selects)}")
         except duckdb.Error as error:
             self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
-            (table, *_), *more = plans.values()
+            (number, (table, layout, fmt)), *more = plans.items()
             if more:
                 for number, plan in plans.items():
                     self._insert_tables({number: plan})
-            elif table.tolerant and not tolerant:
-                self._insert_tables(plans, tolerant=True)
+            elif table.tolerant:
+                table = replace(table, relation=table.tolerant, tolerant=None)
+                self._insert_tables({number: (table, layout, fmt)})
             else:
-                self._leave_out(table.shown, InputError(f"{table.shown}: cannot be read: {reason_of(error)}"))
+                self._skip(table.shown, InputError(f"{table.shown}: cannot be read: {reason_of(error)}"))
             return
         texts = {str(table.lines): number for number, (table, *_) in plans.items() if table.lines is not None}
         if texts:
@@ -310,11 +306,11 @@ class Loader:
     def _collect_broken_lines(self, texts: dict[str, int]) -> None:
         """Copy the lines that the engine could not parse into `rejected`."""
         if self._ask("SELECT count(*) FROM reject_errors")[0][0]:
-            words = " ".join(f"WHEN {literal(known)} THEN {literal(reason)}" for known, reason in STRUCTURE.items())
+            reasons = " ".join(f"WHEN {literal(code)} THEN {literal(reason)}" for code, reason in STRUCTURE.items())
             paths = " ".join(f"WHEN {literal(path)} THEN {number}" for path, number in texts.items())
             self._ask(f"""
                 INSERT INTO rejected SELECT CASE file_path {paths} END, line,
-                    any_value(CASE error_type::VARCHAR {words} ELSE lower(error_type::VARCHAR) END),
+                    any_value(CASE error_type::VARCHAR {reasons} ELSE lower(error_type::VARCHAR) END),
                     any_value(ltrim(csv_line, chr(10) || chr(13)))
                 FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY file_path, line""")
         self._ask("DROP TABLE reject_errors; DROP TABLE reject_scans")
@@ -323,65 +319,75 @@ class Loader:
         # Imported here: xarray and h5netcdf are optional dependencies.
         from sensormend.io.netcdf import locations_of, readings_of
 
-        if self._options.networks:
-            raise ConfigError(f"{file.shown}: a NetCDF has no column of networks; clean it on its own")
-        places = locations_of(file.path, self._options)
-        for part in readings_of(file.path, self._options):
-            columns = {"s": part.sensor, "q": part.variable, "t": part.time, "v": part.value}
-            where = np.array([places.get(name, (np.nan, np.nan)) for name in part.sensors]).reshape(-1, 2)
-            names = {
+        try:
+            if self._options.networks:
+                raise ConfigError(f"{file.shown}: a NetCDF has no column of networks; clean it on its own")
+            locations = locations_of(file.path, self._options)
+            for part in readings_of(file.path, self._options):
+                self._insert_readings(part, locations, number)
+        except (InputError, ConfigError) as error:
+            self._skip(file.shown, error)
+
+    def _insert_readings(self, part: Readings, locations: Mapping[str, tuple[float, float]], number: int) -> None:
+        positions = np.array([locations.get(name, (np.nan, np.nan)) for name in part.sensors]).reshape(-1, 2)
+        tables = {
+            "part_readings": {"s": part.sensor, "q": part.variable, "t": part.time, "v": part.value},
+            "part_sensors": {
                 "code": np.arange(len(part.sensors)), "name": np.array(part.sensors, dtype=object),
-                "latitude": where[:, 0], "longitude": where[:, 1],
-            }  # fmt: skip
-            kinds = {"code": np.arange(len(part.variables)), "name": np.array(part.variables, dtype=object)}
-            for name, table in (("part_readings", columns), ("part_sensors", names), ("part_variables", kinds)):
-                self._engine.register(name, table)
-            self._ask(f"""
-                INSERT INTO raw SELECT {number}, a.name, b.name, t, CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END,
-                    nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL
-                FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
+                "latitude": positions[:, 0], "longitude": positions[:, 1],
+            },
+            "part_variables": {
+                "code": np.arange(len(part.variables)), "name": np.array(part.variables, dtype=object),
+            },
+        }  # fmt: skip
+        for name, table in tables.items():
+            self._engine.register(name, table)
+        self._ask(f"""
+            INSERT INTO raw SELECT {number}, a.name, b.name, t, CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END,
+                nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL
+            FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
 
     def _reject_wrong_clocks(self) -> None:
         """Reject the readings of clocks that were not set, network by network."""
         if not self._options.networks:
             self._reject_wrong_clocks_of("true")
             return
-        holes = self._ask(f"""
+        networks = self._ask(f"""
             SELECT DISTINCT network FROM (
-                SELECT network, day - lag(day) OVER (PARTITION BY network ORDER BY day) AS hole
+                SELECT network, day - lag(day) OVER (PARTITION BY network ORDER BY day) AS gap
                 FROM (SELECT DISTINCT network, time // {DAY} AS day FROM raw WHERE reason IS NULL))
-            WHERE hole * {DAY} > {FAR_AWAY} ORDER BY network""")
-        for (network,) in holes:
+            WHERE gap * {DAY} > {FAR_AWAY} ORDER BY network""")
+        for (network,) in networks:
             self._reject_wrong_clocks_of(f"network = {literal(network)}")
 
-    def _reject_wrong_clocks_of(self, whose: str) -> None:
+    def _reject_wrong_clocks_of(self, condition: str) -> None:
         days = self._columns(f"""
-            SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL AND {whose}
+            SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL AND {condition}
             GROUP BY day ORDER BY day""")
         if len(days["day"]) == 0:
             return
         for day in days["day"][~plausible_periods(days["day"], days["n"], DAY)].tolist():
             self._ask(f"""
                 UPDATE raw SET reason = {WRONG_CLOCK}, line = concat_ws(',', sensor, make_timestamp(time), value)
-                WHERE reason IS NULL AND {whose} AND time // {DAY} = {day}""")
+                WHERE reason IS NULL AND {condition} AND time // {DAY} = {day}""")
 
     def _place_sensors(self) -> None:
         """Take the coordinates of sensors from tables without readings, where the readings have none.
 
         The column of such a table that matches most sensors is taken as the column of names.
         """
-        whose = "network, sensor" if self._options.networks else "sensor"
+        keys = "network, sensor" if self._options.networks else "sensor"
         for table in self._stations:
             latitude, longitude = (f"TRY_CAST({table.column(name).sql} AS DOUBLE)"
                                    for name in place_columns(table.kinds) or ())  # fmt: skip
             names = [f"lower(trim(CAST({column.sql} AS VARCHAR)))" for column in table.columns]
             self._ask(f"""
                 CREATE TEMP TABLE stations AS SELECT {latitude} AS lat, {longitude} AS lon,
-                    {", ".join(f"{name} AS name{place}" for place, name in enumerate(names))} FROM {table.relation};
+                    {", ".join(f"{name} AS name{index}" for index, name in enumerate(names))} FROM {table.relation};
                 CREATE TEMP TABLE unplaced AS SELECT min(rowid) AS first, lower(any_value(sensor)) AS name
-                FROM raw WHERE reason IS NULL GROUP BY {whose} HAVING count(latitude) = 0 OR count(longitude) = 0""")
-            counts = [self._ask(f"SELECT count(*) FROM unplaced WHERE name IN (SELECT name{place} FROM stations)")[0][0]
-                      for place in range(len(names))]  # fmt: skip
+                FROM raw WHERE reason IS NULL GROUP BY {keys} HAVING count(latitude) = 0 OR count(longitude) = 0""")
+            counts = [self._ask(f"SELECT count(*) FROM unplaced WHERE name IN (SELECT name{index} FROM stations)")[0][0]
+                      for index in range(len(names))]  # fmt: skip
             best = counts.index(max(counts))
             self._ask(f"""
                 UPDATE raw SET latitude = lat, longitude = lon
@@ -390,15 +396,15 @@ class Loader:
                 WHERE raw.rowid = placed.first;
                 DROP TABLE stations; DROP TABLE unplaced;
                 DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans""")
-            self.notes.append(f"{_last_part(table.shown)} has the places of {counts[best]:,} sensors")
+            self.notes.append(f"{os.path.basename(table.shown)} has the places of {counts[best]:,} sensors")
 
     def _collect_rejected(self, texts: dict[int, Table]) -> None:
         """Fill `rejected` with the rows that were not read, numbered by row or, in a text file, by line."""
-        words = " ".join(f"WHEN {code} THEN {literal(reason)}" for code, reason in REJECTED.items())
+        reasons = " ".join(f"WHEN {code} THEN {literal(reason)}" for code, reason in REJECTED.items())
         ask = self._ask
         ask(f"""
             CREATE TEMP TABLE bad AS
-            SELECT raw.file, (raw.rowid - first_rowid) // cells AS row, CASE reason {words} END AS reason, line
+            SELECT raw.file, (raw.rowid - first_rowid) // cells AS row, CASE reason {reasons} END AS reason, line
             FROM raw JOIN files ON raw.file = files.file
             WHERE reason > {EMPTY} AND (reason NOT IN {ROW_REASONS} OR (raw.rowid - first_rowid) % cells = 0)""")
         for (file,) in ask("SELECT DISTINCT file FROM bad ORDER BY file"):
@@ -416,22 +422,17 @@ class Loader:
             self._engine.unregister("numbered")
         ask("DROP TABLE bad")
 
-    def _leave_out(self, file: str, error: Exception) -> None:
-        """Note a file that cannot be read in `unread`, or raise the error where there is none."""
+    def _skip(self, file: str, error: Exception) -> None:
+        """Add a file that cannot be read to `unread`, or raise the error where there is none."""
         message = str(error)
-        if any(full in message for full in _FULL):
+        if any(text in message for text in _FULL_DISK):
             raise StorageError(f"{self._staging.folder}: no space to stage readings: {message}") from None
         if self._unread is None:
             raise error
         self._unread[file] = " ".join((message or type(error).__name__).split())
 
 
-def _last_part(shown: str) -> str:
-    """Return the last part of a path, without its folder."""
-    return shown.rsplit("/", 1)[-1]
-
-
-def _why_none(table: Table, options: Options) -> Exception:
+def _no_readings_error(table: Table, options: Options) -> Exception:
     """Return the error that a table without readings would raise as the only file."""
     try:
         recognise(table.kinds, options, table.shown, or_file=True)
@@ -460,42 +461,39 @@ def _time_format_of(table: Table, layout: TableLayout) -> TimeFormat | None:
     column = _time_column(table, layout)
     if not column.sample or (column.kind in ("time", "date") and not column.is_text):
         return None if not column.is_text else TimeFormat("iso")
-    written = time_format(column.sample) if column.is_text else typed_time(_middle(column))
-    if written is None:
+    fmt = time_format(column.sample) if column.is_text else typed_time(median_high(map(float, column.sample)))
+    if fmt is None:
         raise InputError(
             f"{table.shown}: column {column.name!r} holds no times, but for example {column.sample[0]!r}; "
             "name the right one with --time (time in the TOML file)"
         )
-    return written
+    return fmt
 
 
 def _with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeFormat | None]]) -> list[TimeFormat | None]:
     """Decide from all tables together whether day or month comes first, where the format is ambiguous."""
-    firsts = []
-    for table, layout, written in tables:
-        if written is not None and written.name == "ambiguous":
+    ambiguous = []
+    for table, layout, fmt in tables:
+        if fmt is not None and fmt.name == "ambiguous":
             text = f"trim({_time_column(table, layout).sql})"
             first, second = (
-                f"max(TRY_CAST(split_part({text}, {literal(written.mark)}, {place}) AS INTEGER))" for place in (1, 2)
+                f"max(TRY_CAST(split_part({text}, {literal(fmt.mark)}, {place}) AS INTEGER)) > 12" for place in (1, 2)
             )
-            most = engine.execute(f"SELECT {first}, {second} FROM {table.relation}").fetchall()[0]
-            firsts.append((table, layout, written, (most[0] or 0) > 12, (most[1] or 0) > 12))
-    if not firsts:
-        return [written for _, _, written in tables]
-    table, layout, written, *_ = firsts[0]
-    day_first, month_first = any(entry[3] for entry in firsts), any(entry[4] for entry in firsts)
+            above = engine.execute(f"SELECT {first}, {second} FROM {table.relation}").fetchall()[0]
+            ambiguous.append((table, layout, fmt, bool(above[0]), bool(above[1])))
+    if not ambiguous:
+        return [fmt for _, _, fmt in tables]
+    day_first, month_first = any(entry[3] for entry in ambiguous), any(entry[4] for entry in ambiguous)
     if not day_first and not month_first:
-        raise InputError(f"{table.shown}: {dated(layout.time, written)}")
+        table, layout, fmt, *_ = ambiguous[0]
+        raise InputError(f"{table.shown}: {ambiguous_order(layout.time, fmt)}")
     if day_first and month_first:
-        both = next((entry for entry in firsts if entry[3] and entry[4]), firsts[0])
+        table, layout, *_ = next((entry for entry in ambiguous if entry[3] and entry[4]), ambiguous[0])
         raise InputError(
-            f"{both[0].shown}: in column {both[1].time!r} the day comes first in some times and second in others; "
+            f"{table.shown}: in column {layout.time!r} the day comes first in some times and second in others; "
             "write them as 2020-12-31 23:59"
         )
-    return [
-        written.with_order(day_first) if written is not None and written.name == "ambiguous" else written
-        for _, _, written in tables
-    ]
+    return [fmt.with_order(day_first) if fmt is not None and fmt.name == "ambiguous" else fmt for _, _, fmt in tables]
 
 
 def _time_column(table: Table, layout: TableLayout) -> Column:
@@ -534,8 +532,8 @@ def _clock_offset(table: Table, layout: TableLayout) -> str:
         number = _part_number(table, name)
         if unit == "hour and minute":
             number = f"(floor({number} / 100) + {number} % 100 / 60)"
-        most, length = {"minute": (59.999, MINUTE), "second": (60, SECOND)}.get(unit, (24, HOUR))
-        terms.append(f"CASE WHEN {number} BETWEEN 0 AND {most} THEN CAST(round({number} * {length}) AS BIGINT) END")
+        highest, length = {"minute": (59.999, MINUTE), "second": (60, SECOND)}.get(unit, (24, HOUR))
+        terms.append(f"CASE WHEN {number} BETWEEN 0 AND {highest} THEN CAST(round({number} * {length}) AS BIGINT) END")
     return " + ".join(terms)
 
 
@@ -544,15 +542,15 @@ def _date_of_parts(table: Table, layout: TableLayout) -> Column | None:
     parts = dict(layout.parts)
     if "year" not in parts:
         return None
-    whole = {unit: f"TRY_CAST({_part_number(table, name)} AS INTEGER)" for unit, name in parts.items()}
-    year = whole["year"]
+    integers = {unit: f"TRY_CAST({_part_number(table, name)} AS INTEGER)" for unit, name in parts.items()}
+    year = integers["year"]
     # Two-digit years below 70 are of this century, as in POSIX.
     century = f"CASE WHEN {year} BETWEEN 0 AND 69 THEN 2000 WHEN {year} BETWEEN 70 AND 99 THEN 1900 ELSE 0 END"
     year = f"{year} + {century}"
-    written = f"format('{{:04d}}-{{:02d}}-{{:02d}}', {year}, {whole.get('month', '1')}, {whole.get('day', '1')})"
+    written = f"format('{{:04d}}-{{:02d}}-{{:02d}}', {year}, {integers.get('month', '1')}, {integers.get('day', '1')})"
     date = f"TRY_CAST({written} AS DATE)"
     if "day of year" in parts:
-        day = whole["day of year"]
+        day = integers["day of year"]
         date = f"CASE WHEN {day} BETWEEN 1 AND 366 THEN {date} + ({day} - 1) END"
     dates = [name for unit, name in layout.parts if unit not in CLOCK_UNITS]
     samples = (table.column(name).sample for name in dates)
@@ -572,7 +570,7 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def _written(table: Table, layout: TableLayout, time: Column) -> str:
+def _time_text(table: Table, layout: TableLayout, time: Column) -> str:
     """Return SQL of a row's time as text, from all of its columns."""
     if not layout.parts:
         return time.sql
@@ -583,27 +581,22 @@ def _written(table: Table, layout: TableLayout, time: Column) -> str:
     return f"concat_ws(' ', {', '.join(f'CAST({column.sql} AS VARCHAR)' for column in columns)})"
 
 
-def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeFormat | None) -> str:
+def _select(tables: Mapping[int, Table], layout: TableLayout, fmt: TimeFormat | None) -> str:
     """Return SQL that selects the rows of some tables in the columns of `raw`.
 
-    Parameters
-    ----------
-    tables
-        By file number; all with the same columns, since they are read in one statement.
-    layout, written
-        Their layout and the format of their times.
+    `tables`, by file number, have the same columns, since they are read in one statement.
     """
     table = next(iter(tables.values()))
     relation = " UNION ALL ".join(
-        f"SELECT *, {number} AS file_number, {literal(other.sensor)} AS file_name FROM {other.relation}"
-        for number, other in tables.items()
+        f"SELECT *, {number} AS file_number, {literal(entry.sensor)} AS file_name FROM {entry.relation}"
+        for number, entry in tables.items()
     )
     time = _time_column(table, layout)
     offset = _clock_offset(table, layout)
     parts = {
         "file": "file_number",
-        "written": _written(table, layout, time),
-        "t": f"({_time_sql(time, written)} + {offset})" if offset else _time_sql(time, written),
+        "written": _time_text(table, layout, time),
+        "t": f"({_time_sql(time, fmt)} + {offset})" if offset else _time_sql(time, fmt),
         "s": _name_sql(table.column(layout.sensor)) if layout.sensor else "file_name",
         "q": _name_sql(table.column(layout.variable)) if layout.variable else literal(layout.name),
         "latitude": _place_sql(table, layout.latitude),
@@ -630,21 +623,20 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeForma
                    "variable": "unnest(names) AS q, * EXCLUDE (q, names, cells)"}[layout.across]  # fmt: skip
         inner = f"SELECT unnest(cells) AS x, {renamed} FROM ({inner})"
     number = f"TRY_CAST({_plain_number('x', table.decimal_comma)} AS DOUBLE)" if as_text else "x"
-    missing = f"(x IS NULL OR regexp_full_match(lower(trim(x)), {_MISSING}))" if as_text else "x IS NULL"
     empty = f"(x IS NULL{' OR trim(x) = ' + chr(39) * 2 if as_text else ''})"
-    known = " AND k <> ''" if layout.network else ""
+    in_network = " AND k <> ''" if layout.network else ""
     # The usual case comes first: the other branches are evaluated only for the remaining rows.
     reason = f"""CASE
-        WHEN t BETWEEN {EARLIEST} AND {LATEST} AND v IS NOT NULL AND s <> ''{known} THEN NULL
+        WHEN t BETWEEN {EARLIEST} AND {LATEST} AND v IS NOT NULL AND s <> ''{in_network} THEN NULL
         WHEN {"line IS NULL OR trim(line) = ''" if table.line else "false"} THEN {EMPTY}
         WHEN broken THEN 7
         WHEN s IS NULL OR s = '' THEN 2
         WHEN {"k IS NULL OR k = ''" if layout.network else "false"} THEN 9
-        WHEN {_nothing_sql("written", bool(layout.parts) or time.is_text)} THEN 3
+        WHEN {_missing_sql("written", bool(layout.parts) or time.is_text)} THEN 3
         WHEN t IS NULL THEN 4
         WHEN t NOT BETWEEN {EARLIEST} AND {LATEST} THEN 5
         WHEN {empty if wide else "false"} THEN {EMPTY}
-        WHEN NOT {missing} THEN 6
+        WHEN NOT {_missing_sql("x", as_text)} THEN 6
         END"""
     line = (
         "line"
@@ -658,25 +650,25 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeForma
         FROM (SELECT *, CAST({reason} AS UTINYINT) AS reason FROM (SELECT *, {number} AS v FROM ({inner})))"""
 
 
-def _time_sql(column: Column, written: TimeFormat | None) -> str:
-    if written is None:
+def _time_sql(column: Column, fmt: TimeFormat | None) -> str:
+    if fmt is None:
         return f"epoch_us(CAST({column.sql} AS {'TIMESTAMPTZ' if 'ZONE' in column.type else 'TIMESTAMP'}))"
     if column.is_text:
-        return written.sql(f"CAST({column.sql} AS VARCHAR)" if column.type != "VARCHAR" else column.sql)
-    if written.name == "strptime":
-        return written.sql(f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)")
-    return written.sql_of_number(f"CAST({column.sql} AS DOUBLE)", f"TRY_CAST({column.sql} AS BIGINT)")
+        return fmt.sql(f"CAST({column.sql} AS VARCHAR)" if column.type != "VARCHAR" else column.sql)
+    if fmt.name == "strptime":
+        return fmt.sql(f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)")
+    return fmt.sql_of_number(column.sql)
 
 
-def _nothing_sql(sql: str, is_text: bool) -> str:
-    return f"({sql} IS NULL OR regexp_full_match(lower(trim({sql})), {_MISSING}))" if is_text else f"{sql} IS NULL"
+def _missing_sql(sql: str, is_text: bool) -> str:
+    return f"({sql} IS NULL{f' OR regexp_full_match(lower(trim({sql})), {_MISSING})' if is_text else ''})"
 
 
 def _name_sql(column: Column) -> str:
     if column.type in ("FLOAT", "DOUBLE"):  # whole numbers that had gaps once: 7, not 7.0
-        whole = f"{column.sql} = trunc({column.sql}) AND abs({column.sql}) < 1e15"
+        is_whole = f"{column.sql} = trunc({column.sql}) AND abs({column.sql}) < 1e15"
         number = f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)"
-        return f"CASE WHEN {whole} THEN {number} ELSE CAST({column.sql} AS VARCHAR) END"
+        return f"CASE WHEN {is_whole} THEN {number} ELSE CAST({column.sql} AS VARCHAR) END"
     return f"trim(CAST({column.sql} AS VARCHAR))"
 
 
@@ -690,8 +682,3 @@ def _place_sql(table: Table, name: str | None) -> str:
 
 def _plain_number(text: str, decimal_comma: bool) -> str:
     return f"replace({text}, ',', '.')" if decimal_comma else text
-
-
-def _middle(column: Column) -> float:
-    numbers = sorted(float(text) for text in column.sample)
-    return numbers[len(numbers) // 2]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from io import StringIO
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
 from sensormend.errors import InputError
 from sensormend.files import write_beside
-from sensormend.readings import SECOND, written_time
+from sensormend.readings import SECOND
 
 __all__ = [
     "FAULTS_HEADER",
@@ -32,17 +34,9 @@ __all__ = [
     "write_json",
 ]
 
-_X = TypeVar("_X")
-
 FAULTS_HEADER = (
     "sensor", "variable", "from", "to", "reason", "score", "sentence", "size", "rate", "confidence",
 )  # fmt: skip
-LATER = ("size", "rate", "confidence")
-LATER_OF_SENSORS = ("last_value",)
-"""Columns that faults.csv and sensors.csv of earlier versions lack."""
-
-EVEN = 0.5
-"""The confidence at which a fault is as likely as not."""
 
 SENSORS_HEADER = (
     "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
@@ -82,7 +76,7 @@ class FaultInterval:
     @property
     def doubtful(self) -> bool:
         """Whether its confidence is low enough that it may be no fault."""
-        return self.confidence <= EVEN
+        return self.confidence <= 0.5
 
 
 @dataclass(frozen=True)
@@ -100,6 +94,9 @@ class SensorSummary:
     first: int | None
     last: int | None
     last_value: float = math.nan
+
+
+_Entry = TypeVar("_Entry", FaultInterval, SensorSummary)
 
 
 def iso(time: int) -> str:
@@ -123,27 +120,31 @@ def time_of(text: str) -> int:
     True
     """
     try:
-        return written_time(text)
+        moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise InputError(f"a time looks like 2019-01-31T14:00, in UTC; got {text!r}") from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:
     """Write a table as CSV: None and NaN are empty, whole numbers in the columns of `TIMES` are microseconds."""
     with write_beside(Path(path)) as file:
-        file.write(csv_lines(header, [header]))
-        for row in rows:
-            file.write(csv_lines(header, [row]))
+        _write_lines(file, header, chain([header], rows))
 
 
 def csv_lines(header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> str:
-    """Return the text that `write_csv` writes."""
+    """Return the text that `write_csv` writes below the header."""
     text = StringIO()
-    out = csv.writer(text, lineterminator="\n")
+    _write_lines(text, header, rows)
+    return text.getvalue()
+
+
+def _write_lines(file: IO[str], header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
     for row in rows:
         cells = [row.get(name) for name in header] if isinstance(row, Mapping) else row
-        out.writerow([_cell(name, cell) for name, cell in zip(header, cells, strict=True)])
-    return text.getvalue()
+        writer.writerow([_cell(name, cell) for name, cell in zip(header, cells, strict=True)])
 
 
 def write_json(path: Path, content: object) -> None:
@@ -176,14 +177,24 @@ def read_sensors(path: Path) -> list[SensorSummary]:
     return _read(path, SENSORS_HEADER, SensorSummary)
 
 
-def _read(path: Path, header: Sequence[str], kind: Callable[..., _X]) -> list[_X]:
+def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> list[_Entry]:
     """Read a table whose columns are the fields of the class `kind`; refuse any other table."""
     entries = []
-    for number, line in enumerate(_lines(path, header), start=2):
-        try:
-            entries.append(kind(*(_TYPES.get(name, _number)(line[name]) for name in header)))
-        except ValueError as error:
-            raise InputError(f"cannot read {path}, row {number}: {error}") from None
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            lacking = [name for name in header if name not in (table.fieldnames or ())]
+            if lacking:
+                raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
+            for number, line in enumerate(table, start=2):
+                try:
+                    entries.append(kind(*(_TYPES.get(name, _number)(line[name] or "") for name in header)))
+                except ValueError as error:
+                    raise InputError(f"cannot read {path}, row {number}: {error}") from None
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
     return entries
 
 
@@ -194,21 +205,6 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "readings": lambda text: int(text or 0),
 }
 """The parsers of columns; all others are numbers, NaN where empty."""
-
-
-def _lines(path: Path, header: Sequence[str]) -> Iterator[dict[str, str]]:
-    try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            table = csv.DictReader(file)
-            known = (*(table.fieldnames or ()), *LATER, *LATER_OF_SENSORS)
-            lacking = [name for name in header if name not in known]
-            if lacking:
-                raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
-            yield from ({name: line.get(name) or "" for name in header} for line in table)
-    except FileNotFoundError:
-        return
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
 
 
 def _number(text: str) -> float:

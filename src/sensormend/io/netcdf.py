@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ from sensormend import __version__
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside
 from sensormend.io.options import Options
+from sensormend.io.sources import listed
 from sensormend.io.units import unit_of
-from sensormend.readings import MEANINGS, ORIGINS, REASONS, SECOND, Flag, Readings, Rows
+from sensormend.readings import DTYPES, MEANINGS, ORIGINS, REASONS, SECOND, Flag, Readings, Rows
 
 __all__ = ["attributes_of", "dataset_of", "locations_of", "readings_of", "rows_of", "stretch_of", "write_netcdf"]
 
@@ -36,6 +38,7 @@ ATTRIBUTES = ("units", "units_metadata", "standard_name", "long_name")
 """The attributes that are copied from an input variable."""
 
 _UNNAMED = "__unnamed__"
+_DEFAULTS = Options()
 
 
 def _netcdf_libraries() -> tuple[Any, Any, Any]:
@@ -60,7 +63,7 @@ class _StationSeries:
     sensors: tuple[str, ...]
 
 
-def readings_of(source: Any, options: Options | None = None) -> Iterator[Readings]:
+def readings_of(source: Any, options: Options = _DEFAULTS) -> Iterator[Readings]:
     """Yield the readings of an array of time and station in parts, in order of time.
 
     All parts share `sensors` and `variables`. Cells without a number are no readings.
@@ -73,7 +76,6 @@ def readings_of(source: Any, options: Options | None = None) -> Iterator[Reading
     options
         `time` and `sensor` may name coordinates, `variables` or `value` the variables to take.
     """
-    options = options or Options()
     with _opened_dataset(source) as (dataset, shown):
         series = _series_of(dataset, options, shown)
         sensors = tuple(dict.fromkeys(name for entry in series for name in entry.sensors))
@@ -83,9 +85,9 @@ def readings_of(source: Any, options: Options | None = None) -> Iterator[Reading
         times = {entry.time: _microseconds_of(dataset[entry.time], shown) for entry in series}
         longest = max(time.size for time in times.values())
         step = max(1, CELLS // max(width, 1))
-        for begin in range(0, max(longest, 1), step):
+        for start in range(0, max(longest, 1), step):
             parts = [
-                _part(entry, number, times[entry.time], code, slice(begin, begin + step))
+                _part(entry, number, times[entry.time], code, slice(start, start + step))
                 for number, entry in enumerate(series)
             ]
             sensor, variable, time, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -93,33 +95,27 @@ def readings_of(source: Any, options: Options | None = None) -> Iterator[Reading
             yield Readings(sensors, variables, sensor[order], variable[order], time[order], value[order])
 
 
-def locations_of(source: Any, options: Options | None = None) -> dict[str, tuple[float, float]]:
+def locations_of(source: Any, options: Options = _DEFAULTS) -> dict[str, tuple[float, float]]:
     """Return latitude and longitude of the sensors of a dataset, where it has them."""
-    options = options or Options()
+    locations = {}
     with _opened_dataset(source) as (dataset, shown):
-        locations = {}
         for entry in _series_of(dataset, options, shown):
-            place = [
-                _coordinate(dataset, given, standard, names, entry.station)
-                for given, standard, names in (
-                    (options.latitude, "latitude", ("lat", "latitude")),
-                    (options.longitude, "longitude", ("lon", "long", "lng", "longitude")),
-                )
-            ]
-            if place[0] is None or place[1] is None:
+            latitudes = _coordinate(dataset, entry.station, options.latitude, "latitude", ("lat",))
+            longitudes = _coordinate(dataset, entry.station, options.longitude, "longitude", ("lon", "long", "lng"))
+            if latitudes is None or longitudes is None:
                 continue
-            for name, latitude, longitude in zip(entry.sensors, place[0], place[1], strict=True):
+            for name, latitude, longitude in zip(entry.sensors, latitudes, longitudes, strict=True):
                 if np.isfinite(latitude) and np.isfinite(longitude):
                     locations[name] = (float(latitude), float(longitude))
     return locations
 
 
-def attributes_of(source: Any, options: Options | None = None) -> dict[str, dict[str, Any]]:
+def attributes_of(source: Any, options: Options = _DEFAULTS) -> dict[str, dict[str, Any]]:
     """Return the `ATTRIBUTES` of each variable of a dataset: units, standard and long names."""
     with _opened_dataset(source) as (dataset, shown):
         return {
             entry.name: {key: entry.array.attrs[key] for key in ATTRIBUTES if key in entry.array.attrs}
-            for entry in _series_of(dataset, options or Options(), shown)
+            for entry in _series_of(dataset, options, shown)
         }
 
 
@@ -149,7 +145,7 @@ def _opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
 
 def _series_of(dataset: Any, options: Options, shown: str) -> list[_StationSeries]:
     """Find the variables with their times and stations."""
-    aside = {
+    ancillary = {
         word
         for array in dataset.variables.values()
         for key in ("ancillary_variables", "bounds", "grid_mapping")
@@ -162,21 +158,23 @@ def _series_of(dataset: Any, options: Options, shown: str) -> list[_StationSerie
     series, refused = [], []
     for name in wanted or dataset.data_vars:
         array = dataset[name]
-        if array.dtype.kind not in "fiu" or (not wanted and (name in aside or "flag_values" in array.attrs)):
+        if array.dtype.kind not in "fiu" or (not wanted and (name in ancillary or "flag_values" in array.attrs)):
             continue
         time = _time_of(dataset, array, options)
-        others = [] if time is None else [dim for dim in array.dims if dim not in dataset[time].dims]
-        if time is None or len(others) > 1:
+        stations = [] if time is None else [dim for dim in array.dims if dim not in dataset[time].dims]
+        if time is None or len(stations) > 1:
             refused.append(f"{name} ({', '.join(map(str, array.dims))})")
             continue
-        station = str(others[0]) if others else None
+        station = str(stations[0]) if stations else None
         sensors = _sensors(dataset, array, station, options, shown)
-        called = "" if name == _UNNAMED else str(array.attrs.get("sensormend_variable", name))
-        series.append(_StationSeries(called, array, time, station, sensors))
-    if series:
-        return series
-    seen = f"; it has {_listed(refused)}" if refused else ""
-    raise InputError(f"{shown} has no numeric variable over a time and at most one other dimension, the stations{seen}")
+        variable = "" if name == _UNNAMED else str(array.attrs.get("sensormend_variable", name))
+        series.append(_StationSeries(variable, array, time, station, sensors))
+    if not series:
+        hint = f"; it has {_listed(refused)}" if refused else ""
+        raise InputError(
+            f"{shown} has no numeric variable over a time and at most one other dimension, the stations{hint}"
+        )
+    return series
 
 
 def _time_of(dataset: Any, array: Any, options: Options) -> str | None:
@@ -195,11 +193,9 @@ def _time_of(dataset: Any, array: Any, options: Options) -> str | None:
 
 
 def _is_time(variable: Any) -> bool:
-    return variable.dtype.kind == "M" or (variable.dtype.kind == "O" and hasattr(_first(variable), "calendar"))
-
-
-def _first(variable: Any) -> Any:
-    return variable.values.flat[0] if variable.size else None
+    if variable.dtype.kind == "O" and variable.size:
+        return hasattr(variable.values.flat[0], "calendar")
+    return bool(variable.dtype.kind == "M")
 
 
 def _sensors(dataset: Any, array: Any, station: str | None, options: Options, shown: str) -> tuple[str, ...]:
@@ -210,13 +206,12 @@ def _sensors(dataset: Any, array: Any, station: str | None, options: Options, sh
     labels = {name: variable for name, variable in dataset.variables.items() if variable.dims == (station,)}
     if options.sensor is not None and options.sensor not in labels:
         raise ConfigError(f"{shown} has no names {options.sensor!r} along {station}; there are {_listed(labels)}")
-    roles = [name for name, variable in labels.items() if variable.attrs.get("cf_role") == "timeseries_id"]
-    words = [name for name, variable in labels.items() if variable.dtype.kind in "OSUT"]
-    chosen = options.sensor or next(iter([*roles, *(name for name in words if name == station), *words]), None)
-    if chosen is None:
-        chosen = station if station in labels else None
+    by_role = [name for name, variable in labels.items() if variable.attrs.get("cf_role") == "timeseries_id"]
+    texts = [name for name, variable in labels.items() if variable.dtype.kind in "OSUT"]
+    preferred = [*by_role, *([station] if station in texts else texts), *([station] if station in labels else [])]
+    chosen = options.sensor or next(iter(preferred), None)
     names = _texts_of(labels[chosen].values) if chosen is not None else [str(k) for k in range(array.sizes[station])]
-    twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(f"{shown} has more than one station {min(twice)!r}; name another coordinate with --sensor")
     return tuple(names)
@@ -235,9 +230,7 @@ def _microseconds_of(time: Any, shown: str) -> NDArray[np.int64]:
             f"the times of {shown} ({time.name}) are no times of the standard calendar: "
             "they need units like 'hours since 1970-01-01'"
         )
-    values = np.asarray(time.values)
-    microseconds: NDArray[np.int64] = values.astype("datetime64[us]").astype(np.int64)
-    return microseconds
+    return np.asarray(time.values).astype("datetime64[us]").astype(np.int64)
 
 
 def _part(
@@ -249,32 +242,29 @@ def _part(
     array = array.transpose(dim, entry.station) if entry.station else array
     value = np.asarray(array.values, dtype=np.float64).reshape(-1, len(entry.sensors))
     time = times[part]
-    here = np.isfinite(value) & (time != np.iinfo(np.int64).min)[:, None]
-    row, column = np.nonzero(here)
+    row, column = np.nonzero(np.isfinite(value) & (time != np.iinfo(np.int64).min)[:, None])
     sensor = np.array([code[name] for name in entry.sensors], dtype=np.int32)
     return sensor[column], np.full(row.size, number, np.int32), time[row], value[row, column]
 
 
 def _coordinate(
-    dataset: Any, given: str | None, standard: str, names: Sequence[str], station: str | None
+    dataset: Any, station: str | None, option: str | None, standard: str, short: Sequence[str]
 ) -> NDArray[np.float64] | None:
+    """Return the latitudes or longitudes of the stations: by the user's option, the standard name, or the name."""
     shape = () if station is None else (station,)
     fitting = {name: variable for name, variable in dataset.variables.items() if variable.dims == shape}
-    if given is not None:
-        if given not in fitting:
-            raise ConfigError(f"there is no {standard} {given!r} per station; there are {_listed(fitting)}")
-        chosen: Any = given
-    else:
-        standards = [name for name, variable in fitting.items() if variable.attrs.get("standard_name") == standard]
-        chosen = next(iter([*standards, *(name for name in fitting if str(name).lower() in names)]), None)
+    if option is not None and option not in fitting:
+        raise ConfigError(f"there is no {standard} {option!r} per station; there are {_listed(fitting)}")
+    by_standard = [name for name, variable in fitting.items() if variable.attrs.get("standard_name") == standard]
+    by_name = [name for name in fitting if str(name).lower() in (standard, *short)]
+    chosen: Any = option or next(iter(by_standard + by_name), None)
     if chosen is None or fitting[chosen].dtype.kind not in "fiu":
         return None
     return np.asarray(fitting[chosen].values, dtype=np.float64).reshape(-1)
 
 
 def _listed(names: Iterable[Any]) -> str:
-    words = [str(name) for name in names]
-    return ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "") if words else "none"
+    return listed(map(str, names), most=8) or "none"
 
 
 Locations = Mapping[str, tuple[float, float]]
@@ -288,22 +278,14 @@ LONG, WIDE = 1024, 256
 
 EMPTY = {"value": np.nan, "cleaned": np.nan, "lower": np.nan, "upper": np.nan, "n": 0,
          "flag": int(Flag.MISSING), "reason": 0, "origin": 0}  # fmt: skip
-TYPES = {"value": "f8", "cleaned": "f8", "lower": "f8", "upper": "f8", "n": "i4",
-         "flag": "i1", "reason": "i1", "origin": "i1"}  # fmt: skip
+"""The columns of a variable, with the content of a cell without a row."""
 
 
 def dataset_of(rows: Rows, locations: Locations | None = None, attributes: Attributes | None = None) -> Any:
     """Return rows as an `xarray.Dataset` on (time, station).
 
     A variable `v` comes with `v_cleaned`, `v_lower`, `v_upper`, `v_flag`, `v_reason`, `v_origin` and `v_n`; a cell
-    without a row is missing, flag 9.
-
-    Parameters
-    ----------
-    rows
-        At most one per sensor, variable and time.
-    locations, attributes
-        Coordinates of the sensors, and attributes of the variables.
+    without a row is missing, flag 9, and more than one row in a cell is refused.
     """
     xarray, _, _ = _netcdf_libraries()
     times = np.unique(rows.time)
@@ -338,14 +320,8 @@ def write_netcdf(
 ) -> None:
     """Write the dataset of `dataset_of` to a file, part by part, so that an archive need not fit into memory.
 
-    Parameters
-    ----------
-    path
-        The file; written under a temporary name and renamed.
-    parts
-        Rows in order of time; no time is in two parts.
-    sensors, variables, times
-        All that occur in the parts; times sorted.
+    `parts` are rows in order of time, no time in two of them; `sensors`, `variables` and the sorted `times` are all
+    that occur in them.
     """
     _, h5netcdf, h5py = _netcdf_libraries()
     target = Path(path)
@@ -355,9 +331,9 @@ def write_netcdf(
         for rows in parts:
             if not len(rows):
                 continue
-            begin, end = np.searchsorted(times, [rows.time.min(), rows.time.max() + 1])
-            for name, grid in plan.grids(rows, int(begin), int(end)).items():
-                file.variables[name][begin:end, :] = grid
+            start, end = np.searchsorted(times, [rows.time.min(), rows.time.max() + 1])
+            for name, grid in plan.grids(rows, int(start), int(end)).items():
+                file.variables[name][start:end, :] = grid
 
 
 TIME = {"standard_name": "time", "long_name": "start of the slot, UTC", "axis": "T"}
@@ -390,13 +366,13 @@ class _DatasetPlan:
         for variable, name in zip(variables, names, strict=True):
             described |= _described(variable, name, (attributes or {}).get(variable, {}))
         places = {}
-        known = [(locations or {}).get(sensor, (np.nan, np.nan)) for sensor in sensors]
-        if np.isfinite(known).any():
+        positions = [(locations or {}).get(sensor, (np.nan, np.nan)) for sensor in sensors]
+        if np.isfinite(positions).any():
             for axis, (name, standard, units) in enumerate(
                 (("lat", "latitude", "degrees_north"), ("lon", "longitude", "degrees_east"))
             ):
                 places[name] = (
-                    np.array([place[axis] for place in known]),
+                    np.array([position[axis] for position in positions]),
                     {"standard_name": standard, "long_name": f"{standard} of the sensor", "units": units},
                 )
         overall = {
@@ -415,27 +391,27 @@ class _DatasetPlan:
         """The units of the times: seconds where all are whole seconds, else microseconds."""
         return f"{'microseconds' if (self.times % SECOND).any() else 'seconds'} since 1970-01-01 00:00:00"
 
-    def grids(self, rows: Rows, begin: int, end: int) -> dict[str, NDArray[Any]]:
+    def grids(self, rows: Rows, start: int, end: int) -> dict[str, NDArray[Any]]:
         """Return rows as arrays (time, station) by the name of their variable."""
-        times = self.times[begin:end]
-        place = {name: number for number, name in enumerate(self.sensors)}
-        station = np.array([place[name] for name in rows.sensors] or [0])[rows.sensor]
+        times = self.times[start:end]
+        station_index = {name: number for number, name in enumerate(self.sensors)}
+        station = np.array([station_index[name] for name in rows.sensors] or [0])[rows.sensor]
         slot = np.searchsorted(times, rows.time)
-        made = {}
+        grids = {}
         for variable, name in zip(self.variables, self.names, strict=True):
             code = rows.variables.index(variable) if variable in rows.variables else -1
-            mine = rows.variable == code
-            cells = slot[mine] * len(self.sensors) + station[mine]
+            mask = rows.variable == code
+            cells = slot[mask] * len(self.sensors) + station[mask]
             if np.bincount(cells, minlength=1).max() > 1:
                 raise ConfigError(
                     "NetCDF has one value per station and time, and these rows have more: "
                     "write rows per reading to .csv or .parquet"
                 )
             for column, empty in EMPTY.items():
-                grid = np.full(times.size * len(self.sensors), empty, dtype=TYPES[column])
-                grid[cells] = getattr(rows, column)[mine]
-                made[_called(name, column)] = grid.reshape(times.size, len(self.sensors))
-        return made
+                grid = np.full(times.size * len(self.sensors), empty, dtype=DTYPES[column])
+                grid[cells] = getattr(rows, column)[mask]
+                grids[_column_name(name, column)] = grid.reshape(times.size, len(self.sensors))
+        return grids
 
     def prepare(self, file: Any, text: Any) -> None:
         """Create the variables in a new file, and write those without a time axis."""
@@ -452,12 +428,11 @@ class _DatasetPlan:
         # Two megabytes at most: the series of one station and a day of all stations are both read in few chunks.
         long = min(stretch_of(len(self.sensors) * len(self.variables)), LONG)
         chunks = (min(max(self.times.size, 1), long), min(max(len(self.sensors), 1), WIDE))
-        columns = {_called(name, column): column for name in self.names for column in EMPTY}
+        dtypes = {_column_name(name, column): DTYPES[column] for name in self.names for column in EMPTY}
         for name, described in self.described.items():
-            kind = TYPES[columns[name]]
             variable = file.create_variable(
-                name, ("time", "station"), kind, chunks=chunks, compression="gzip", compression_opts=1,
-                shuffle=True, fillvalue=np.nan if kind == "f8" else None,
+                name, ("time", "station"), dtypes[name], chunks=chunks, compression="gzip", compression_opts=1,
+                shuffle=True, fillvalue=np.nan if dtypes[name].kind == "f" else None,
             )  # fmt: skip
             variable.attrs.update(described)
             if self.places:
@@ -469,11 +444,11 @@ def stretch_of(width: int) -> int:
 
     A chunk that is written in two parts is compressed twice.
     """
-    most = max(1, CELLS // max(width, 1))
-    return most // LONG * LONG or most
+    longest = max(1, CELLS // max(width, 1))
+    return longest // LONG * LONG or longest
 
 
-def _called(name: str, column: str) -> str:
+def _column_name(name: str, column: str) -> str:
     return name if column == "value" else f"{name}_{column}"
 
 
@@ -484,24 +459,24 @@ def _cf_names(variables: Sequence[str]) -> tuple[str, ...]:
     for variable in variables:
         plain = re.sub(r"\W+", "_", unit_of(variable)[0], flags=re.ASCII).strip("_") or "value"
         plain = plain if plain[0].isalpha() else f"v_{plain}"
-        name, more = plain, 1
-        while not taken.isdisjoint(_called(name, column) for column in EMPTY):
-            more += 1
-            name = f"{plain}_{more}"
-        taken |= {_called(name, column) for column in EMPTY}
+        name, count = plain, 1
+        while not taken.isdisjoint(_column_name(name, column) for column in EMPTY):
+            count += 1
+            name = f"{plain}_{count}"
+        taken |= {_column_name(name, column) for column in EMPTY}
         names.append(name)
     return tuple(names)
 
 
-def _described(variable: str, name: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _described(variable: str, name: str, attributes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the attributes of a variable and of its ancillary variables."""
-    long_name = str(known.get("long_name", variable or "value"))
-    same = {key: known[key] for key in ATTRIBUTES if key in known and key != "long_name"}
-    about = ("flag", "reason", "origin", "n", "cleaned", "lower", "upper")
+    long_name = str(attributes.get("long_name", variable or "value"))
+    same = {key: attributes[key] for key in ATTRIBUTES if key in attributes and key != "long_name"}
+    ancillary = ("flag", "reason", "origin", "n", "cleaned", "lower", "upper")
 
-    def coded(words: Mapping[int, str], what: str, standard_name: str) -> dict[str, Any]:
+    def coded(words: Mapping[int, str], subject: str, standard_name: str) -> dict[str, Any]:
         return {
-            "long_name": f"{what} {long_name}",
+            "long_name": f"{subject} {long_name}",
             "standard_name": standard_name,
             "flag_values": np.array(list(words), dtype=np.int8),
             "flag_meanings": " ".join(words.values()),
@@ -510,22 +485,22 @@ def _described(variable: str, name: str, known: Mapping[str, Any]) -> dict[str, 
     return {
         name: {
             "long_name": long_name, **same,
-            "ancillary_variables": " ".join(_called(name, column) for column in about),
+            "ancillary_variables": " ".join(_column_name(name, column) for column in ancillary),
             "sensormend_variable": variable,
         },
-        _called(name, "cleaned"): {"long_name": f"mended {long_name}", **same},
-        _called(name, "lower"): {"long_name": f"lower end of the interval of mended {long_name}", **same},
-        _called(name, "upper"): {"long_name": f"upper end of the interval of mended {long_name}", **same},
-        _called(name, "n"): {
+        _column_name(name, "cleaned"): {"long_name": f"mended {long_name}", **same},
+        _column_name(name, "lower"): {"long_name": f"lower end of the interval of mended {long_name}", **same},
+        _column_name(name, "upper"): {"long_name": f"upper end of the interval of mended {long_name}", **same},
+        _column_name(name, "n"): {
             "long_name": f"number of readings of {long_name}", "standard_name": "number_of_observations", "units": "1",
         },
-        _called(name, "flag"): coded(
+        _column_name(name, "flag"): coded(
             {int(code): word for code, word in MEANINGS.items()}, "QARTOD flag of", "aggregate_quality_flag"
         ),
-        _called(name, "reason"): coded(
+        _column_name(name, "reason"): coded(
             {code: word or "none" for code, word in enumerate(REASONS)}, "reason for the flag of", "quality_flag"
         ),
-        _called(name, "origin"): coded(
+        _column_name(name, "origin"): coded(
             {code: word or "none" for code, word in enumerate(ORIGINS)}, "origin of mended", "status_flag"
         ),
     }  # fmt: skip
@@ -551,29 +526,27 @@ def rows_of(
         if not names or "station" not in dataset.variables:
             raise InputError(f"{shown} is no dataset that sensormend wrote")
         times = _microseconds_of(dataset["time"], shown)
-        begin, stop = (0 if start is None else np.searchsorted(times, start),
-                       times.size if end is None else np.searchsorted(times, end))  # fmt: skip
+        span = slice(0 if start is None else int(np.searchsorted(times, start)),
+                     times.size if end is None else int(np.searchsorted(times, end)))  # fmt: skip
         stations = _texts_of(dataset["station"].values)
-        chosen = [k for k, name in enumerate(stations) if sensors is None or name in set(sensors)]
-        some = dataset.isel(time=slice(int(begin), int(stop)), station=chosen)
-        order = sorted(range(len(chosen)), key=lambda k: stations[chosen[k]])
-        some = some.isel(station=order)
-        labels = sorted(names if variable is None else [variable] if variable in names else [])
-        parts = [[np.asarray(some[_called(names[label], column)].values) for column in EMPTY] for label in labels]
-        stacked = [np.stack(column, axis=2) for column in zip(*parts, strict=True)] if parts else []
-        columns = dict(zip(EMPTY, stacked, strict=True)) if parts else {key: np.empty((0, 0, 0)) for key in EMPTY}
-        says = (
-            (columns["flag"] != Flag.MISSING)
-            | (columns["reason"] != 0)
-            | (columns["origin"] != 0)
-            | (columns["n"] != 0)
-        )
-        slot, station, which = np.nonzero(says)
+        wanted = set(stations if sensors is None else sensors)
+        chosen = sorted((k for k, name in enumerate(stations) if name in wanted), key=lambda k: stations[k])
+        part = dataset.isel(time=span, station=chosen)
+        variables = sorted(name for name in names if variable in (None, name))
+        shape = (len(variables), part.sizes["time"], len(chosen))
+        columns = {}
+        for column in EMPTY:
+            grids = [part[_column_name(names[name], column)].values for name in variables]
+            columns[column] = np.moveaxis(np.array(grids, DTYPES[column]).reshape(shape), 0, 2)
+        present = columns["flag"] != Flag.MISSING
+        for column in ("reason", "origin", "n"):
+            present |= columns[column] != 0
+        slot, station, number = np.nonzero(present)
         return Rows(
-            tuple(stations[chosen[k]] for k in order),
-            tuple(labels) or ("",),
+            tuple(stations[k] for k in chosen),
+            tuple(variables) or ("",),
             sensor=station.astype(np.int32),
-            variable=which.astype(np.int32),
-            time=times[int(begin) : int(stop)][slot],
-            **{name: column[says].astype(TYPES[name]) for name, column in columns.items()},
+            variable=number.astype(np.int32),
+            time=times[span][slot],
+            **{column: grid[present] for column, grid in columns.items()},
         )

@@ -55,7 +55,7 @@ UNITS = {
 }  # fmt: skip
 
 Validator = Callable[[str, Any], Any]
-"""Takes the name of an option and the given value, and returns the value to use, or raises a `ConfigError`."""
+"""Takes the name of an option and its value, and returns the value to use, or raises a `ConfigError`."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def option(validator: Validator, help: str, default: Any = None, *, secret: bool
 
     A default that is a class is called; a `secret` option is left out of the `repr`.
     """
-    given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
-    return field(**given, repr=not secret, metadata={"option": Declaration(validator, help, **more)})
+    initial: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
+    return field(**initial, repr=not secret, metadata={"option": Declaration(validator, help, **more)})
 
 
 def declarations(declared: type) -> dict[str, Declaration]:
@@ -114,124 +114,100 @@ def declarations(declared: type) -> dict[str, Declaration]:
     return {entry.name: entry.metadata["option"] for entry in fields(declared) if "option" in entry.metadata}
 
 
-def refused(name: str, wanted: str, given: Any) -> ConfigError:
+def refused(name: str, wanted: str, value: Any) -> ConfigError:
     """Return the error for a value of the wrong form; passwords in addresses are not shown."""
-    got = shown(repr(given))
+    got = shown(repr(value))
     return ConfigError(f"{name} is {wanted}; got {got if len(got) <= 60 else f'{got[:57]}...'}")
 
 
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def text(name: str, given: Any) -> str:
-    """Validate a text."""
-    if not isinstance(given, str) or not given.strip():
-        raise ConfigError("password is a text") if name == "password" else refused(name, "a text", given)
-    return given
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def column(name: str, given: Any) -> str:
-    """Validate the name of a column."""
-    if not isinstance(given, str):
-        raise refused(name, "the name of a column", given)
-    return given
+def _validator(accepts: Callable[[Any], bool], wanted: str, convert: Callable[[Any], Any] | None = None) -> Validator:
+    """Return a validator that refuses values that it does not accept with "NAME is WANTED"."""
+
+    def validate(name: str, value: Any) -> Any:
+        if not accepts(value):
+            raise refused(name, wanted, value)
+        return convert(value) if convert else value
+
+    return validate
 
 
-def path(name: str, given: Any) -> Path:
-    """Validate the path of a file or a folder."""
-    if not isinstance(given, str | os.PathLike) or not str(given):
-        raise refused(name, "a path", given)
-    return Path(given)
+column = _validator(lambda value: isinstance(value, str), "the name of a column")
+path = _validator(lambda value: isinstance(value, str | os.PathLike) and str(value) != "", "a path", Path)
+flag = _validator(lambda value: isinstance(value, bool), "true or false")
+whole = _validator(lambda value: _is_whole(value) and value >= 1, "a whole number, 1 or more")
+number = _validator(lambda value: _is_number(value) and 0 < value < math.inf, "a number above 0", float)
+_seed = _validator(_is_whole, "a whole number")
 
 
-def flag(name: str, given: Any) -> bool:
-    """Validate true or false."""
-    if not isinstance(given, bool):
-        raise refused(name, "true or false", given)
-    return given
+def choice(*words: str) -> Validator:
+    """Return a validator of a choice of words."""
+    return _validator(lambda value: value in words, " or ".join(words), str)
 
 
-def whole(name: str, given: Any) -> int:
-    """Validate a whole number of 1 or more."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise refused(name, "a whole number, 1 or more", given)
-    return given
+def text(name: str, value: Any) -> str:
+    """Validate a text; a password is not shown in the message."""
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError("password is a text") if name == "password" else refused(name, "a text", value)
+    return value
 
 
-def number(name: str, given: Any) -> float:
-    """Validate a number above zero."""
-    if not _is_number(given) or not 0 < given < math.inf:
-        raise refused(name, "a number above 0", given)
-    return float(given)
-
-
-def span(name: str, given: Any) -> int:
+def span(name: str, value: Any) -> int:
     """Validate a duration."""
-    if not isinstance(given, str | timedelta):
-        raise refused(name, "a number and a unit, like 15min, 1h or 1d", given)
+    if not isinstance(value, str | timedelta):
+        raise refused(name, "a number and a unit, like 15min, 1h or 1d", value)
     try:
-        return duration(given)
+        return duration(value)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
 
 
-def choice(*known: str) -> Validator:
-    """Return a validator of a choice of words."""
-
-    def chosen(name: str, given: Any) -> str:
-        if given not in known:
-            raise refused(name, " or ".join(known), given)
-        return str(given)
-
-    return chosen
+def _share(name: str, value: Any) -> float:
+    if not _is_number(value):
+        raise refused(name, "a number", value)
+    if not 0 < value < 1:
+        raise ConfigError(f"{name} is a share between 0 and 1; got {value!r}")
+    return float(value)
 
 
-def _seed(name: str, given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise refused(name, "a whole number", given)
-    return given
+def _columns(name: str, value: Any) -> tuple[str, ...]:
+    value = [value] if isinstance(value, str) else value
+    if not isinstance(value, Sequence) or not all(isinstance(entry, str) for entry in value):
+        raise refused(name, "a list of column names", value)
+    return tuple(value)
 
 
-def _share(name: str, given: Any) -> float:
-    if not _is_number(given):
-        raise refused(name, "a number", given)
-    if not 0 < given < 1:
-        raise ConfigError(f"{name} is a share between 0 and 1; got {given!r}")
-    return float(given)
+def _per_variable(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {EVERY: value}
 
 
-def _columns(name: str, given: Any) -> tuple[str, ...]:
-    given = [given] if isinstance(given, str) else given
-    if not isinstance(given, Sequence) or not all(isinstance(entry, str) for entry in given):
-        raise refused(name, "a list of column names", given)
-    return tuple(given)
+def _numbers(name: str, value: Any) -> tuple[float, ...]:
+    value = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    if not all(map(_is_number, value)):
+        raise refused(name, "a list of numbers", value)
+    return tuple(float(entry) for entry in value)
 
 
-def _per_variable(given: Any) -> Mapping[str, Any]:
-    return given if isinstance(given, Mapping) else {EVERY: given}
+def _texts(name: str, value: Any) -> dict[str, str]:
+    if not all(isinstance(entry, str) for entry in _per_variable(value).values()):
+        raise refused(name, "a text, or a text per variable", value)
+    return dict(_per_variable(value))
 
 
-def _numbers(name: str, given: Any) -> tuple[float, ...]:
-    given = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    if not all(map(_is_number, given)):
-        raise refused(name, "a list of numbers", given)
-    return tuple(float(entry) for entry in given)
+def _fill(name: str, value: Any) -> dict[str, tuple[float, ...]]:
+    return {variable: _numbers(name, values) for variable, values in _per_variable(value).items()}
 
 
-def _texts(name: str, given: Any) -> dict[str, str]:
-    if not all(isinstance(entry, str) for entry in _per_variable(given).values()):
-        raise refused(name, "a text, or a text per variable", given)
-    return dict(_per_variable(given))
-
-
-def _fill(name: str, given: Any) -> dict[str, tuple[float, ...]]:
-    return {variable: _numbers(name, values) for variable, values in _per_variable(given).items()}
-
-
-def _limits(name: str, given: Any) -> dict[str, tuple[float, float]]:
+def _limits(name: str, value: Any) -> dict[str, tuple[float, float]]:
     limits = {}
-    for variable, pair in _per_variable(given).items():
+    for variable, pair in _per_variable(value).items():
         numbers = _numbers(name, pair)
         if len(numbers) != 2 or not numbers[0] < numbers[1]:
             raise refused(name, "a lowest and a highest value, like [-40, 50]", pair)
@@ -239,11 +215,11 @@ def _limits(name: str, given: Any) -> dict[str, tuple[float, float]]:
     return limits
 
 
-def _tolerances(name: str, given: Any) -> dict[str, float]:
-    for entry in _per_variable(given).values():
+def _tolerances(name: str, value: Any) -> dict[str, float]:
+    for entry in _per_variable(value).values():
         if not _is_number(entry) or not 0 <= entry < math.inf:
             raise refused(name, "a number, 0 or more, or one for each variable", entry)
-    return {variable: float(entry) for variable, entry in _per_variable(given).items()}
+    return {variable: float(entry) for variable, entry in _per_variable(value).items()}
 
 
 def listed(typed: str) -> list[str]:
@@ -276,9 +252,9 @@ def _typed_limits(typed: Sequence[str]) -> dict[str, list[float]]:
 def _typed_tolerances(typed: Sequence[str]) -> dict[str, float]:
     tolerances = {}
     for entry in typed:
-        name, _, given = entry.rpartition("=")
+        name, _, digits = entry.rpartition("=")
         try:
-            tolerances[name.strip() or EVERY] = float(given)
+            tolerances[name.strip() or EVERY] = float(digits)
         except ValueError:
             raise ConfigError(f"--tolerance takes a number like 0.5 or temp=0.5; got {entry!r}") from None
     return tolerances
@@ -382,14 +358,14 @@ class Options:
     names: Mapping[str, str] = option(_texts, "What variables are called there, in the same way.", dict)
 
     @classmethod
-    def of(cls, **given: Any) -> Options:
-        """Return validated options; an option that is None is not given."""
-        known = declarations(cls)
-        for name in given:
-            if name not in known:
-                raise ConfigError(f"there is no option {name!r}; there are {', '.join(sorted(known))}")
+    def of(cls, **values: Any) -> Options:
+        """Return validated options; an option that is None has its default."""
+        declared = declarations(cls)
+        for name in values:
+            if name not in declared:
+                raise ConfigError(f"there is no option {name!r}; there are {', '.join(sorted(declared))}")
         options = cls(
-            **{name: known[name].validator(name, value) for name, value in given.items() if value is not None}
+            **{name: declared[name].validator(name, value) for name, value in values.items() if value is not None}
         )
         if options.wide and options.per_reading:
             raise ConfigError("a wide table has one value per sensor and slot: give wide or per_reading, not both")
@@ -400,15 +376,15 @@ class Options:
         return options
 
     @classmethod
-    def from_toml(cls, path: str | os.PathLike[str], **given: Any) -> Options:
-        """Read options from a TOML file; paths in it are relative to its folder, and `given` takes precedence."""
+    def from_toml(cls, path: str | os.PathLike[str], **values: Any) -> Options:
+        """Read options from a TOML file; paths in it are relative to its folder, and `values` take precedence."""
         path = Path(path)
-        written = read_toml(path)
+        table = read_toml(path)
         for name, declaration in declarations(cls).items():
-            if declaration.kind is Path and isinstance(written.get(name), str):
-                written[name] = path.parent / written[name]
+            if declaration.kind is Path and isinstance(table.get(name), str):
+                table[name] = path.parent / table[name]
         try:
-            return cls.of(**{**written, **{name: value for name, value in given.items() if value is not None}})
+            return cls.of(**{**table, **{name: value for name, value in values.items() if value is not None}})
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
@@ -420,28 +396,14 @@ class Options:
         """Return the limits given for a variable."""
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
 
-    def units_of(self, variable: str) -> str:
-        """Return the unit given for a variable; empty where none is given."""
-        return self.units.get(variable, self.units.get(EVERY, ""))
-
-    def name_of(self, variable: str) -> str:
-        """Return the name given for a variable; empty where none is given."""
-        return self.names.get(variable, self.names.get(EVERY, ""))
-
     def per_variable(self) -> dict[str, Mapping[str, Any]]:
         """Return the options that are given per variable."""
-        return {
-            "valid": self.valid,
-            "fill": self.fill or {},
-            "tolerance": self.tolerance,
-            "units": self.units,
-            "names": self.names,
-        }
+        return {name: getattr(self, name) or {} for name in ("valid", "fill", "tolerance", "units", "names")}
 
     def refuse_unknown(self, variables: Sequence[str]) -> None:
         """Refuse limits, fill values, tolerances, units and names of unknown variables."""
-        for name, given in self.per_variable().items():
-            unknown = sorted(set(given).difference(variables, [EVERY]))
+        for name, values in self.per_variable().items():
+            unknown = sorted(set(values).difference(variables, [EVERY]))
             if unknown:
                 known = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
                 raise ConfigError(f"{name} names variable {unknown[0]!r}; there is {known}")
@@ -457,7 +419,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def duration(given: str | timedelta) -> int:
+def duration(value: str | timedelta) -> int:
     """Return a duration like `15min`, `1h` or `1 d` in microseconds.
 
     Examples
@@ -465,13 +427,13 @@ def duration(given: str | timedelta) -> int:
     >>> duration("15min") // 1_000_000
     900
     """
-    if isinstance(given, timedelta):
-        given = f"{given / timedelta(seconds=1)}s"
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", given.lower()) if isinstance(given, str) else None
+    if isinstance(value, timedelta):
+        value = f"{value / timedelta(seconds=1)}s"
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", value.lower()) if isinstance(value, str) else None
     unit = UNITS.get(match[2]) or UNITS.get(match[2].rstrip("s")) if match else None
     length = round(float(match[1] or 1) * unit) if match and unit else 0
     if length < 1:
-        raise ConfigError(f"a duration is a number and a unit, like 15min, 1h or 1d; got {given!r}")
+        raise ConfigError(f"a duration is a number and a unit, like 15min, 1h or 1d; got {value!r}")
     return length
 
 

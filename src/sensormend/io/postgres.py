@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from sensormend.errors import ConfigError, InputError, SensormendError
 
-__all__ = ["SCHEMES", "is_unclear", "shown", "split_address", "spooled"]
+__all__ = ["SCHEMES", "UNCLEAR", "import_psycopg", "is_unclear", "name_parts", "shown", "split_address", "spooled"]
 
 SCHEMES = ("postgresql://", "postgres://")
 """The schemes of a database's address."""
@@ -70,8 +70,8 @@ def is_unclear(address: str) -> bool:
     >>> is_unclear("postgresql://me:a/b@host/db"), is_unclear("postgresql://me:a%2Fb@host:5432/db")
     (True, False)
     """
-    before, *behind = re.split(r"[/?#]", address.partition("://")[2], maxsplit=1)
-    return ":" in before and any("@" in part for part in behind)
+    host, *path = re.split(r"[/?#]", address.partition("://")[2], maxsplit=1)
+    return ":" in host and any("@" in part for part in path)
 
 
 def spooled(address: str, spool: Path) -> Path:
@@ -79,16 +79,16 @@ def spooled(address: str, spool: Path) -> Path:
 
     Times with a zone are converted to UTC, others are copied as they are; rows are in the server's order.
     """
-    where, table = split_address(address)
-    psycopg = _psycopg()
+    connection, table = split_address(address)
+    psycopg = import_psycopg()
     from psycopg import sql
 
-    name = sql.SQL(".").join(sql.Identifier(part) for part in _parts(table))
+    name = sql.SQL(".").join(sql.Identifier(part) for part in name_parts(table))
     copy = sql.SQL("COPY (SELECT * FROM {}) TO STDOUT (FORMAT csv, HEADER true)").format(name)
     spool.mkdir(parents=True, exist_ok=True)
     path = spool / "table.csv"
     try:
-        with psycopg.connect(where, connect_timeout=20, options="-c TimeZone=UTC -c DateStyle=ISO") as server:
+        with psycopg.connect(connection, connect_timeout=20, options="-c TimeZone=UTC -c DateStyle=ISO") as server:
             server.read_only = True
             with server.cursor() as cursor, cursor.copy(copy) as rows, path.open("wb") as file:
                 for block in rows:
@@ -100,17 +100,16 @@ def spooled(address: str, spool: Path) -> Path:
     return path
 
 
-def _parts(table: str) -> list[str]:
-    """Return schema and table; a name in double quotes may contain a point."""
-    parts = re.findall(r'"(?:[^"]|"")+"|[^."]+', table)
-    return [part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts]
-
-
-def _psycopg() -> Any:
+def import_psycopg() -> Any:
+    """Return the module psycopg, or raise an error that says how to install it."""
     try:
         import psycopg
     except ImportError:
-        raise SensormendError(
-            "reading from PostgreSQL needs psycopg: install it with pip install 'sensormend[postgres]'"
-        ) from None
+        raise SensormendError("PostgreSQL needs psycopg: install it with pip install 'sensormend[postgres]'") from None
     return psycopg
+
+
+def name_parts(table: str) -> list[str]:
+    """Return schema and table; a name in double quotes may contain a point."""
+    parts = re.findall(r'"(?:[^"]|"")+"|[^."]+', table)
+    return [part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts]

@@ -14,7 +14,7 @@ from typing import IO, Literal
 from sensormend.errors import ConfigError, InputError
 from sensormend.io import postgres
 
-__all__ = ["InputFile", "SourcePaths", "find", "format_of", "is_stream", "listed", "not_taken", "stem"]
+__all__ = ["InputFile", "SourcePaths", "find", "format_of", "ignored_files", "is_stream", "listed", "stem"]
 
 SourcePaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, a folder, a pattern, `-` for standard input, a `postgresql://` address, or several of these."""
@@ -38,13 +38,9 @@ class InputFile:
 
     Attributes
     ----------
-    path
-        Its path.
     shown
         Its name in messages, as the user gave it.
-    format
-        Its format.
-    among
+    in_folder
         It was found in a folder, which may also hold files without readings.
     sensor
         The sensor where no column names one: the file's name; None for standard input and databases.
@@ -53,54 +49,48 @@ class InputFile:
     path: Path
     shown: str
     format: Format
-    among: bool = False
+    in_folder: bool = False
     sensor: str | None = None
 
 
 def find(source: SourcePaths, spool: Path) -> list[InputFile]:
-    """Return the files of a source in the order in which they are read.
+    """Return the files of a source in the order in which they are read: those of a folder or a pattern by name.
 
-    Parameters
-    ----------
-    source
-        A file, a folder, a pattern, `-` for standard input, a `postgresql://` address, or several of these. The files
-        of a folder and of a pattern come in the order of their names.
-    spool
-        A folder for copies of what is not a file: standard input, pipes, databases.
+    What is not a file is copied into the folder `spool`: standard input, pipes, databases.
     """
     if not isinstance(source, str | os.PathLike):
         files = [file for entry in source for file in find(entry, spool)]
         if not files:
             raise InputError("no file of readings was given")
         return files
-    given = os.fspath(source)
-    if given == "-":
+    name = os.fspath(source)
+    if name == "-":
         return [_spooled(sys.stdin.buffer, spool, "standard input")]
-    if given.startswith(postgres.SCHEMES):
-        return [InputFile(postgres.spooled(given, spool), postgres.shown(given), "csv")]
-    if not given:
+    if name.startswith(postgres.SCHEMES):
+        return [InputFile(postgres.spooled(name, spool), postgres.shown(name), "csv")]
+    if not name:
         raise ConfigError("READINGS is empty; give a file, a folder, a pattern or -")
-    path = Path(given)
+    path = Path(name)
     if path.is_dir():
-        return _folder(path, given)
+        return _folder(path)
     if is_stream(path):
         with path.open("rb") as stream:
-            return [_spooled(stream, spool, given)]
+            return [_spooled(stream, spool, name)]
     if path.exists():
-        return [_file(path, given)]
-    if glob.has_magic(given):
-        matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
+        return [_file(path, name)]
+    if glob.has_magic(name):
+        matches = sorted(Path(match) for match in glob.glob(name, recursive=True))
         paths = [path for match in matches for path in (_below(match) if match.is_dir() else [match])]
         if paths:
             return [_file(path, str(path)) for path in paths]
-        raise InputError(f"no file matches {given}")
-    raise InputError(f"there is no file or folder {given}")
+        raise InputError(f"no file matches {name}")
+    raise InputError(f"there is no file or folder {name}")
 
 
-def not_taken(source: SourcePaths) -> list[str]:
+def ignored_files(source: SourcePaths) -> list[str]:
     """Return the files of the folders in a source that are not read, by their endings."""
     if not isinstance(source, str | os.PathLike):
-        return [name for entry in source for name in not_taken(entry)]
+        return [name for entry in source for name in ignored_files(entry)]
     folder = Path(source)
     if not os.fspath(source) or not folder.is_dir():
         return []
@@ -124,20 +114,22 @@ def is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _folder(folder: Path, given: str) -> list[InputFile]:
+def _folder(folder: Path) -> list[InputFile]:
     files = _below(folder)
     for file in files:
         if not file.exists():
             raise InputError(f"{file} is a link to nowhere")
-        if not _is_utf8(file):
-            raise InputError(f"{str(file)!a}: a name that is not UTF-8 cannot be read; rename the file")
+        try:
+            str(file).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{str(file)!a}: a name that is not UTF-8 cannot be read; rename the file") from None
     if not files:
-        raise InputError(f"{given}: the folder has no CSV, Parquet, JSON, Excel or NetCDF file")
-    return [_file(file, str(file), among=True) for file in files]
+        raise InputError(f"{folder}: the folder has no CSV, Parquet, JSON, Excel or NetCDF file")
+    return [_file(file, str(file), in_folder=True) for file in files]
 
 
-def _file(path: Path, shown: str, among: bool = False) -> InputFile:
-    return InputFile(path, shown, format_of(path) or "csv", among, stem(path))
+def _file(path: Path, shown: str, in_folder: bool = False) -> InputFile:
+    return InputFile(path, shown, format_of(path) or "csv", in_folder, stem(path))
 
 
 def stem(path: Path) -> str:
@@ -153,35 +145,28 @@ def stem(path: Path) -> str:
 
 def _below(folder: Path) -> list[Path]:
     """Return the files of readings below a folder, sorted, without hidden and incomplete ones."""
-    known = sorted(file for file in _visible(folder) if format_of(file))
-    sure = [file for file in known if not _unpacked_name(file).endswith(_UNSURE)]
-    return sure or known
+    files = sorted(file for file in _visible(folder) if format_of(file))
+    return [file for file in files if not _unpacked_name(file).endswith(_UNSURE)] or files
 
 
 def _visible(folder: Path) -> list[Path]:
     """Return the files below a folder that are neither hidden nor written by `clean`."""
-    files = [
-        Path(where) / name for where, inner, names in os.walk(folder) if _walk(Path(where), inner) for name in names
-    ]
-    files = [file for file in files if not file.with_name(f"{file.name}.meta").is_dir()]
     # `~$`: Excel writes such a lock file beside an open workbook.
     hidden = (".", "_", "~$")
-    return [file for file in files if not any(part.startswith(hidden) for part in file.relative_to(folder).parts)]
-
-
-def _walk(where: Path, inner: list[str]) -> bool:
-    """Sort the subfolders to descend into, without those that `clean` wrote; return True, for use in a condition."""
-    ours = [name for name in inner if name.endswith((".partial", ".meta")) or (where / name / "run.json").exists()]
-    inner[:] = sorted(set(inner).difference(ours))
-    return True
-
-
-def _is_utf8(path: Path) -> bool:
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    files: list[Path] = []
+    for path, folders, names in os.walk(folder):
+        inside = Path(path)
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(hidden)
+            and not name.endswith((".partial", ".meta"))
+            and not (inside / name / "run.json").exists()
+        ]
+        files += [
+            inside / name for name in names if not name.startswith(hidden) and not (inside / f"{name}.meta").is_dir()
+        ]
+    return files
 
 
 def _unpacked_name(path: Path) -> str:

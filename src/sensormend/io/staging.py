@@ -16,7 +16,7 @@ from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
 from sensormend.io.loading import Loader
 from sensormend.io.options import Options
-from sensormend.io.sources import InputFile, SourcePaths, find, listed, not_taken
+from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
 from sensormend.io.sql import literal, reason_of
 from sensormend.readings import Readings
 
@@ -25,8 +25,10 @@ __all__ = ["Progress", "Staging"]
 Progress = Callable[[float], None]
 """Called with the completed share, 0 to 1, possibly from another thread."""
 
-
 VERSION = 1
+
+MEMORY = "1GB"
+"""The engine's limit of memory; beyond it, it writes to the folder."""
 
 
 class Staging(Closing):
@@ -36,8 +38,6 @@ class Staging(Closing):
     ----------
     folder
         The folder of the file and of temporary files; created where it is missing.
-    memory
-        The engine's limit of memory; beyond it, it writes to the folder.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class Staging(Closing):
     are kept in order of arrival: files by name, rows in the order of the file.
     """
 
-    def __init__(self, folder: Path, *, memory: str = "1GB") -> None:
-        self.folder, self._memory = Path(folder), memory
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
         self.engine: Any = None
         self.sensors: tuple[str, ...] = ()
         self.variables: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Staging(Closing):
         self.periods = np.empty(0, dtype=np.int64)
 
     @classmethod
-    def open(cls, folder: Path, *, memory: str = "1GB") -> Staging:
+    def open(cls, folder: Path) -> Staging:
         """Open a staging that is loaded and sorted.
 
         Raises
@@ -74,19 +74,19 @@ class Staging(Closing):
         StateError
             There is none, or it is incomplete.
         """
-        staging = cls(folder, memory=memory)
+        staging = cls(folder)
         if not staging.path.is_file():
             raise StateError(f"{folder}: there are no staged readings here")
         try:
             staging._connect()
-            facts = dict(staging.ask("SELECT name, told FROM known"))
+            properties = dict(staging.ask("SELECT name, told FROM known"))
         except Exception as error:
             staging.close()
             raise StateError(f"{folder}: the staged readings cannot be opened: {reason_of(error)}") from None
-        if facts.get("version") != str(VERSION) or "sorted" not in facts:
+        if properties.get("version") != str(VERSION) or "sorted" not in properties:
             staging.close()
             raise StateError(f"{folder}: the staged readings are not complete; start again without --resume")
-        staging._recall()
+        staging._refresh()
         return staging
 
     @property
@@ -103,7 +103,7 @@ class Staging(Closing):
     def _connect(self) -> None:
         """Open or create the file."""
         config: dict[str, Any] = {
-            "memory_limit": self._memory,
+            "memory_limit": MEMORY,
             "temp_directory": str(self.folder / "tmp"),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -116,16 +116,16 @@ class Staging(Closing):
         self.ask("SET preserve_insertion_order = true")
         self.ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
 
-    def ask(self, sql: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return all rows of its result."""
         # A result that is not fetched to its end keeps the connection busy.
         try:
-            rows: list[tuple[Any, ...]] = self.engine.execute(sql, given).fetchall()
+            rows: list[tuple[Any, ...]] = self.engine.execute(sql, parameters).fetchall()
         except duckdb.Error as error:
             # An error about the staging's own files means a full disk; other errors concern the input.
-            ours = any(str(path) in str(error) for path in (self.path, self.folder / "tmp"))
-            lacking = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
-            if not ours and (not lacking or "read_csv" in sql or "read_parquet" in sql):
+            own_file = any(str(path) in str(error) for path in (self.path, self.folder / "tmp"))
+            no_space = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
+            if not own_file and (not no_space or "read_csv" in sql or "read_parquet" in sql):
                 raise
             raise StorageError(f"{self.folder}: no space to stage readings: {reason_of(error)}") from None
         return rows
@@ -139,26 +139,26 @@ class Staging(Closing):
         return columns
 
     @contextmanager
-    def reporting(self, progress: Progress | None, begin: float, end: float) -> Iterator[None]:
+    def reporting(self, progress: Progress | None, start: float, end: float) -> Iterator[None]:
         """Report the engine's progress five times a second inside the `with` block."""
         if progress is None:
             yield
             return
         finished = threading.Event()
 
-        def look() -> None:
+        def report() -> None:
             while not finished.wait(0.2):
                 share = self.engine.query_progress() / 100
                 if 0 <= share <= 1:
-                    progress(begin + share * (end - begin))
+                    progress(start + share * (end - start))
 
-        watcher = threading.Thread(target=look, daemon=True)
-        watcher.start()
+        thread = threading.Thread(target=report, daemon=True)
+        thread.start()
         try:
             yield
         finally:
             finished.set()
-            watcher.join()
+            thread.join()
         progress(end)
 
     def load(
@@ -168,18 +168,7 @@ class Staging(Closing):
         progress: Progress | None = None,
         unread: dict[str, str] | None = None,
     ) -> None:
-        """Read every file of a source.
-
-        Parameters
-        ----------
-        source
-            A file, a folder, a pattern, `-`, a `postgresql://` address, or several of these.
-        options
-            The roles of columns that are not recognised.
-        progress
-            Called with the completed share.
-        unread
-            If given, a file that cannot be read is skipped, and added here by name with the reason.
+        """Read every file of a source; with `unread`, a file that cannot be read is added there with the reason.
 
         Raises
         ------
@@ -188,7 +177,6 @@ class Staging(Closing):
         StorageError
             The disk is full.
         """
-        options = Options() if options is None else options
         self.close()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -197,27 +185,25 @@ class Staging(Closing):
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
         files = find(source, self.folder / "spool")
-        others = [os.path.basename(name) for name in not_taken(source)]
+        ignored = [os.path.basename(name) for name in ignored_files(source)]
         self._connect()
         try:
-            self._load(files, Loader(self, options, unread), progress)
-            if others:
-                self._remember("note", f"files that are not read: {listed(others)}")
+            self.ask("CREATE TABLE known (name VARCHAR, told VARCHAR)")
+            loader = Loader(self, options or Options(), unread)
+            loader.fill(files, progress)
+            for note in loader.notes:
+                self._set("note", note)
+            self._set("unit", loader.unit)
+            self._number_names()
+            if not self.readings:
+                raise InputError(self._no_readings_message(files))
+            self._set("version", str(VERSION))
+            if ignored:
+                self._set("note", f"files that are not read: {listed(ignored)}")
         except BaseException:
             # The engine would otherwise reuse this instance for the next staging in the same folder.
             self.close()
             raise
-
-    def _load(self, files: Sequence[InputFile], loader: Loader, progress: Progress | None) -> None:
-        self.ask("CREATE TABLE known (name VARCHAR, told VARCHAR)")
-        loader.fill(files, progress)
-        for note in loader.notes:
-            self._remember("note", note)
-        self._remember("unit", loader.unit)
-        self._name()
-        if not self.readings:
-            raise InputError(self._why_nothing(files))
-        self._remember("version", str(VERSION))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -255,10 +241,9 @@ class Staging(Closing):
 
     def sample(self, most: int = 2_000_000, sensors: int = 50) -> Readings:
         """Return the complete series of some sensors, evenly chosen by name, as many as fit into `most` readings."""
-        counted = self.ask("""
-            SELECT n FROM sensors JOIN (SELECT sensor, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY sensor)
-                ON sensor = name ORDER BY code""")
-        counts = [row[0] for row in counted]
+        counts = [count for (count,) in self.ask("""
+            SELECT count(*) FROM raw JOIN sensors ON sensor = name WHERE reason IS NULL
+            GROUP BY code ORDER BY code""")]  # fmt: skip
         chosen: list[int] = []
         total = 0
         for code in _evenly(len(counts))[: 4 * sensors]:
@@ -267,20 +252,15 @@ class Staging(Closing):
                 total += counts[code]
         names = ", ".join(literal(self.sensors[code]) for code in chosen)
         # A single sensor may have more: then its first `most` readings, without gaps.
-        short = f"QUALIFY row_number() OVER (ORDER BY time, raw.rowid) <= {most}" if total > most else ""
-        return self._coded(f"raw.sensor IN ({names}) {short}")
+        limit = f"QUALIFY row_number() OVER (ORDER BY time, arrival) <= {most}" if total > most else ""
+        return self._as_readings(f"""
+            SELECT sensor, variable, time, value FROM ({self._coded()} AND raw.sensor IN ({names}) {limit})
+            ORDER BY arrival""")
 
     def sort(self, early: int, period: int, origin: int = 0, progress: Progress | None = None) -> None:
         """Sort the readings by period, and in each by their arrival.
 
-        Parameters
-        ----------
-        early
-            Microseconds before the start of a period that still belong to it.
-        period, origin
-            The length of a period, and the start of period 0.
-        progress
-            Called with the completed share.
+        Period 0 starts at `origin`; what comes up to `early` microseconds before the start of a period belongs to it.
         """
         if period <= 0:
             raise ValueError("a period must be longer than 0")
@@ -293,13 +273,10 @@ class Staging(Closing):
             self.ask("DROP TABLE IF EXISTS sorted")
             self.ask("DELETE FROM known WHERE name = 'sorted'")
             self.ask(f"""
-                CREATE TABLE sorted AS SELECT period, sensor, variable, time, value FROM (
-                    SELECT {number} AS period, raw.rowid AS arrival, sensors.code AS sensor,
-                        {self._variable_code()} AS variable, time, value
-                    FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE reason IS NULL)
-                ORDER BY period, arrival""")
-        self._remember("sorted", f"{early} {period} {origin}")
-        self._recall()
+                CREATE TABLE sorted AS SELECT {number} AS period, sensor, variable, time, value
+                FROM ({self._coded()}) ORDER BY period, arrival""")
+        self._set("sorted", f"{early} {period} {origin}")
+        self._refresh()
 
     def read(self, period: int, count: int = 1) -> Readings:
         """Return the readings of one period, or of `count` consecutive ones, in order of arrival."""
@@ -316,14 +293,15 @@ class Staging(Closing):
                     ORDER BY files.file, row, reason)
                 TO {literal(new)} (FORMAT csv, HEADER true)""")
 
-    def _name(self) -> None:
+    def _number_names(self) -> None:
         for table, column in (("sensors", "sensor"), ("variables", "variable")):
             self.ask(f"""
                 CREATE TABLE {table} AS SELECT name, (row_number() OVER (ORDER BY name) - 1)::INTEGER AS code
                 FROM (SELECT DISTINCT {column} AS name FROM raw WHERE reason IS NULL) ORDER BY name""")
-        self._recall()
+        self._refresh()
 
-    def _recall(self) -> None:
+    def _refresh(self) -> None:
+        """Read the attributes from the tables."""
         ask = self.ask
         self.sensors = tuple(row[0] for row in ask("SELECT name FROM sensors ORDER BY code"))
         self.variables = tuple(row[0] for row in ask("SELECT name FROM variables ORDER BY code"))
@@ -333,31 +311,25 @@ class Staging(Closing):
             periods = self.columns("SELECT DISTINCT period FROM sorted ORDER BY period")["period"]
             self.periods = np.asarray(periods, dtype=np.int64)
 
-    def _remember(self, name: str, text: str) -> None:
+    def _set(self, name: str, text: str) -> None:
         self.ask("INSERT INTO known VALUES (?, ?)", [name, text])
 
-    def _why_nothing(self, files: Sequence[InputFile]) -> str:
-        where = files[0].shown if len(files) == 1 else f"{files[0].shown} and {len(files) - 1} more"
+    def _no_readings_message(self, files: Sequence[InputFile]) -> str:
+        shown = files[0].shown if len(files) == 1 else f"{files[0].shown} and {len(files) - 1} more"
         rejected = self.ask(
             "SELECT shown, row, reason FROM rejected JOIN files USING (file) ORDER BY file, row LIMIT 1"
         )
         if not rejected:
-            return f"{where}: there are column names but no readings"
+            return f"{shown}: there are column names but no readings"
         first = rejected[0]
-        return f"{where}: none of {self.rejected:,} rows can be read; {first[0]}, row {first[1]}: {first[2]}"
+        return f"{shown}: none of {self.rejected:,} rows can be read; {first[0]}, row {first[1]}: {first[2]}"
 
-    def _variable_code(self) -> str:
-        if len(self.variables) == 1:
-            return "0::INTEGER"
+    def _coded(self) -> str:
+        """Return SQL of the readings, with the numbers of sensors and variables for their names."""
         cases = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(self.variables))
-        return f"(CASE raw.variable {cases} END)::INTEGER"
-
-    def _coded(self, condition: str) -> Readings:
-        return self._as_readings(f"""
-            SELECT sensor, variable, time, value FROM (
-                SELECT raw.rowid AS arrival, sensors.code AS sensor, {self._variable_code()} AS variable, time, value
-                FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE reason IS NULL AND {condition})
-            ORDER BY arrival""")
+        variable = f"CASE raw.variable {cases} END" if len(self.variables) > 1 else "0"
+        return f"""SELECT raw.rowid AS arrival, sensors.code AS sensor, ({variable})::INTEGER AS variable, time, value
+            FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE reason IS NULL"""
 
     def _as_readings(self, sql: str) -> Readings:
         columns = self.columns(sql)
@@ -369,5 +341,5 @@ class Staging(Closing):
 def _evenly(count: int) -> list[int]:
     """Return all numbers below `count` in an order whose every prefix is evenly spread."""
     bits = max(count - 1, 1).bit_length()
-    turned = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
-    return [number for number in turned if number < count]
+    reversed_bits = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
+    return [number for number in reversed_bits if number < count]

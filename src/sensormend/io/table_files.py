@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import re
+import shutil
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import InputError
-from sensormend.io.sources import stem
 from sensormend.io.sql import literal, path_literal, quoted, read_parquet, reason_of
-from sensormend.io.table_layout import MISSING, Kind, is_part, kind_of
+from sensormend.io.table_layout import MISSING, Kind, is_missing, is_part, kind_of
 
 __all__ = [
     "Column",
@@ -76,12 +77,12 @@ class Table:
     ----------
     shown
         The file's name in messages.
-    sensor
-        The file's name without ending, which is the sensor where no column names it.
     relation
         SQL of the rows, in order.
     columns
         The columns, in order.
+    sensor
+        The sensor, where no column names it.
     skip
         Lines before the first row.
     line
@@ -101,9 +102,9 @@ class Table:
     """
 
     shown: str
-    sensor: str
     relation: str
     columns: tuple[Column, ...]
+    sensor: str = ""
     skip: int = 0
     line: str | None = None
     broken: str | None = None
@@ -138,32 +139,32 @@ def parquet_table(engine: Any, path: Path, shown: str) -> Table:
     except Exception as error:
         raise InputError(f"{shown}: this Parquet file cannot be read: {reason_of(error)}") from None
     columns = []
-    for place, (name, kind, *_) in enumerate(described):
-        sample = tuple(row[place] for row in rows if row[place] is not None)
+    for index, (name, kind, *_) in enumerate(described):
+        sample = tuple(row[index] for row in rows if row[index] is not None)
         columns.append(Column(name, quoted(name), kind, _kind(kind, sample), sample))
-    return Table(shown, stem(path), relation, tuple(columns), empty=not rows)
+    return Table(shown, relation, tuple(columns), empty=not rows)
 
 
 def with_kinds(engine: Any, table: Table) -> Table:
-    """Return the table with the kinds of columns whose first rows are empty, found in the whole table."""
-    open_ones = [column for column in table.columns if column.is_text and not column.sample]
-    if not open_ones:
+    """Return the table with the kinds of columns whose first rows are empty, found in all rows."""
+    columns = list(table.columns)
+    indices = [index for index, column in enumerate(columns) if column.is_text and not column.sample]
+    if not indices:
         return table
     missing = ", ".join(literal(word) for word in MISSING)
-    extreme = ", ".join(
-        f"{most}({column.sql}) FILTER (WHERE lower(trim({column.sql})) NOT IN ({missing}))"
-        for column in open_ones
-        for most in ("min", "max", "any_value")
+    aggregates = ", ".join(
+        f"{aggregate}({columns[index].sql}) FILTER (WHERE lower(trim({columns[index].sql})) NOT IN ({missing}))"
+        for index in indices
+        for aggregate in ("min", "max", "any_value")
     )
     try:
-        extremes = engine.execute(f"SELECT {extreme} FROM {table.relation}").fetchall()[0]
+        cells = engine.execute(f"SELECT {aggregates} FROM {table.relation}").fetchall()[0]
     except Exception as error:
         raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
-    samples = {column: tuple(text for text in extremes[3 * place : 3 * place + 3] if text is not None)
-               for place, column in enumerate(open_ones)}  # fmt: skip
-    kinds = {column: kind_of(_decimal_points(sample, table.decimal_comma)) for column, sample in samples.items()}
-    columns = [replace(column, sample=samples[column], kind=kinds[column]) if column in samples else column
-               for column in table.columns]  # fmt: skip
+    for number, index in enumerate(indices):
+        sample = tuple(text for text in cells[3 * number : 3 * number + 3] if text is not None)
+        kind = kind_of(_decimal_points(sample, table.decimal_comma))
+        columns[index] = replace(columns[index], sample=sample, kind=kind)
     return replace(table, columns=tuple(columns))
 
 
@@ -176,8 +177,8 @@ def split_dates(engine: Any, table: Table) -> Table:
     hours = any(column.kind in ("number", "clock") and is_part("hour", column.name) for column in table.columns)
     if not times or not hours:
         return table
-    question = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
-    midnights = engine.execute(f"SELECT {question} FROM {table.relation}").fetchall()[0]
+    are_midnights = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
+    midnights = engine.execute(f"SELECT {are_midnights} FROM {table.relation}").fetchall()[0]
     dates = {column.name for column, midnight in zip(times, midnights, strict=True) if midnight}
     columns = [replace(column, kind="date") if column.name in dates else column for column in table.columns]
     return replace(table, columns=tuple(columns))
@@ -204,7 +205,7 @@ HEAD = 1 << 18
 MOST_HEAD = 1 << 25
 _DELIMITERS = (",", ";", "\t", "|")
 _BREAK = re.compile(r"\r\n|\n|\r")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _MAGIC = {
     b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or give it the ending .xlsx",
     b"PAR1": "a Parquet file; give it the ending .parquet",
@@ -223,19 +224,9 @@ def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
 
 
 def csv_table(path: Path, shown: str, spool: Path) -> Table:
-    """Inspect a CSV file.
-
-    Parameters
-    ----------
-    path, shown
-        Its path, and its name in messages.
-    spool
-        A folder for a copy in UTF-8, where it has another encoding.
-    """
-    sensor = stem(path)
-    path, text, whole = _text(path, shown, spool)
-    ends = _BREAK.split(text)
-    lines = ends if whole else ends[:-1]
+    """Inspect a CSV file; where it has another encoding than UTF-8, it is copied into the folder `spool`."""
+    path, text, complete = _head(path, shown, spool)
+    lines = _BREAK.split(text)[: None if complete else -1]
     try:
         delimiter, fields = _delimiter(lines)
         skip, names = _header(lines, delimiter, fields)
@@ -248,34 +239,32 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
             f"{shown}: line {skip} names {len(names)} columns, but no line below has as many; "
             f"the first has {len(all_rows[0])}"
         )
-    decimal_comma = delimiter != "," and any(_with_comma(cells) for cells in zip(*rows, strict=True))
+    decimal_comma = delimiter != "," and any(_have_commas(cells) for cells in zip(*rows, strict=True))
     # A quote that is never closed would swallow the rest of the file: in a file without quoting it is plain text.
     quote = '"' if _quotes(text) else ""
     columns = []
-    for place, name in enumerate(names):
-        sample = tuple(row[place] for row in rows if row[place].strip().lower() not in MISSING)
-        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(_decimal_points(sample, decimal_comma)), sample))
+    for index, name in enumerate(names):
+        sample = tuple(row[index] for row in rows if not is_missing(row[index]))
+        columns.append(Column(name, f"c{index}", "VARCHAR", kind_of(_decimal_points(sample, decimal_comma)), sample))
     tolerant = _relation(path, len(names), skip, delimiter, quote, strict=False)
     strict = _relation(path, len(names), skip, delimiter, quote, strict=True)
     mixed = len(set(_BREAK.findall(text))) > 1
     return Table(
-        shown, sensor, tolerant if mixed else strict, tuple(columns), skip,
+        shown, tolerant if mixed else strict, tuple(columns), skip=skip,
         decimal_comma=decimal_comma, lines=path, tolerant=tolerant, empty=not all_rows,
     )  # fmt: skip
 
 
 def json_table(path: Path, shown: str, spool: Path) -> Table:
     """Inspect a JSON file: an object per line, or one array of objects."""
-    sensor = stem(path)
-    path, text, whole = _text(path, shown, spool)
+    path, text, complete = _head(path, shown, spool)
     array = text.lstrip().startswith("[")
     if array:
-        path = _unpacked(path, shown, spool)
+        path = _array_as_lines(path, shown, spool)
         with path.open(encoding="utf-8") as file:
             lines = list(islice(file, SAMPLE))
     else:
-        ends = _BREAK.split(text)
-        lines = (ends if whole else ends[:-1])[:SAMPLE]
+        lines = _BREAK.split(text)[: None if complete else -1][:SAMPLE]
     leaves: dict[tuple[str, ...], list[str]] = {}
     objects = 0
     for line in lines:
@@ -291,42 +280,33 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
         raise NotATableError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
     columns = []
     for keys, values in leaves.items():
-        sample = tuple(value for value in values if value.strip().lower() not in MISSING)
-        inside = "".join(f'."{key}"' for key in keys)
-        sql = f"json_extract_string(entry, {literal('$' + inside)})"
+        sample = tuple(value for value in values if not is_missing(value))
+        path_in_entry = "".join(f'."{key}"' for key in keys)
+        sql = f"json_extract_string(entry, {literal('$' + path_in_entry)})"
         columns.append(Column(".".join(keys), sql, "VARCHAR", kind_of(sample), sample))
     rows = _relation(path, 1, 0, chr(31), "", True)
     entry_sql = "CASE WHEN starts_with(ltrim(c0), '{') AND json_valid(c0) THEN c0 END"
     relation = f"(SELECT c0 AS line, {entry_sql} AS entry FROM {rows})"
     return Table(
-        shown,
-        sensor,
-        relation,
-        tuple(columns),
-        line="line",
-        broken="entry IS NULL",
-        lines=None if array else path,
-        empty_lines=True,
-    )
+        shown, relation, tuple(columns), line="line", broken="entry IS NULL",
+        lines=None if array else path, empty_lines=True,
+    )  # fmt: skip
 
 
 def line_numbers(
     path: Path, skip: int, rejected: Sequence[int], rows: NDArray[np.int64], empty_lines: bool = False
 ) -> NDArray[np.int64]:
-    """Return the line numbers, from 1, of some rows, counted from 0, of a text file.
+    """Return the line numbers, from 1, of some rows of a text file, which are sorted and counted from 0.
 
     Rows begin after `skip` lines; `rejected` lines are no rows, and empty ones only with `empty_lines`.
     """
     lines = np.zeros(rows.size, dtype=np.int64)
-    order = np.argsort(rows, kind="stable")
-    wanted = rows[order]
-    barred = np.asarray(sorted(rejected), dtype=np.int64)
     lines_before = rows_before = 0
-    carried = b""
+    rest = b""
     with _opened(path) as file:
         while True:
             block = file.read(1 << 24)
-            data = np.frombuffer(carried + (block or b"\n"), dtype=np.uint8)
+            data = np.frombuffer(rest + (block or b"\n"), dtype=np.uint8)
             # A line ends at its last mark: CR LF is one end.
             ends = np.flatnonzero((data == 10) | ((data == 13) & (np.append(data[1:], 10) != 10)))
             if block and ends.size and ends[-1] == data.size - 1 and data[-1] == 13:
@@ -335,14 +315,14 @@ def line_numbers(
             numbers = lines_before + 1 + np.arange(ends.size)
             length = ends - begins
             full = (length > 1) | ((length == 1) & (data[begins] != 13)) | empty_lines
-            is_row = full & (numbers > skip) & ~np.isin(numbers, barred)
-            places = numbers[is_row]
-            low, high = np.searchsorted(wanted, (rows_before, rows_before + places.size))
-            lines[order[low:high]] = places[wanted[low:high] - rows_before]
-            rows_before += places.size
+            is_row = full & (numbers > skip) & ~np.isin(numbers, rejected)
+            row_lines = numbers[is_row]
+            low, high = np.searchsorted(rows, (rows_before, rows_before + row_lines.size))
+            lines[low:high] = row_lines[rows[low:high] - rows_before]
+            rows_before += row_lines.size
             lines_before += ends.size
-            carried = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
-            if not block or high == wanted.size:
+            rest = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
+            if not block or high == rows.size:
                 return lines
 
 
@@ -353,39 +333,39 @@ def _quotes(text: str) -> bool:
 
 
 def _relation(path: Path, fields: int, skip: int, delimiter: str, quote: str, strict: bool) -> str:
-    columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(fields))
-    more = "" if strict else ", strict_mode=false"
+    columns = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(fields))
+    mode = "" if strict else ", strict_mode=false"
     return (
         f"read_csv({path_literal(path)}, auto_detect=false, header=false, skip={skip}, delim={literal(delimiter)}, "
-        f"quote={literal(quote)}, escape={literal(quote)}, columns={{{columns}}}, store_rejects=true{more})"
+        f"quote={literal(quote)}, escape={literal(quote)}, columns={{{columns}}}, store_rejects=true{mode})"
     )
 
 
-def _text(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
-    """Return the path of a file in UTF-8, its first lines, and whether these are the whole file."""
-    size, head, whole = HEAD, b"", False
+def _head(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
+    """Return the path of a file in UTF-8, its first lines, and whether these are the complete file."""
+    size, head, complete = HEAD, b"", False
     try:
         with _opened(path) as file:
-            while not whole and size <= MOST_HEAD and head.count(b"\n") + head.count(b"\r") < 3:
+            while not complete and size <= MOST_HEAD and head.count(b"\n") + head.count(b"\r") < 3:
                 head += file.read(size - len(head))
-                whole = len(head) < size
+                complete = len(head) < size
                 size *= 8
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{shown}: cannot be read: {error}") from None
     if not head.strip():
         raise NotATableError(f"{shown}: the file is empty")
-    for magic, what in _MAGIC.items():
+    for magic, description in _MAGIC.items():
         if head.startswith(magic):
-            raise InputError(f"{shown}: this is {what}")
-    encoding = _encoding(head, whole)
+            raise InputError(f"{shown}: this is {description}")
+    encoding = _encoding(head, complete)
     if encoding is None:
         raise InputError(f"{shown}: this is a binary file, not text")
     if encoding != "utf-8":
         path = _in_utf8(path, shown, spool, encoding)
-    return path, head.decode(encoding, errors="ignore").removeprefix("\ufeff"), whole
+    return path, head.decode(encoding, errors="ignore").removeprefix("\ufeff"), complete
 
 
-def _encoding(head: bytes, whole: bool) -> str | None:
+def _encoding(head: bytes, complete: bool) -> str | None:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if b"\0" in head:
@@ -394,46 +374,40 @@ def _encoding(head: bytes, whole: bool) -> str | None:
         head.decode("utf-8")
     except UnicodeDecodeError as error:
         # The head may end within a character.
-        if whole or error.start < len(head) - 4:
-            strange = sum(byte < 32 and byte not in b"\t\n\r\f" for byte in head)
-            many = sum(byte > 126 for byte in head)
-            return None if strange * 100 > len(head) or many * 3 > len(head) else "cp1252"
+        if complete or error.start < len(head) - 4:
+            controls = sum(byte < 32 and byte not in b"\t\n\r\f" for byte in head)
+            accents = sum(byte > 126 for byte in head)
+            return None if controls * 100 > len(head) or accents * 3 > len(head) else "cp1252"
     return "utf-8"
 
 
 def _in_utf8(path: Path, shown: str, spool: Path, encoding: str) -> Path:
-    copy = _beside(spool, path)
+    copy = _copy_path(spool, path)
     try:
-        with _opened(path) as raw, copy.open("w", encoding="utf-8", newline="") as out:
-            for part in _decoded(raw, encoding):
-                out.write(part)
+        with (
+            _opened(path) as raw,
+            io.TextIOWrapper(raw, encoding, errors="replace", newline="") as text,
+            copy.open("w", encoding="utf-8", newline="") as out,
+        ):
+            shutil.copyfileobj(text, out, 1 << 20)
     except (OSError, EOFError, zlib.error, UnicodeError) as error:
         raise InputError(f"{shown}: cannot be read: {error}") from None
     return copy
 
 
-def _decoded(raw: gzip.GzipFile | IO[bytes], encoding: str) -> Iterator[str]:
-    import codecs
-
-    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-    while part := raw.read(1 << 20):
-        yield decoder.decode(part)
-    yield decoder.decode(b"", final=True)
-
-
-def _unpacked(path: Path, shown: str, spool: Path) -> Path:
+def _array_as_lines(path: Path, shown: str, spool: Path) -> Path:
     """Write a JSON array as lines; it is read into memory, since files with one array are small."""
     try:
         with _opened(path) as file:
             entries = json.load(file)
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise InputError(f"{shown}: this JSON cannot be read: {error}") from None
-    copy = _beside(spool, path)
+    copy = _copy_path(spool, path)
     copy.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
     return copy
 
 
-def _beside(spool: Path, path: Path) -> Path:
+def _copy_path(spool: Path, path: Path) -> Path:
     spool.mkdir(parents=True, exist_ok=True)
     return spool / f"{sum(1 for _ in spool.iterdir())}-{path.name.removesuffix('.gz')}"
 
@@ -458,28 +432,28 @@ def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
 def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, list[str]]:
     """Return the number of lines before the first row, and the names of the columns."""
     comment: list[str] | None = None
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if not line.strip():
             continue
         row = next(csv.reader([line.lstrip("#")], delimiter=delimiter))
         if line.startswith("#"):
             comment = row if len(row) == fields else None
             continue
-        below = [other for other in _rows(lines[place + 1 :], delimiter) if len(other) == fields]
+        below = [entry for entry in _rows(lines[index + 1 :], delimiter) if len(entry) == fields]
         if len(row) == fields - 1 and below:
             # Rows that end in a delimiter, or begin with a row number as R writes them, have one column without a name.
-            row = [*row, ""] if all(not other[-1].strip() for other in below) else ["", *row]
+            row = [*row, ""] if all(not entry[-1].strip() for entry in below) else ["", *row]
         if len(row) != fields:
             continue
         if not _is_data(row, below):
-            return place + 1, _unique(row)
-        return place, _unique(comment or [""] * fields)
+            return index + 1, _unique(row)
+        return index, _unique(comment or [""] * fields)
     return len(lines), [""]
 
 
 def _is_data(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Return whether the first line is a row of data rather than a header."""
-    kinds = [kind_of([cell.replace(",", ".") if _decimal(cell) else cell]) for cell in row]
+    kinds = [kind_of([cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell]) for cell in row]
     if "time" in kinds or "date" in kinds:
         return True
     if not below or "number" not in kinds:
@@ -490,22 +464,18 @@ def _is_data(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def _decimal(cell: str) -> bool:
-    return bool(_DECIMAL_COMMA.fullmatch(cell.strip()))
-
-
 def _unique(row: Sequence[str]) -> list[str]:
     names: list[str] = []
-    for place, name in enumerate(row, 1):
-        name = name.strip() or f"column{place}"
-        alike = sum(1 for other in names if other == name or other.startswith(f"{name}_"))
-        names.append(name if name not in names else f"{name}_{alike}")
+    for position, name in enumerate(row, 1):
+        name = name.strip() or f"column{position}"
+        before = sum(1 for entry in names if entry == name or entry.startswith(f"{name}_"))
+        names.append(name if name not in names else f"{name}_{before}")
     return names
 
 
-def _with_comma(cells: Sequence[str]) -> bool:
-    texts = [cell.strip() for cell in cells if cell.strip().lower() not in MISSING]
-    return bool(texts) and 2 * sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in texts) > len(texts)
+def _have_commas(cells: Sequence[str]) -> bool:
+    texts = [cell for cell in cells if not is_missing(cell)]
+    return 2 * sum(bool(_DECIMAL_COMMA.fullmatch(text)) for text in texts) > len(texts)
 
 
 def _leaves(entry: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from sensormend.errors import ConfigError
 from sensormend.io.options import Options
+from sensormend.io.sources import listed
 from sensormend.io.times import has_clock, time_format
 from sensormend.io.units import unit_of
 
@@ -17,12 +18,13 @@ __all__ = [
     "MISSING",
     "Kind",
     "TableLayout",
-    "any_known",
     "called",
     "holds_readings",
+    "is_missing",
     "is_part",
     "is_quantity",
     "kind_of",
+    "may_be_header",
     "place_columns",
     "recognise",
 ]
@@ -74,7 +76,7 @@ CLOCK_UNITS = ("hour", "hour and minute", "minute", "second")
 # Numbers with such a name are epochs even beside columns of year and month.
 _EPOCHS = re.compile(r"(unix|epoch|timestamp|ts).*")
 # Names of numbers that are no readings, for tables whose columns of values are not named by the user.
-_ASIDE = re.compile(
+_NO_READINGS = re.compile(
     r"(^|[^a-z])(qc|qual|quality|flags?|status|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|altitude|"
     r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
 )
@@ -152,7 +154,7 @@ class _NoSensorError(ConfigError):
 
 
 def recognise(
-    columns: Sequence[tuple[str, Kind]], options: Options, where: str, *, or_file: bool = False
+    columns: Sequence[tuple[str, Kind]], options: Options, shown: str, *, or_file: bool = False
 ) -> TableLayout:
     """Return the layout of a table.
 
@@ -162,7 +164,7 @@ def recognise(
         Their names and kinds, in order.
     options
         The user's options take precedence over names and kinds.
-    where
+    shown
         The table's name in messages.
     or_file
         Where no column names the sensor, the file's name is the sensor, as with `options.sensor_from_file`.
@@ -180,19 +182,19 @@ def recognise(
     """
     if or_file:
         try:
-            return recognise(columns, options, where)
+            return recognise(columns, options, shown)
         except _NoSensorError:
-            return recognise(columns, replace(options, sensor_from_file=True), where)
+            return recognise(columns, replace(options, sensor_from_file=True), shown)
     if options.networks is None:
-        return _Recogniser(columns, options, where).layout()
+        return _Recogniser(columns, options, shown).layout()
     # The column of networks has no other role, whatever it is called.
-    network = _Recogniser(columns, options, where).exactly("networks", options.networks)
+    network = _Recogniser(columns, options, shown).column_named("networks", options.networks)
     named = {role: getattr(options, role) for role in _KNOWN if getattr(options, role) is not None}
     twice = next((role for role, name in named.items() if _plain(name) == _plain(network)), None)
     if twice:
-        raise ConfigError(f"{where}: --networks and --{twice} both name the column {network!r}; it can be one of them")
-    others = [column for column in columns if column[0] != network]
-    return replace(_Recogniser(others, options, where).layout(), network=network)
+        raise ConfigError(f"{shown}: --networks and --{twice} both name the column {network!r}; it can be one of them")
+    columns_left = [column for column in columns if column[0] != network]
+    return replace(_Recogniser(columns_left, options, shown).layout(), network=network)
 
 
 def called(role: str, name: str) -> bool:
@@ -206,12 +208,12 @@ def called(role: str, name: str) -> bool:
     return _plain(name) in _KNOWN[role]
 
 
-def any_known(names: Sequence[str], options: Options) -> bool:
+def may_be_header(names: Sequence[str], options: Options) -> bool:
     """Return whether some texts may be a header: one of them is known for a role, or is in the user's options.
 
     Examples
     --------
-    >>> any_known(["box", "time", "pm10"], Options()), any_known(["a", "2020-01-01", "3"], Options())
+    >>> may_be_header(["box", "time", "pm10"], Options()), may_be_header(["a", "2020-01-01", "3"], Options())
     (True, False)
     """
     named = {*options.variables, *options.sensors, *(getattr(options, role) for role in _KNOWN)} - {None}
@@ -258,16 +260,21 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
     if named:
         return any(map(table.has, named))
     time, clock, parts = table.times()
-    aside = {time, clock, *(name for _, name in parts), *(place_columns(columns) or ())}
-    numbers = [name for name, kind in table.kinds.items() if kind == "number" and name not in aside]
-    return time is not None and any(not table.is_aside(name) for name in numbers)
+    taken = {time, clock, *(name for _, name in parts), *(place_columns(columns) or ())}
+    numbers = [name for name, kind in table.kinds.items() if kind == "number" and name not in taken]
+    return time is not None and any(not table.is_no_reading(name) for name in numbers)
 
 
 def place_columns(columns: Sequence[tuple[str, Kind]]) -> tuple[str, str] | None:
     """Return the columns of latitude and longitude; None where there are not both."""
     table = _Recogniser(columns, Options(), "")
-    latitude, longitude = (table.known_column(role, ("number",)) for role in ("latitude", "longitude"))
+    latitude, longitude = (table.column_for(role, ("number",)) for role in ("latitude", "longitude"))
     return None if latitude is None or longitude is None else (latitude, longitude)
+
+
+def is_missing(text: str) -> bool:
+    """Return whether a text stands for a missing number."""
+    return text.strip().lower() in MISSING
 
 
 def kind_of(texts: Sequence[str]) -> Kind:
@@ -280,7 +287,7 @@ def kind_of(texts: Sequence[str]) -> Kind:
     >>> kind_of(["2020-01-01", "2020-01-02"])
     'date'
     """
-    full = [text for text in texts if text.strip().lower() not in MISSING]
+    full = [text for text in texts if not is_missing(text)]
     if not full:
         return "other"
     if 2 * sum(map(_is_number, full)) > len(full):
@@ -303,10 +310,10 @@ def _is_number(text: str) -> bool:
 class _Recogniser:
     """Assigns the roles of one table's columns."""
 
-    def __init__(self, columns: Sequence[tuple[str, Kind]], options: Options, where: str) -> None:
+    def __init__(self, columns: Sequence[tuple[str, Kind]], options: Options, shown: str) -> None:
         self.kinds = dict(columns)
         self.options = options
-        self.where = where
+        self.shown = shown
         self.plain = {name: _plain(name) for name in self.kinds}
 
     def layout(self) -> TableLayout:
@@ -317,58 +324,58 @@ class _Recogniser:
             raise ConfigError("--value names the one column of readings; with --variables or --sensors leave it out")
         time, clock, parts = self.times()
         if time is None:
-            raise self.unknown("time", "the time")
-        latitude = self.named("latitude") or self.known_column("latitude", ("number",))
-        longitude = self.named("longitude") or self.known_column("longitude", ("number",))
+            raise self.no_column_error("time", "the time")
+        latitude = self.column_for("latitude", ("number",))
+        longitude = self.column_for("longitude", ("number",))
         if (latitude is None) != (longitude is None):
             latitude = longitude = None
-        place: dict[str, Any] = {"latitude": latitude, "longitude": longitude, "clock": clock, "parts": parts}
+        shared: dict[str, Any] = {"latitude": latitude, "longitude": longitude, "clock": clock, "parts": parts}
         taken = {time, clock, latitude, longitude, *(name for _, name in parts), None}
         if options.sensors:
-            return TableLayout(time, None, "sensor", self.listed("sensors", options.sensors), **place)
+            return TableLayout(time, None, "sensor", self.columns_named("sensors", options.sensors), **shared)
         sensor = self.sensor(taken)
         taken.add(sensor)
         if options.variables:
-            self.have_a_sensor(sensor)
-            return TableLayout(time, sensor, "variable", self.listed("variables", options.variables), **place)
-        variable = self.named("variable") or self.known_column("variable", ("text",), taken)
-        value = self.named("value") or self.known_column("value", ("number",), taken | {variable})
+            self.require_sensor(sensor)
+            return TableLayout(time, sensor, "variable", self.columns_named("variables", options.variables), **shared)
+        variable = self.column_for("variable", ("text",), taken)
+        value = self.column_for("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
-        numbers = [name for name in numbers if not self.is_aside(name)] or numbers
+        numbers = [name for name in numbers if not self.is_no_reading(name)] or numbers
         if value is None and len(numbers) == 1 and (sensor is not None or options.sensor_from_file):
             value = numbers[0]
         if value is not None:
-            self.have_a_sensor(sensor)
+            self.require_sensor(sensor)
             unnamed = variable is not None or options.value is not None or called("value", value) or _has_no_name(value)
-            return TableLayout(time, sensor, "value", (value,), variable, name="" if unnamed else value, **place)
+            return TableLayout(time, sensor, "value", (value,), variable, name="" if unnamed else value, **shared)
         if not numbers:
-            raise self.unknown("value", "the readings")
+            raise self.no_column_error("value", "the readings")
         if sensor is not None or options.sensor_from_file:
-            return TableLayout(time, sensor, "variable", tuple(numbers), **place)
+            return TableLayout(time, sensor, "variable", tuple(numbers), **shared)
         if options.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
-            self.have_a_sensor(None)
-        return TableLayout(time, None, "sensor", tuple(numbers), **place)
+            self.require_sensor(None)
+        return TableLayout(time, None, "sensor", tuple(numbers), **shared)
 
     def times(self) -> tuple[str | None, str | None, tuple[tuple[str, str], ...]]:
         """Return the column of times, that of the time of day, and the numeric columns that compose or add to it."""
-        time = self.named("time")
-        parts = self.calendar() if time is None else ()
+        time = None if self.options.time is None else self.column_named("time", self.options.time)
+        parts = self.date_parts() if time is None else ()
         if time is None:
-            time = self.known_column("time", ("time",)) or self.only("time", "date")
+            time = self.column_for("time", ("time", "date")) or self.only_column("time", "date")
         if time is None and parts:
-            epoch = self.known_column("time", ("number",))
+            epoch = self.column_for("time", ("number",))
             if epoch is None or not _EPOCHS.fullmatch(self.plain[epoch]):
-                return parts[0][1], self.only("clock") if parts[-1][0] not in CLOCK_UNITS else None, parts
+                return parts[0][1], self.only_column("clock") if parts[-1][0] not in CLOCK_UNITS else None, parts
             return epoch, None, ()
-        time = time or self.known_column("time", ("number",))
+        time = time or self.column_for("time", ("number",))
         if time is None or self.kinds[time] != "date":
             return time, None, ()
-        clock = self.only("clock")
-        return time, clock, self.numbers_of(CLOCK_UNITS, time) if clock is None else ()
+        clock = self.only_column("clock")
+        return time, clock, self.number_columns(CLOCK_UNITS, time) if clock is None else ()
 
-    def calendar(self) -> tuple[tuple[str, str], ...]:
+    def date_parts(self) -> tuple[tuple[str, str], ...]:
         """Return the numeric columns that compose a date: a year, and at least a month or a day."""
-        dates = dict(self.numbers_of(("year", "month", "day", "day of year")))
+        dates = dict(self.number_columns(("year", "month", "day", "day of year")))
         if "year" not in dates or len(dates) == 1:
             return ()
         if "month" in dates:
@@ -376,23 +383,23 @@ class _Recogniser:
         elif "day" in dates:
             # Without a column of months, the day is that of the year.
             dates = {"year": dates["year"], "day of year": dates.get("day of year", dates["day"])}
-        return (*dates.items(), *self.numbers_of(CLOCK_UNITS))
+        return (*dates.items(), *self.number_columns(CLOCK_UNITS))
 
-    def numbers_of(self, units: Sequence[str], besides: str | None = None) -> tuple[tuple[str, str], ...]:
+    def number_columns(self, units: Sequence[str], besides: str | None = None) -> tuple[tuple[str, str], ...]:
         """Return units with the numeric columns of that name, up to the first clock unit without one."""
-        seen = []
+        columns = []
+        names = [name for name, kind in self.kinds.items() if kind == "number" and name != besides]
         for unit in units:
-            known = [name for word in _PARTS.get(unit, ()) for name, plain in self.plain.items()
-                     if plain == word and self.kinds[name] == "number" and name != besides]  # fmt: skip
-            if known:
-                seen.append((unit, known[0]))
+            matching = [name for word in _PARTS.get(unit, ()) for name in names if self.plain[name] == word]
+            if matching:
+                columns.append((unit, matching[0]))
             elif unit == "hour":
                 break
-        return tuple(seen)
+        return tuple(columns)
 
-    def is_aside(self, name: str) -> bool:
+    def is_no_reading(self, name: str) -> bool:
         """Return whether a numeric column is no reading by its name: a code, a part of a time, a row number."""
-        return bool(_ASIDE.search(_spaced(name)) or _ROW_NUMBER.fullmatch(name.strip()))
+        return bool(_NO_READINGS.search(_spaced(name)) or _ROW_NUMBER.fullmatch(name.strip()))
 
     def has(self, name: str) -> bool:
         """Return whether there is a column of this name."""
@@ -404,67 +411,60 @@ class _Recogniser:
                 raise ConfigError("the sensor is either a column or the file's name: give one of --sensor and "
                                   "--sensor-from-file")  # fmt: skip
             return None
-        named = self.named("sensor") or self.known_column("sensor", ("text", "number"), taken)
+        named = self.column_for("sensor", ("text", "number"), taken)
         if named is not None:
             return named
         # The only text column beside a time and one number is the sensor, whatever its name.
         if sum(kind == "number" and name not in taken for name, kind in self.kinds.items()) > 1:
             return None
         texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in taken]
-        texts = [name for name in texts if self.plain[name] not in _KNOWN["variable"] and not self.is_aside(name)]
+        texts = [name for name in texts if self.plain[name] not in _KNOWN["variable"] and not self.is_no_reading(name)]
         return texts[0] if len(texts) == 1 else None
 
-    def have_a_sensor(self, sensor: str | None) -> None:
+    def require_sensor(self, sensor: str | None) -> None:
         if sensor is None and not self.options.sensor_from_file:
             raise _NoSensorError(
-                f"{self.where}: no column says which sensor a reading is from, among {self.seen()}; name it with "
-                "--sensor, or give --sensor-from-file where each sensor has its own file, or --sensors for a column "
-                "per sensor (sensor, sensor_from_file, sensors in the TOML file)"
+                f"{self.shown}: no column says which sensor a reading is from, among {self.kinds_shown()}; name it "
+                "with --sensor, or give --sensor-from-file where each sensor has its own file, or --sensors for a "
+                "column per sensor (sensor, sensor_from_file, sensors in the TOML file)"
             )
 
-    def named(self, role: str) -> str | None:
-        """Return the column that the user gives for a role."""
-        given: str | None = getattr(self.options, role)
-        return None if given is None else self.exactly(role, given)
-
-    def exactly(self, role: str, given: str) -> str:
-        if given in self.kinds:
-            return given
-        alike = [name for name, plain in self.plain.items() if plain == _plain(given) and plain]
-        if len(alike) == 1:
-            return alike[0]
+    def column_named(self, role: str, name: str) -> str:
+        if name in self.kinds:
+            return name
+        matching = [column for column, plain in self.plain.items() if plain == _plain(name) and plain]
+        if len(matching) == 1:
+            return matching[0]
         raise ConfigError(
-            f"{self.where}: there is no column {given!r}, as --{role} says ({role} in the TOML file); "
-            f"there are {self.seen()}"
+            f"{self.shown}: there is no column {name!r}, as --{role} says ({role} in the TOML file); "
+            f"there are {self.kinds_shown()}"
         )
 
-    def listed(self, role: str, given: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.exactly(role, name) for name in given))
+    def columns_named(self, role: str, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.column_named(role, name) for name in names))
 
-    def known_column(self, role: str, kinds: Sequence[Kind], taken: set[str | None] | None = None) -> str | None:
-        """Return the column with the most preferred name for a role, of one of these kinds."""
-        kinds = (*kinds, "date") if "time" in kinds else kinds
-        for known in _KNOWN[role]:
-            for name, plain in self.plain.items():
-                if plain == known and self.kinds[name] in kinds and name not in (taken or ()):
-                    return name
-        return None
+    def column_for(self, role: str, kinds: Sequence[Kind], taken: set[str | None] | None = None) -> str | None:
+        """Return the user's column for a role; else the one of these kinds with the most preferred name."""
+        option: str | None = getattr(self.options, role)
+        if option is not None:
+            return self.column_named(role, option)
+        names = [name for name, kind in self.kinds.items() if kind in kinds and name not in (taken or ())]
+        matching = (name for preferred in _KNOWN[role] for name in names if self.plain[name] == preferred)
+        return next(matching, None)
 
-    def only(self, *kinds: Kind) -> str | None:
-        alike = [name for name, kind in self.kinds.items() if kind in kinds]
-        return alike[0] if len(alike) == 1 else None
+    def only_column(self, *kinds: Kind) -> str | None:
+        matching = [name for name, kind in self.kinds.items() if kind in kinds]
+        return matching[0] if len(matching) == 1 else None
 
-    def unknown(self, role: str, what: str) -> ConfigError:
-        more = ", or --variables or --sensors where there are several" if role == "value" else ""
+    def no_column_error(self, role: str, content: str) -> ConfigError:
+        hint = ", or --variables or --sensors where there are several" if role == "value" else ""
         return ConfigError(
-            f"{self.where}: found no column for {what} among {self.seen()}; name it with --{role}{more} "
+            f"{self.shown}: found no column for {content} among {self.kinds_shown()}; name it with --{role}{hint} "
             f"({role} in the TOML file)"
         )
 
-    def seen(self) -> str:
-        shown = [f"{name!r} ({kind})" for name, kind in self.kinds.items()]
-        more = f" and {len(shown) - 12} more" if len(shown) > 13 else ""
-        return ", ".join(shown[: 12 if more else 13]) + more
+    def kinds_shown(self) -> str:
+        return listed(f"{name!r} ({kind})" for name, kind in self.kinds.items())
 
 
 def _has_no_name(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StorageError
-from sensormend.files import locked
+from sensormend.files import beside, locked
 from sensormend.io.folder import Archive, data_files, ending_of
 from sensormend.io.metadata import read_sensors
 from sensormend.io.sql import literal, quoted, read_parquet, reason_of
@@ -37,18 +37,13 @@ time, leave it nearly empty. A network that grew from one sensor to twenty is st
 
 LOCK = ".lock"
 
+MEMORY = "1GB"
+"""The limit of memory for sorting; the rest goes to disk beside the file that is written."""
+
 
 @dataclass(frozen=True)
 class Target:
-    """The place of a result.
-
-    Attributes
-    ----------
-    path
-        The OUT: a folder, or a file by its ending.
-    ending
-        The ending of a single file; empty for a folder.
-    """
+    """The place of a result: a folder, whose `ending` is empty, or a single file."""
 
     path: Path
     ending: str
@@ -75,16 +70,10 @@ class Target:
     def claimed(self, sources: Iterable[Path], *, overwrite: bool, resume: bool, replaces: bool) -> Iterator[None]:
         """Lock the work folder, empty or with the state of an interrupted run; refuse to replace foreign files.
 
-        Parameters
-        ----------
-        sources
-            The input files, which must not be replaced.
-        overwrite, resume
-            The user's options.
-        replaces
-            Whether an existing OUT may be replaced, by this call or by the run that is resumed.
+        `sources` are input files, which must not be replaced; `replaces` tells whether an existing OUT may be replaced,
+        by this call or by the run that is resumed.
         """
-        self._refuse_what_is_there(overwrite=overwrite, resume=resume, replaces=replaces)
+        self._refuse_existing(overwrite=overwrite, resume=resume, replaces=replaces)
         self._refuse_to_replace(sources)
         try:
             self.work.mkdir(parents=True, exist_ok=True)
@@ -95,7 +84,7 @@ class Target:
                 self._empty()
             yield
 
-    def _refuse_what_is_there(self, *, overwrite: bool, resume: bool, replaces: bool) -> None:
+    def _refuse_existing(self, *, overwrite: bool, resume: bool, replaces: bool) -> None:
         if overwrite and resume:
             raise ConfigError("--resume continues an interrupted run and --overwrite starts over: give one of them")
         for path in dict.fromkeys((self.path, self.folder)):
@@ -111,10 +100,10 @@ class Target:
             )
 
     def _refuse_to_replace(self, sources: Iterable[Path]) -> None:
-        ours = {path.resolve() for path in (self.path, self.folder, self.work)}
+        replaced = {path.resolve() for path in (self.path, self.folder, self.work)}
         for file in sources:
-            place = file.resolve()
-            if not ours.isdisjoint((place, *place.parents)):
+            resolved = file.resolve()
+            if not replaced.isdisjoint((resolved, *resolved.parents)):
                 raise ConfigError(f"{file} is among the readings and would be replaced; choose another OUT")
 
     def _empty(self) -> None:
@@ -130,25 +119,22 @@ class Target:
 
     def export(self, attributes: Mapping[str, Mapping[str, Any]], *, wide: bool = False) -> None:
         """Write the single file from the rows, which are then removed; beside a wide file, without flags, they stay."""
-        path = self.work / f"rows{self.ending}"
-        if wide:
-            _export_wide(self.work, path)
-        else:
-            export(self.work, path, attributes=attributes)
+        export(self.work, self.work / f"rows{self.ending}", attributes=attributes, wide=wide)
+        if not wide:
             shutil.rmtree(self.work / "data")
 
     def publish(self) -> None:
         """Move the result to its place; an existing OUT is removed once the new one is there."""
         replaced = [path for path in dict.fromkeys((self.path, self.folder)) if os.path.lexists(path)]
-        aside = Path(mkdtemp(prefix=f".{self.path.name[:100]}-", dir=self.path.parent)) if replaced else None
-        for path in replaced:
-            assert aside is not None
-            os.replace(path, aside / path.name)
+        if replaced:
+            aside = Path(mkdtemp(prefix=f".{self.path.name[:100]}-", dir=self.path.parent))
+            for path in replaced:
+                os.replace(path, aside / path.name)
         (self.work / LOCK).unlink(missing_ok=True)
         if self.ending:
             os.replace(self.work / f"rows{self.ending}", self.path)
         os.replace(self.work, self.folder)
-        if aside is not None:
+        if replaced:
             shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -156,9 +142,8 @@ def export(
     folder: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
-    memory: str = "1GB",
-    locations: Any = None,
-    attributes: Any = None,
+    attributes: Mapping[str, Mapping[str, Any]] | None = None,
+    wide: bool = False,
 ) -> Path:
     """Write the rows of a folder OUT to one file, by time, sensor and variable, and return its path.
 
@@ -169,77 +154,43 @@ def export(
     path
         The file, whose ending sets the format: `.csv`, `.csv.gz`, `.parquet` or `.nc`. It is written under a temporary
         name and renamed.
-    memory
-        The limit of memory for sorting; the rest goes to disk beside `path`.
-    locations, attributes
-        For NetCDF, as `dataset_of` takes them; by default the locations of sensors.csv.
+    attributes
+        For NetCDF, as `dataset_of` takes them.
+    wide
+        Write only the cleaned values, with a column per sensor; where there are several variables, with a column per
+        variable and one of sensors. Not for `.nc`.
     """
-    target, ending = Path(path).absolute(), ending_of(path)
-    if ending is None:
-        raise ConfigError(f"the ending of {path} is none of .csv, .csv.gz, .parquet and .nc")
+    target, ending = Path(path).absolute(), ending_of(path) or ""
+    endings = FORMATS if wide else (*FORMATS, ".nc")
+    if ending not in endings:
+        raise ConfigError(f"the ending of {path} is none of {', '.join(endings)}")
     files = data_files(folder)
     if not files:
         raise InputError(f"there are no rows in {folder}")
-    with _source(files, target, memory) as engine:
-        if ending != ".nc":
-            _copy(engine, target, FORMATS[ending])
+    with _source(files, target) as engine:
+        if ending in FORMATS:
+            query = _wide_query(engine) if wide else _rows_query(engine, is_csv=ending != ".parquet")
+            with beside(target) as new:
+                engine.execute(f"COPY ({query}) TO {literal(new)} ({FORMATS[ending]}, USE_TMP_FILE false)")
             return target
         sensors, variables, times = _axes(engine)
     from sensormend.io.netcdf import write_netcdf
 
-    if locations is None:
-        sensors_csv = read_sensors(Path(folder) / "sensors.csv")
-        locations = {entry.sensor: (entry.latitude, entry.longitude) for entry in sensors_csv}
+    locations = {entry.sensor: (entry.latitude, entry.longitude) for entry in read_sensors(Path(folder, "sensors.csv"))}
+    parts = _parts(Archive(folder), times, len(sensors) * len(variables))
     write_netcdf(
-        target, _parts(Archive(folder), times, len(sensors) * len(variables)), sensors=sensors, variables=variables,
-        times=times, locations=locations, attributes=attributes,
-    )  # fmt: skip
-    return target
-
-
-def _export_wide(folder: str | os.PathLike[str], path: str | os.PathLike[str], *, memory: str = "1GB") -> Path:
-    """Write the cleaned values of a folder OUT to one table by time, and return its path.
-
-    It has a column per sensor; where there are several variables, a column per variable and one of sensors.
-
-    Parameters
-    ----------
-    folder
-        The OUT, with its rows in `data/`, one per sensor, variable and time.
-    path
-        The file, whose ending sets the format: `.csv`, `.csv.gz` or `.parquet`.
-    memory
-        The limit of memory for sorting; the rest goes to disk beside `path`.
-    """
-    target, files = Path(path).absolute(), data_files(folder)
-    form = FORMATS.get(ending_of(path) or "")
-    if form is None:
-        raise ConfigError(f"the ending of {path} is none of .csv, .csv.gz and .parquet")
-    if not files:
-        raise InputError(f"there are no rows in {folder}")
-    with _source(files, target, memory) as engine:
-        names = _names(engine, "variable")
-        across, beside = ("variable", "time, sensor") if len(names) > 1 else ("sensor", "time")
-        names = names if len(names) > 1 else _names(engine, "sensor")
-        # A sensor named `time` or `sensor` would collide with that column.
-        columns = [f"{literal(name)} AS {quoted(f'{name}_' if name in ('time', 'sensor') else name)}" for name in names]
-        _write(
-            engine,
-            f"SELECT * FROM (PIVOT (SELECT time, sensor, {across} AS across, cleaned FROM source) "
-            f"ON across IN ({', '.join(columns)}) USING any_value(cleaned) GROUP BY {beside}) ORDER BY {beside}",
-            target,
-            form,
-        )
+        target, parts, sensors=sensors, variables=variables, times=times, locations=locations, attributes=attributes
+    )
     return target
 
 
 @contextmanager
-def _source(files: list[Path], target: Path, memory: str) -> Iterator[Any]:
+def _source(files: list[Path], target: Path) -> Iterator[Any]:
     """Open an engine with the rows of files as `source`; its errors are raised in one line with the target's name."""
     with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
         # Few threads, since the memory is divided among them.
         threads = min(os.cpu_count() or 1, 4)
-        with duckdb.connect(config={"memory_limit": memory, "temp_directory": scratch, "threads": threads}) as engine:
+        with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": scratch, "threads": threads}) as engine:
             try:
                 rows = read_parquet(files, "file_row_number = true")
                 engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {rows}")
@@ -248,35 +199,34 @@ def _source(files: list[Path], target: Path, memory: str) -> Iterator[Any]:
                 raise StorageError(f"cannot write {target}: {reason_of(error)}") from error
 
 
-def _copy(engine: Any, target: Path, form: str) -> None:
-    present = {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
-    columns = [name for name in COLUMNS if name in present]
+def _rows_query(engine: Any, *, is_csv: bool) -> str:
+    present = _columns(engine)
     # In CSV an empty text would be written as two quotation marks, NULL as an empty cell.
-    written = {"reason": "nullif(reason, '')"} if "csv" in form else {}
-    keys = ["time", "sensor", *(["variable"] if "variable" in present else []), "file_row_number"]
-    _write(
-        engine,
-        f"SELECT {', '.join(f'{written.get(name, name)} AS {name}' for name in columns)} FROM source "
-        f"ORDER BY {', '.join(f'source.{key}' for key in keys)}",
-        target,
-        form,
+    expressions = {"reason": "nullif(reason, '')"} if is_csv else {}
+    columns = (f"{expressions.get(name, name)} AS {name}" for name in COLUMNS if name in present)
+    keys = (f"source.{name}" for name in ("time", "sensor", "variable", "file_row_number") if name in present)
+    return f"SELECT {', '.join(columns)} FROM source ORDER BY {', '.join(keys)}"
+
+
+def _wide_query(engine: Any) -> str:
+    names = _names(engine, "variable")
+    across, keys = ("variable", "time, sensor") if len(names) > 1 else ("sensor", "time")
+    names = names if len(names) > 1 else _names(engine, "sensor")
+    # A sensor named `time` or `sensor` would collide with that column.
+    columns = [f"{literal(name)} AS {quoted(f'{name}_' if name in ('time', 'sensor') else name)}" for name in names]
+    return (
+        f"SELECT * FROM (PIVOT (SELECT time, sensor, {across} AS across, cleaned FROM source) "
+        f"ON across IN ({', '.join(columns)}) USING any_value(cleaned) GROUP BY {keys}) ORDER BY {keys}"
     )
 
 
-def _write(engine: Any, query: str, target: Path, form: str) -> None:
-    beside = target.with_name(f"{target.name}.new")
-    try:
-        engine.execute(f"COPY ({query}) TO {literal(beside)} ({form}, USE_TMP_FILE false)")
-        os.replace(beside, target)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise
+def _columns(engine: Any) -> set[str]:
+    return {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
 
 
 def _names(engine: Any, column: str) -> tuple[str, ...]:
     """Return the distinct names of a column, sorted; one empty name where there is no such column."""
-    if column not in {line[0] for line in engine.execute("DESCRIBE source").fetchall()}:
+    if column not in _columns(engine):
         return ("",)
     return tuple(name for (name,) in engine.execute(f"SELECT DISTINCT {column} FROM source ORDER BY 1").fetchall())
 
@@ -300,6 +250,6 @@ def _parts(archive: Archive, times: NDArray[np.int64], width: int) -> Iterator[R
     from sensormend.io.netcdf import stretch_of
 
     step = stretch_of(width)
-    for begin in range(0, times.size, step):
-        end = int(times[begin + step]) if begin + step < times.size else int(times[-1]) + 1
-        yield archive.rows(start=int(times[begin]), end=end)
+    for start in range(0, times.size, step):
+        end = int(times[start + step]) if start + step < times.size else int(times[-1]) + 1
+        yield archive.rows(start=int(times[start]), end=end)

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median_high
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ __all__ = [
     "FAR_AWAY",
     "LATEST",
     "TimeFormat",
-    "dated",
+    "ambiguous_order",
     "has_clock",
     "plausible_periods",
     "time_format",
@@ -81,25 +82,26 @@ class TimeFormat:
         if self.name == "iso":
             # Nineteen characters with a colon before the last two have no offset and take the faster type: a quarter
             # less time for a whole CSV file. All others are cast to the type with offsets.
-            mended = f"regexp_replace(replace(trim({text}), ',', '.'), '\\s+([+-]\\d)', '\\1')"
+            normalised = f"regexp_replace(replace(trim({text}), ',', '.'), '\\s+([+-]\\d)', '\\1')"
             for clock in (r"\d{1,2}", r"\d{1,2}:\d{2}"):
-                mended = rf"regexp_replace({mended}, '^(\S+[T ]{clock})(Z|[+-].*)?$', '\1:00\2', 'i')"
+                normalised = rf"regexp_replace({normalised}, '^(\S+[T ]{clock})(Z|[+-].*)?$', '\1:00\2', 'i')"
             return (
                 f"CASE WHEN strlen({text}) = 19 AND {text}[17] = ':' THEN epoch_us(TRY_CAST({text} AS TIMESTAMP)) "
-                f"ELSE epoch_us(COALESCE(TRY_CAST({text} AS TIMESTAMPTZ), TRY_CAST({mended} AS TIMESTAMPTZ))) END"
+                f"ELSE epoch_us(COALESCE(TRY_CAST({text} AS TIMESTAMPTZ), TRY_CAST({normalised} AS TIMESTAMPTZ))) END"
             )
         if self.name == "epoch":
-            return self.sql_of_number(f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS BIGINT)")
+            return self.sql_of_number(text)
         return f"epoch_us(try_strptime(upper(trim({text})), [{', '.join(literal(entry) for entry in self.formats)}]))"
 
-    def sql_of_number(self, number: str, whole: str) -> str:
+    def sql_of_number(self, expression: str) -> str:
         """Return SQL that converts an epoch, whole or with a fraction, to microseconds."""
+        number, whole = f"TRY_CAST({expression} AS DOUBLE)", f"TRY_CAST({expression} AS BIGINT)"
         if not self.scale:
             return f"({whole} // 1000)"
         fits = f"abs({number}) < {9.2e18 / self.scale:.6e}"
-        exact = f"({number} = trunc({number}) AND {number} = {whole})" if whole != number else "true"
         return (
-            f"CASE WHEN NOT {fits} THEN NULL WHEN {exact} THEN {whole} * {self.scale} "
+            f"CASE WHEN NOT {fits} THEN NULL "
+            f"WHEN {number} = trunc({number}) AND {number} = {whole} THEN {whole} * {self.scale} "
             f"ELSE CAST(round({number} * {self.scale}) AS BIGINT) END"
         )
 
@@ -111,26 +113,26 @@ class TimeFormat:
 
 def time_format(sample: Sequence[str]) -> TimeFormat | None:
     """Return the format of most of some texts, none of them empty; None where they are no times."""
-    families = {"iso": _ISO, "compact": _COMPACT, "numeric": _NUMERIC, "named": _NAMED, "epoch": _NUMBER}
+    patterns = {"iso": _ISO, "compact": _COMPACT, "numeric": _NUMERIC, "named": _NAMED, "epoch": _NUMBER}
     texts = [text.strip() for text in sample]
-    matched = [next((name for name, shape in families.items() if shape.fullmatch(text)), "") for text in texts]
-    family, count = Counter(matched).most_common(1)[0] if matched else ("", 0)
-    if not family or 2 * count <= len(matched):
+    families = [next((name for name, pattern in patterns.items() if pattern.fullmatch(text)), "") for text in texts]
+    family, count = Counter(families).most_common(1)[0] if families else ("", 0)
+    if not family or 2 * count <= len(families):
         return None
-    like = [text for text, name in zip(texts, matched, strict=True) if name == family]
+    matching = [text for text, name in zip(texts, families, strict=True) if name == family]
     if family == "iso":
         return TimeFormat("iso")
     if family == "compact":
-        return TimeFormat("strptime", _compact(like))
+        return TimeFormat("strptime", _compact(matching))
     if family == "epoch":
-        return _epoch(sorted(float(text) for text in like)[len(like) // 2])
+        return _epoch(median_high(map(float, matching)))
     if family == "named":
-        return TimeFormat("strptime", _clocks(_NAMED, like, "%d{mark}%b{mark}{year}"))
-    formats = _clocks(_NUMERIC, like, "{{a}}{mark}{{b}}{mark}{year}")
-    marks = {text[len(text) - len(text.lstrip("0123456789"))] for text in like}
-    written = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
+        return TimeFormat("strptime", _clocks(_NAMED, matching, "%d{mark}%b{mark}{year}"))
+    formats = _clocks(_NUMERIC, matching, "{{a}}{mark}{{b}}{mark}{year}")
+    marks = {text[len(text) - len(text.lstrip("0123456789"))] for text in matching}
+    fmt = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
     # With points the day comes first everywhere; slashes and dashes are used for both orders.
-    return written.with_order(day_first=True) if marks == {"."} else written
+    return fmt.with_order(day_first=True) if marks == {"."} else fmt
 
 
 def has_clock(text: str) -> bool:
@@ -145,9 +147,9 @@ def has_clock(text: str) -> bool:
     compact = _COMPACT.fullmatch(text)
     if compact:
         return compact[2] is not None
-    dates = (_NUMERIC.fullmatch(text), _NAMED.fullmatch(text))
-    if any(dates):
-        return any(seen["clock"] is not None for seen in dates if seen)
+    date = _NUMERIC.fullmatch(text) or _NAMED.fullmatch(text)
+    if date:
+        return date["clock"] is not None
     return re.fullmatch(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}", text) is None
 
 
@@ -159,32 +161,31 @@ def typed_time(number: float) -> TimeFormat | None:
     return _epoch(number)
 
 
-def dated(name: str, written: TimeFormat) -> str:
+def ambiguous_order(name: str, fmt: TimeFormat) -> str:
     """Return the message for a column whose order of day and month is ambiguous."""
     return (
-        f"in column {name!r} no time has a day above 12, so {written.mark.join(('day', 'month'))} and "
-        f"{written.mark.join(('month', 'day'))} cannot be distinguished; write the times as 2020-12-31 23:59"
+        f"in column {name!r} no time has a day above 12, so {fmt.mark.join(('day', 'month'))} and "
+        f"{fmt.mark.join(('month', 'day'))} cannot be distinguished; write the times as 2020-12-31 23:59"
     )
 
 
-def _epoch(middle: float) -> TimeFormat | None:
-    if middle < 1e8:
+def _epoch(number: float) -> TimeFormat | None:
+    if number < 1e8:
         return None  # before 1973 in seconds: rather a count of hours or rows than a time
-    scale = next((scale for limit, scale in EPOCHS if middle < limit), 0)
-    return TimeFormat("epoch", scale=scale)
+    return TimeFormat("epoch", scale=next((scale for limit, scale in EPOCHS if number < limit), 0))
 
 
-def _compact(like: Sequence[str]) -> tuple[str, ...]:
+def _compact(texts: Sequence[str]) -> tuple[str, ...]:
     clocks = {0: "", 2: "%H", 4: "%H%M", 6: "%H%M%S"}
-    groups = [shape.groups(default="") for shape in map(_COMPACT.fullmatch, like) if shape]
+    groups = [match.groups(default="") for match in map(_COMPACT.fullmatch, texts) if match]
     return tuple(dict.fromkeys(f"%Y%m%d{between}{clocks[len(clock)]}{zulu}" for between, clock, zulu in groups))
 
 
-def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str, ...]:
+def _clocks(pattern: re.Pattern[str], texts: Sequence[str], date: str) -> tuple[str, ...]:
     """Return the formats of the texts, the most frequent first, then others that later rows may have."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     others: dict[str, None] = {}
-    for match in map(shape.fullmatch, like):
+    for match in map(pattern.fullmatch, texts):
         assert match
         day = date.format(mark=match["mark"], year="%Y" if len(match["year"]) == 4 else "%y")
         gap = match["gap"] or " "
@@ -192,9 +193,9 @@ def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str
         hours = "%I" if half else "%H"
         end = "" if not half else " %p" if half[0].isspace() else "%p"
         clock = [f"{hours}:%M", ":%S" if match["seconds"] else "", ".%f" if match["fraction"] else ""]
-        seen[f"{day}{gap}{''.join(clock)}{end}" if match["clock"] else day] += 1
+        counts[f"{day}{gap}{''.join(clock)}{end}" if match["clock"] else day] += 1
         others |= dict.fromkeys([day, *(f"{day}{gap}{hours}:%M{more}{end}" for more in (":%S", "", ":%S.%f"))])
-    return tuple(dict.fromkeys([entry for entry, _ in seen.most_common()] + list(others)))
+    return tuple(dict.fromkeys([entry for entry, _ in counts.most_common()] + list(others)))
 
 
 def plausible_periods(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from sensormend.io.options import Options
+from sensormend.io.options import EVERY, Options
 
 __all__ = ["axis_label", "described", "record_of", "unit_of"]
 
@@ -20,8 +19,8 @@ def unit_of(name: str) -> tuple[str, str]:
     >>> unit_of("temp (°C)"), unit_of("Wert [hPa]"), unit_of("PM2.5")
     (('temp', '°C'), ('Wert', 'hPa'), ('PM2.5', ''))
     """
-    seen = re.fullmatch(r"\s*(.*?\S)\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*", name)
-    return (seen[1], seen[2]) if seen else (name.strip(), "")
+    match = re.fullmatch(r"\s*(.*?\S)\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*", name)
+    return (match[1], match[2]) if match else (name.strip(), "")
 
 
 def described(
@@ -29,21 +28,17 @@ def described(
 ) -> dict[str, dict[str, Any]]:
     """Return the attributes of variables: `units`, `long_name`, and others of `known`.
 
-    Parameters
-    ----------
-    variables
-        Their names.
-    options
-        The user's units and names take precedence.
-    known
-        Attributes from a NetCDF file or from the column of a single variable; they precede units in the names.
+    The user's units and names come first, then `known`, from a NetCDF file or from the column of a single variable,
+    then units in the names.
     """
     attributes = {}
     for variable in variables:
         name, unit = unit_of(variable)
-        given = {"units": options.units_of(variable), "long_name": options.name_of(variable)}
-        read = {"units": unit, "long_name": name if unit else ""}
-        merged = {**_given(read), **(known or {}).get(variable, {}), **_given(given)}
+        merged = {"units": unit, "long_name": name} if unit else {}
+        merged |= (known or {}).get(variable, {})
+        for key, texts in (("units", options.units), ("long_name", options.names)):
+            text = texts.get(variable, texts.get(EVERY, ""))
+            merged |= {key: text} if text else {}
         if merged:
             attributes[variable] = merged
     return attributes
@@ -74,7 +69,3 @@ def axis_label(variable: str, record: Mapping[str, Any]) -> tuple[str, str]:
     name, unit = unit_of(variable)
     units, names = record.get("units") or {}, record.get("names") or {}
     return str(names.get(variable) or name or "value"), str(units.get(variable) or unit)
-
-
-def _given(attributes: Mapping[str, str]) -> dict[str, str]:
-    return {key: text for key, text in attributes.items() if text}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StorageError
-from sensormend.files import Closing, sync
+from sensormend.files import Closing, beside, sync
 from sensormend.io.sql import literal, read_parquet, reason_of
-from sensormend.readings import DAY, ORIGINS, REASONS, SECOND, Rows
+from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, SECOND, Rows
 
 __all__ = ["COLUMNS", "RowWriter", "named", "part_name"]
 
@@ -41,19 +40,12 @@ small day than a join (3.6 against 5.6 ms), but twice as much with 20,000 names.
 RENEWED = 200
 """Files after which the engine is created anew, in 15 ms: it keeps 5 to 8 kB per file that it wrote."""
 
-_NUMBERS = ("value", "cleaned", "lower", "upper")
-
 
 class RowWriter(Closing):
     """Appends rows to `folder/data/date=YYYY-MM-DD/`, a Parquet file per date and call.
 
     A file appears whole or not at all, and is named by its period: a period that is written again replaces its file.
     Incomplete files of an earlier writer are removed.
-
-    Parameters
-    ----------
-    folder
-        The OUT; created where it is missing.
 
     Examples
     --------
@@ -69,77 +61,58 @@ class RowWriter(Closing):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.data = Path(folder).absolute() / "data"
-        self._begin()
+        self._connect()
         self._unsynced: list[Path] = []
         # Left by a writer that was killed; there is never more than one writer.
-        for half in self.data.glob("date=*/*.new"):
-            half.unlink(missing_ok=True)
+        for incomplete in self.data.glob("date=*/*.new"):
+            incomplete.unlink(missing_ok=True)
 
     def write(self, rows: Rows, start: int | None = None) -> tuple[Path, ...]:
         """Write the rows of one period and return the files, one per date.
 
-        Parameters
-        ----------
-        rows
-            In the order in which they are written.
-        start
-            The start of the period, which names the files; by default the first time in the rows.
+        The files are named by the start of the period, by default the first time in the rows.
         """
         if not len(rows):
             return ()
-        with_variable = self._know(rows)
-        columns, query = _columns_of(rows, with_variable), self._selection(with_variable)
+        columns, query = self._prepared(rows)
         name = part_name(int(rows.time.min()) if start is None else start)
         dates = rows.time // DAY
         first, last = int(dates.min()), int(dates.max())
         written = []
         for date in [first] if first == last else np.unique(dates).tolist():
             part = columns if first == last else {key: column[dates == date] for key, column in columns.items()}
-            written.append(self._copy(part, self.data / f"date={np.datetime64(date, 'D')}" / name, query))
+            written.append(self._copy(self.data / f"date={np.datetime64(date, 'D')}" / name, part, query))
         self._unsynced += written
         return tuple(written)
 
     def rewrite(self, path: Path, rows: Rows) -> None:
         """Replace the rows of an existing file; a reader sees the old rows or the new ones."""
-        with_variable = self._know(rows)
         # Synced, since the rows that it replaces cannot be computed again.
-        self._unsynced.append(
-            self._copy(_columns_of(rows, with_variable), path, self._selection(with_variable), safely=True)
-        )
+        self._unsynced.append(self._copy(path, *self._prepared(rows), synced=True))
 
     def write_file(self, path: Path, rows: Rows, metadata: Mapping[str, str]) -> None:
         """Write rows to a single file with metadata; a reader sees the old rows or the new ones."""
-        with_variable = self._know(rows)
-        self._copy(_columns_of(rows, with_variable), path, self._selection(with_variable), metadata=metadata)
+        self._copy(path, *self._prepared(rows), metadata=metadata)
 
     def amend(self, path: Path, rows: Rows, places: NDArray[np.int64]) -> None:
         """Replace the verdicts of some rows of an existing file, as `rewrite` would.
 
-        Parameters
-        ----------
-        path
-            The file.
-        rows
-            The new rows, of which `cleaned`, `lower`, `upper`, `flag`, `reason` and `origin` are written.
-        places
-            The position of each row in the file, each once.
+        `places` are the positions of the rows in the file, each once; of the rows `cleaned`, `lower`, `upper`, `flag`,
+        `reason` and `origin` are written.
         """
-        if self._files >= RENEWED:
-            self._renew()
-        columns = _columns_of(rows, False)
+        self._renew()
+        columns = _columns_of(rows)
         amended = {name: f"CASE WHEN place IS NULL THEN old.{name} ELSE {sql} END" for name, sql in _AMENDED.items()}
         old = read_parquet([path], "file_row_number = true")
-        names = [name for name in COLUMNS if name != "variable" or named(rows.variables)]
-        selected = ", ".join(f"{amended.get(name, f'old.{name}')} AS {name}" for name in names)
+        selected = ", ".join(f"{amended.get(name, f'old.{name}')} AS {name}" for name in columns)
         query = f"SELECT {selected} FROM {old} AS old LEFT JOIN rows_now ON file_row_number = place"
-        now = {"place": np.ascontiguousarray(places), **{name: columns[name] for name in _AMENDED}}
-        # Synced, since the rows that it replaces cannot be computed again.
-        self._unsynced.append(self._copy(now, path, query, safely=True))
+        changes = {"place": np.ascontiguousarray(places), **{name: columns[name] for name in _AMENDED}}
+        self._unsynced.append(self._copy(path, changes, query, synced=True))
 
     def sync(self) -> None:
         """Wait until everything written is on disk and survives a power cut."""
-        for path in dict.fromkeys(place for file in self._unsynced for place in (file, file.parent)):
-            if path.exists():  # what is old may have gone meanwhile
+        for path in dict.fromkeys(entry for file in self._unsynced for entry in (file, file.parent)):
+            if path.exists():  # old files may have been removed meanwhile
                 sync(path)
         self._unsynced = []
 
@@ -147,7 +120,7 @@ class RowWriter(Closing):
         """Close the engine."""
         self._engine.close()
 
-    def _begin(self) -> None:
+    def _connect(self) -> None:
         """Create the engine, without names."""
         # A file is one row group, which one thread writes; the other cores run the model.
         self._engine = duckdb.connect(config={"threads": 1})
@@ -160,20 +133,20 @@ class RowWriter(Closing):
         self._files = 0
 
     def _renew(self) -> None:
-        self._engine.close()
-        self._begin()
-
-    def _know(self, rows: Rows) -> bool:
-        """Register the names of some rows with the engine; return whether the rows have a column of variables."""
         if self._files >= RENEWED:
-            self._renew()
-        with_variable = named(rows.variables)
-        self._learn("sensor", rows.sensors)
-        if with_variable:
-            self._learn("variable", rows.variables)
-        return with_variable
+            self._engine.close()
+            self._connect()
 
-    def _learn(self, kind: str, names: Sequence[str]) -> None:
+    def _prepared(self, rows: Rows) -> tuple[dict[str, NDArray[Any]], str]:
+        """Register the names of some rows with the engine; return their columns, and SQL that selects from these."""
+        self._renew()
+        columns = _columns_of(rows)
+        self._register("sensor", rows.sensors)
+        if "variable" in columns:
+            self._register("variable", rows.variables)
+        return columns, self._selection("variable" in columns)
+
+    def _register(self, kind: str, names: Sequence[str]) -> None:
         """Register names with the engine, which looks them up: no text per row is made in Python."""
         if self._names[kind] is names:
             return
@@ -201,24 +174,21 @@ class RowWriter(Closing):
         return f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in columns.items())} FROM rows_now{joins}"
 
     def _copy(
-        self, columns: dict[str, NDArray[Any]], path: Path, query: str, *,
-        safely: bool = False, metadata: Mapping[str, str] | None = None,
+        self, path: Path, columns: dict[str, NDArray[Any]], query: str, *,
+        synced: bool = False, metadata: Mapping[str, str] | None = None,
     ) -> Path:  # fmt: skip
-        # Not named .parquet until it is complete: readers of the folder take every .parquet file in it.
-        beside = path.with_name(f"{path.name}.new")
         pairs = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in (metadata or {}).items())
-        about = f", KV_METADATA {{{pairs}}}" if pairs else ""
+        options = f"FORMAT parquet, USE_TMP_FILE false{f', KV_METADATA {{{pairs}}}' if pairs else ''}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._engine.register("rows_now", columns)
-            self._engine.execute(f"COPY ({query}) TO {literal(beside)} (FORMAT parquet, USE_TMP_FILE false{about})")
-            if safely:
-                sync(beside)
-            os.replace(beside, path)
+            # Not named .parquet until it is complete: readers of the folder take every .parquet file in it.
+            with beside(path) as new:
+                self._engine.execute(f"COPY ({query}) TO {literal(new)} ({options})")
+                if synced:
+                    sync(new)
             self._files += 1
         except (OSError, duckdb.Error) as error:
-            with suppress(OSError):
-                beside.unlink()
             raise StorageError(f"cannot write {path}: {reason_of(error)}") from error
         finally:
             self._engine.unregister("rows_now")
@@ -262,13 +232,6 @@ def _enumerated(words: Sequence[str], unknown: str | None = None) -> str:
     return f"[{', '.join(listed)}]::VARCHAR[]::ENUM({', '.join(texts)})[]"
 
 
-def _columns_of(rows: Rows, with_variable: bool) -> dict[str, NDArray[Any]]:
-    types: dict[str, type[np.generic]] = {
-        "time": np.int64, **dict.fromkeys(_NUMBERS, np.float64),
-        "flag": np.int8, "reason": np.int8, "origin": np.int8,
-    }  # fmt: skip
-    return {
-        name: np.ascontiguousarray(getattr(rows, name), types.get(name, np.int32))
-        for name in COLUMNS
-        if with_variable or name != "variable"
-    }
+def _columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
+    names = [name for name in COLUMNS if name != "variable" or named(rows.variables)]
+    return {name: np.ascontiguousarray(getattr(rows, name), DTYPES[name]) for name in names}

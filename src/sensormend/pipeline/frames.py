@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, ValueRangeError
-from sensormend.io.metadata import FaultInterval, SensorSummary
+from sensormend.io.metadata import FaultInterval, SensorSummary, time_of
 from sensormend.io.options import EVERY, Options
 from sensormend.io.table_layout import MISSING, Kind, TableLayout, is_quantity, kind_of, recognise
 from sensormend.io.times import plausible_periods, typed_time
@@ -23,7 +23,7 @@ from sensormend.pipeline.mender import InMemory, mender_for, walk
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
-from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, written_time
+from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows
 from sensormend.recovery import FloatArray
 
 __all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
@@ -547,7 +547,7 @@ def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
     known = {}
     for text in column.unique().to_list():
         try:
-            known[text] = written_time(str(text))
+            known[text] = time_of(str(text))
         except ValueError:
             raise InputError(
                 f"column {column.name!r} has {str(text)!r}, which is no time like 2020-03-01 06:00; "

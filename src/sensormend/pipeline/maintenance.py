@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.files import beside, read_table, sync
-from sensormend.readings import SECOND, written_time
+from sensormend.io.metadata import time_of
+from sensormend.readings import SECOND
 from sensormend.recovery import BoolArray
 
 __all__ = ["ACTIONS", "ALL", "EVER", "Maintenance", "Note", "as_time", "write_note"]
@@ -221,6 +222,6 @@ def _note(cells: Mapping[str, str], where: str) -> Note:
 def as_time(text: str, where: str) -> int:
     """Return the time in a text; `where` is its place in a file, for a message."""
     try:
-        return written_time(text)
+        return time_of(text)
     except ValueError:
         raise ConfigError(f"{where}: a time is written like 2020-03-01 or 2020-03-01T06:00; got {text!r}") from None

@@ -211,7 +211,7 @@ def _channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str,
     """Return the rows of one variable of one sensor, in order of time, and the two names."""
     if isinstance(source, str | Path):
         archive = Archive(source)
-        source = archive.rows(archive.known(str(sensor)))
+        source = archive.rows(archive.check_sensor(str(sensor)))
     rows, name = _rows(source), str(sensor)
     if name not in rows.sensors:
         like = difflib.get_close_matches(name, rows.sensors, n=3, cutoff=0.5) or rows.sensors[:5]
@@ -249,7 +249,7 @@ def _step(own: Rows) -> int:
 def _series(own: Rows) -> SensorSeries:
     """Return rows of one channel as a series, with NaN where rows are missing."""
     step = _step(own)
-    own = own.with_holes(step)
+    own = own.with_gaps(step)
     return SensorSeries(
         clock=_clock(own.time),
         step=np.timedelta64(step, "us"),

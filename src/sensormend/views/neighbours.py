@@ -107,5 +107,5 @@ def explanation(reader: OutReader, name: str, time: int, variable: str | None = 
         raise InputError("nothing is final at that time yet; a reading is explained when its period is over")
     known = set(reader.archive.names)
     among = [other for other in candidates(reader, name, variable) if other in known]
-    context = reading_context(reader.archive, reader.archive.known(name), time, variable, among)
+    context = reading_context(reader.archive, reader.archive.check_sensor(name), time, variable, among)
     return Explanation(name, variable, utc(context.row.time) or "", paragraph(context))

@@ -155,7 +155,7 @@ def series(
         begin = max(begin, span[0], stop - min(MOST_DAYS * DAY, MOST_SLOTS * reader.step))
     rows, since = reader.rows(name, begin, stop, variable)
     step = reader.step
-    rows = rows.with_holes(step)
+    rows = rows.with_gaps(step)
     per_point = _slots_of_a_point(len(rows), points, max(1, (reader.period or DAY) // step))
     columns = _thinned(rows, per_point)
     known = select_faults(reader, sensor=name, variable=variable, start=begin, end=stop) if span else []

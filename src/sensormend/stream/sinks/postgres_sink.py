@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from sensormend.errors import RefusedError, SensormendError
-from sensormend.io.postgres import _parts, _psycopg, shown, split_address
+from sensormend.io.postgres import import_psycopg, name_parts, shown, split_address
 from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
 from sensormend.stream.deliveries import Delivery, Kind, Sink
@@ -77,12 +77,12 @@ class PostgresSink(Sink):
     kinds: Sequence[Kind] = ("final", "late", "provisional")
 
     def __init__(self, address: str) -> None:
-        self._psycopg = _psycopg()
+        self._psycopg = import_psycopg()
         parts = urlsplit(address)
         named = bool(parts.fragment) or any(name == "table" for name, _ in parse_qsl(parts.query))
         where, table = split_address(address if named else _with_table(address))
         self._shown = shown(address)
-        names = _parts(table)
+        names = name_parts(table)
         self._rows, self._health = names, [*names[:-1], f"{names[-1]}_health"]
         try:
             given = self._psycopg.conninfo.conninfo_to_dict(where)
