@@ -38,6 +38,9 @@ FAULTS_HEADER = (
     "sensor", "variable", "from", "to", "reason", "score", "sentence", "size", "rate", "confidence",
 )  # fmt: skip
 
+ADDED_COLUMNS = ("size", "rate", "confidence", "last_value")
+"""Columns that faults.csv and sensors.csv of earlier versions lack."""
+
 SENSORS_HEADER = (
     "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
     "latitude", "longitude", "first", "last", "last_value",
@@ -183,12 +186,13 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)
-            lacking = [name for name in header if name not in (table.fieldnames or ())]
+            columns = (*(table.fieldnames or ()), *ADDED_COLUMNS)
+            lacking = [name for name in header if name not in columns]
             if lacking:
                 raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
             for number, line in enumerate(table, start=2):
                 try:
-                    entries.append(kind(*(_TYPES.get(name, _number)(line[name] or "") for name in header)))
+                    entries.append(kind(*(_TYPES.get(name, _number)(line.get(name) or "") for name in header)))
                 except ValueError as error:
                     raise InputError(f"cannot read {path}, row {number}: {error}") from None
     except FileNotFoundError:
