@@ -185,7 +185,7 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
     entries = []
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
-            table = csv.DictReader(file)
+            table: csv.DictReader[str] = csv.DictReader(file)
             columns = (*(table.fieldnames or ()), *ADDED_COLUMNS)
             lacking = [name for name in header if name not in columns]
             if lacking:
