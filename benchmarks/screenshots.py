@@ -156,8 +156,7 @@ def take(browser: Browser, path: Path, selector: str, scale: float) -> None:
         "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip={**clip, "scale": scale}
     )
     path.write_bytes(base64.b64decode(shot["data"]))
-    complaints = browser.complaints()
-    print(path, *complaints)
+    print(path, *browser.errors())
 
 
 def overview(browser: Browser, address: str, out: Path) -> str:
