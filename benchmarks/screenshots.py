@@ -78,7 +78,7 @@ def watching(out: Path, days: int, hours: int) -> Iterator[None]:
     runner = threading.Thread(target=service.run)
     runner.start()
     try:
-        assert city.standing.wait(60)
+        assert city.standing.wait(300)
         # run.json and the provisional rows are written some time later.
         time.sleep(6)
         yield
