@@ -58,8 +58,8 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "sensormend needs Python 3.11 or later; say which one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 16))' 2>/dev/null || { \
+	  echo "sensormend needs Python 3.11 to 3.15; say which one: make PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 	  echo "Python's venv module is missing here; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
 	  rm -rf $(VENV); exit 1; }

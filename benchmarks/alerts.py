@@ -1,14 +1,14 @@
-"""How soon an alert comes, how often one is false, and how many an incident has.
+"""Measures the delay of alerts, the rate of false ones, and the number of alerts per incident.
 
     python benchmarks/alerts.py city        # a simulated city, hourly faults put into its sound readings
     python benchmarks/alerts.py noaa        # 46 stations, the same faults; set SENSORMEND_DATA
-    python benchmarks/alerts.py laboratory  # batteries that die: how many alerts a year gives
-    python benchmarks/alerts.py cost        # what the verdicts on periods that are not over cost, 1,000 sensors
+    python benchmarks/alerts.py laboratory  # batteries that fail: the alerts of a year
+    python benchmarks/alerts.py cost        # the time of verdicts on unfinished periods, 1,000 sensors
 
-Readings go slot by slot through `Stream`, as `watch` has it; what it tells is counted. Faults begin at any hour and
-last 3 hours to 7 days (`degrade`, `hourly`). Those that begin in the first 30 days, or while their sensor is still told
-to be faulty, are left out. An alert belongs to a fault of its sensor if it comes between the fault's start and a day
-after its end; every other alert that begins something is false.
+Readings go slot by slot through `Stream`, as in `watch`, and its alerts are counted. Faults begin at any hour and
+last 3 hours to 7 days (`degrade`, `hourly`). Those that begin in the first 30 days, or while their sensor is still
+reported as faulty, are left out. An alert belongs to a fault of its sensor if it comes between the fault's start and a
+day after its end; every other alert but `well` is false.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def slots_of(readings: FloatArray, slots: int = 1) -> Iterator[Arrived]:
 
 
 def alerts_of(readings: FloatArray, alerts: Alerts | None = None, slots: int = 1) -> list[Alert]:
-    """Return all that is told."""
+    """Return all alerts."""
     step = DAY // readings.shape[1]
     stream = Stream(Options.of(step=f"{step // SECOND}s", period="1d"), alerts=alerts)
     sent: list[Alert] = []
@@ -64,7 +64,7 @@ def alerts_of(readings: FloatArray, alerts: Alerts | None = None, slots: int = 1
 
 @dataclass
 class Score:
-    """What was counted over several runs."""
+    """Counts over several runs."""
 
     sensor_years: float = 0.0
     delays: list[float] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Score:
 
 
 def score_of(truth: FloatArray, seeds: range, show: bool) -> Score:
-    """Count what becomes of faults that are put into sound readings."""
+    """Count the alerts of faults that are put into sound readings."""
     score = Score()
     sensors, slots, days = truth.shape
     for seed in seeds:
@@ -100,22 +100,22 @@ def count(score: Score, faults: Sequence[InjectedFault], alerts: list[Alert], sl
             by_sensor.setdefault(int(name[1:]), []).append(alert)
     # An alert that names several sensors is one; it counts where its first sensor is.
     for sensor in range(10_000):
-        mine = by_sensor.get(sensor, [])
-        its = [fault for fault in faults if fault.sensor == sensor]
-        if not mine and not its:
+        own_alerts = by_sensor.get(sensor, [])
+        own_faults = [fault for fault in faults if fault.sensor == sensor]
+        if not own_alerts and not own_faults:
             continue
         spans: list[tuple[int, int]] = []
         since: int | None = None
-        for alert in mine:
+        for alert in own_alerts:
             if alert.state == "well" and since is not None:
                 spans.append((since, alert.at))
                 since = None
             elif alert.state != "well" and since is None:
                 since = alert.at
         spans += [] if since is None else [(since, 1 << 62)]
-        onsets = [alert for alert in mine if alert.state != "well"]
+        onsets = [alert for alert in own_alerts if alert.state != "well"]
         used: set[int] = set()
-        for fault in its:
+        for fault in own_faults:
             start, stop = START + fault.start * step, START + fault.stop * step
             matching = [
                 k for k, alert in enumerate(onsets) if start < alert.at <= stop + SLACK * HOUR and k not in used
@@ -137,30 +137,32 @@ def count(score: Score, faults: Sequence[InjectedFault], alerts: list[Alert], sl
                 score.false_silent += alert.state == "silent"
                 if show:
                     print("false:", alert.sentence)
-        score.taken_back += sum(alert.reason == "taken back" and alert.at >= START + LEARNED * DAY for alert in mine)
-        score.well += sum(alert.state == "well" and alert.at >= START + LEARNED * DAY for alert in mine)
+        score.taken_back += sum(
+            alert.reason == "taken back" and alert.at >= START + LEARNED * DAY for alert in own_alerts
+        )
+        score.well += sum(alert.state == "well" and alert.at >= START + LEARNED * DAY for alert in own_alerts)
 
 
 def report(name: str, score: Score) -> None:
-    """Print what was counted."""
+    """Print the counts."""
     delays, lengths = np.array(score.delays), np.array(score.lengths)
     print(f"{name}: {score.begun} faults in {score.sensor_years:.0f} sensor-years ({score.known} more began while "
-          f"their sensor was told to be faulty)")  # fmt: skip
-    for text, here in (("3 to 6 h", lengths < 6), ("6 to 24 h", (lengths >= 6) & (lengths < 24)),
+          f"their sensor was reported as faulty)")  # fmt: skip
+    for text, mask in (("3 to 6 h", lengths < 6), ("6 to 24 h", (lengths >= 6) & (lengths < 24)),
                        ("a day and more", lengths >= 24), ("all", lengths > 0)):  # fmt: skip
-        mine = delays[here]
-        alerted = mine[np.isfinite(mine)]
-        if mine.size:
+        chosen = delays[mask]
+        alerted = chosen[np.isfinite(chosen)]
+        if chosen.size:
             median = np.median(alerted) if alerted.size else np.nan
-            print(f"  {text}: {np.isfinite(mine).mean():.0%} of {mine.size} alerted; hours from fault to alert: median "
-                  f"{median:.0f} of those, {np.median(mine):.0f} of all")  # fmt: skip
+            print(f"  {text}: {np.isfinite(chosen).mean():.0%} of {chosen.size} alerted; hours from fault to alert: "
+                  f"median {median:.0f} of those, {np.median(chosen):.0f} of all")  # fmt: skip
     print(f"  false alerts per sensor-year: {score.false / score.sensor_years:.2f} ({score.false_silent} of "
           f"{score.false} silent; {score.taken_back} alerts were taken back)")  # fmt: skip
     print(f"  alerts per incident: {score.matched / max(score.incidents, 1):.2f}, and {score.well} times well again")
 
 
 def laboratory(sensors: int = 52, days: int = 365, seed: int = 0, outages: float = 0.5) -> FloatArray:
-    """Return a laboratory whose batteries die: readings climb to 122 degrees, sensors come and go, then are silent."""
+    """Return a laboratory whose batteries fail: readings climb to 122 degrees, sensors come and go, then are silent."""
     random = np.random.default_rng(seed)
     hours = np.arange(24 * days)
     common = 22 + 2 * np.sin((hours - 9) / 24 * 2 * np.pi)
@@ -177,15 +179,15 @@ def laboratory(sensors: int = 52, days: int = 365, seed: int = 0, outages: float
             climb = hours[dies:] - dies
             line[sensor, dies:] += np.minimum(climb**1.5 / 10, 100)
             line[sensor, dies:] = np.minimum(line[sensor, dies:], 122.15)
-            # From then on it is heard for some hours, and not for some.
-            at, heard = dies + int(random.integers(24, 120)), False
-            dead = at + int(random.integers(5 * 24, 40 * 24))
-            while at < dead:
+            # From then on it reports for some hours, and not for some.
+            at, reporting = dies + int(random.integers(24, 120)), False
+            gone = at + int(random.integers(5 * 24, 40 * 24))
+            while at < gone:
                 length = int(random.integers(2, 30))
-                if not heard:
+                if not reporting:
                     line[sensor, at : at + length] = np.nan
-                at, heard = at + length, not heard
-            line[sensor, dead:] = np.nan
+                at, reporting = at + length, not reporting
+            line[sensor, gone:] = np.nan
     return np.ascontiguousarray(np.moveaxis(line.reshape(sensors, days, 24), 1, 2))
 
 
@@ -193,9 +195,9 @@ def cost(sensors: int, days: int) -> None:
     """Print what a replay takes with verdicts at the ends of slots, and without."""
     readings = city(sensors, days, seed=1).readings
     for name, alerts in (("without", Alerts(stood=400 * DAY)), ("with", Alerts())):
-        began = time.process_time()
+        start = time.process_time()
         count = len(alerts_of(readings, alerts, slots=24))
-        seconds = time.process_time() - began
+        seconds = time.process_time() - start
         print(f"{name} verdicts on periods that are not over: {1e3 * seconds / days:.0f} ms a day of {sensors} "
               f"sensors, {count} alerts")  # fmt: skip
 
@@ -208,23 +210,23 @@ def main() -> None:
     parser.add_argument("--days", type=int)
     parser.add_argument("--outages", type=float, default=0.5, help="of a sensor of the laboratory, in its time")
     parser.add_argument("--show", action="store_true", help="print every false alert, and all of the laboratory")
-    given = parser.parse_args()
-    seeds = range(given.seeds)
-    if given.what == "city":
-        truth = city(given.sensors or 50, given.days or 180, seed=5).truth
-        report("city", score_of(truth, seeds, given.show))
-    elif given.what == "noaa":
+    args = parser.parse_args()
+    seeds = range(args.seeds)
+    if args.what == "city":
+        truth = city(args.sensors or 50, args.days or 180, seed=5).truth
+        report("city", score_of(truth, seeds, args.show))
+    elif args.what == "noaa":
         truth = load_network("noaa")
-        report("noaa", score_of(truth[..., : given.days or truth.shape[2]], seeds, given.show))
-    elif given.what == "laboratory":
-        readings = laboratory(given.sensors or 52, given.days or 365, outages=given.outages)
+        report("noaa", score_of(truth[..., : args.days or truth.shape[2]], seeds, args.show))
+    elif args.what == "laboratory":
+        readings = laboratory(args.sensors or 52, args.days or 365, outages=args.outages)
         alerts = alerts_of(readings)
         states = {state: sum(alert.state == state for alert in alerts) for state in ("silent", "faulty", "well")}
         print(f"laboratory: {len(alerts)} alerts of {len(readings)} sensors in {readings.shape[2]} days: {states}")
-        for alert in alerts if given.show else ():
+        for alert in alerts if args.show else ():
             print(alert.sentence)
     else:
-        cost(given.sensors or 1000, given.days or 40)
+        cost(args.sensors or 1000, args.days or 40)
 
 
 if __name__ == "__main__":

@@ -70,19 +70,19 @@ def main() -> int:
     parser.add_argument("--formats", nargs="+", choices=["parquet", "csv"], default=["parquet", "csv"])
     parser.add_argument("--folder", type=Path, help="where the files go; a temporary folder otherwise")
     parser.add_argument("--out", type=Path, help="also write the figures to this JSON file")
-    given = parser.parse_args()
+    args = parser.parse_args()
     screen = Console()
-    found = []
-    with tempfile.TemporaryDirectory(dir=given.folder) as place:
+    results = []
+    with tempfile.TemporaryDirectory(dir=args.folder) as place:
         folder = Path(place)
-        source = simulate(folder / "readings.parquet", given.readings, given.sensors)
-        for kind in given.formats:
+        source = simulate(folder / "readings.parquet", args.readings, args.sensors)
+        for kind in args.formats:
             if kind == "csv":
                 duckdb.execute(f"COPY '{source}' TO '{folder / 'readings.csv'}' (FORMAT csv)")
-            found.append(compare(folder / f"readings.{kind}", folder) | {"format": kind, "readings": given.readings})
-            screen.print(shown(found[-1]))
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=2) + "\n")
+            results.append(compare(folder / f"readings.{kind}", folder) | {"format": kind, "readings": args.readings})
+            screen.print(shown(results[-1]))
+    if args.out:
+        args.out.write_text(json.dumps(results, indent=2) + "\n")
     return 0
 
 
@@ -133,11 +133,11 @@ def compare(source: Path, folder: Path) -> dict[str, Any]:
 def alone(source: Path, folder: Path) -> tuple[float, float]:
     """Return the seconds and the processor's seconds that DuckDB needs."""
     target = folder / "alone.parquet"
-    began, used = perf_counter(), _children()
+    start, used = perf_counter(), _children()
     code = "import duckdb, sys; duckdb.execute('SET enable_progress_bar = false'); duckdb.execute(sys.argv[1])"
     words = ALONE.format(source=f"'{source}'", target=target)
     subprocess.run([sys.executable, "-c", code, words], check=True)
-    seconds, cpu = perf_counter() - began, _children() - used
+    seconds, cpu = perf_counter() - start, _children() - used
     target.unlink()
     return seconds, cpu
 
@@ -148,20 +148,20 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def shown(found: dict[str, Any]) -> Table:
-    table = Table(title=f"{found['readings']:,} readings from {found['format']}", title_justify="left", box=None)
+def shown(result: dict[str, Any]) -> Table:
+    table = Table(title=f"{result['readings']:,} readings from {result['format']}", title_justify="left", box=None)
     table.add_column()
     table.add_column(justify="right")
-    table.add_row("DuckDB alone", f"{found['duckdb']:.1f} s")
-    table.add_row("clean", f"{found['seconds']:.1f} s")
-    for name, seconds in found["stages"].items():
+    table.add_row("DuckDB alone", f"{result['duckdb']:.1f} s")
+    table.add_row("clean", f"{result['seconds']:.1f} s")
+    for name, seconds in result["stages"].items():
         table.add_row(f"  {name}", f"{seconds:.1f} s")
-    table.add_row("ratio", f"{found['ratio']:.2f}")
-    table.add_row("processor's time", f"{found['cpu']:.1f} s beside {found['duckdb_cpu']:.1f} s")
-    table.add_row("ratio of these", f"{found['cpu_ratio']:.2f}")
-    table.add_row("readings per second", f"{found['readings'] / found['seconds']:,.0f}")
-    table.add_row("peak memory", f"{found['peak_mb']:,.0f} MB")
-    table.add_row("rows written", f"{found['rows']:,}, {found['written_mb']:,.0f} MB")
+    table.add_row("ratio", f"{result['ratio']:.2f}")
+    table.add_row("processor's time", f"{result['cpu']:.1f} s beside {result['duckdb_cpu']:.1f} s")
+    table.add_row("ratio of these", f"{result['cpu_ratio']:.2f}")
+    table.add_row("readings per second", f"{result['readings'] / result['seconds']:,.0f}")
+    table.add_row("peak memory", f"{result['peak_mb']:,.0f} MB")
+    table.add_row("rows written", f"{result['rows']:,}, {result['written_mb']:,.0f} MB")
     return table
 
 

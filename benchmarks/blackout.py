@@ -1,8 +1,8 @@
-"""How well hours are filled in which nobody in the network has a reading, beside a straight line.
+"""How well hours are filled in which no sensor has a reading, beside a straight line.
 
     python benchmarks/blackout.py
 
-Simulated cities lose a whole afternoon now and then. Told are the root mean square errors at those cells of sound
+Simulated cities lose a whole afternoon now and then. Printed are the root mean square errors at those cells of sound
 sensors, and at their other gaps, after 28 days, in one pass.
 """
 
@@ -32,9 +32,9 @@ def main() -> int:
         inside = (result.lower <= network.truth) & (network.truth <= result.upper)
         gap = np.isnan(network.readings) & (network.kind == "")[:, None, :]
         gap[..., :LEARNED] = False
-        nobody = np.isnan(network.readings).all(axis=0)
-        for name, at in (("nobody has one", gap & nobody), ("other gaps", gap & ~nobody)):
-            error, straight = (np.sqrt(np.mean((found - network.truth)[at] ** 2)) for found in (result.cleaned, line))
+        silent = np.isnan(network.readings).all(axis=0)
+        for name, at in (("no sensor has one", gap & silent), ("other gaps", gap & ~silent)):
+            error, straight = (np.sqrt(np.mean((values - network.truth)[at] ** 2)) for values in (result.cleaned, line))
             shown = (f"{at.sum()}", name, f"{error:.2f}", f"{straight:.2f}", f"{inside[at].mean():.2f}")
             table.add_row(f"{sensors}", *shown)
     Console().print(table)

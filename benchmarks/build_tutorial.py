@@ -3,7 +3,7 @@
     python benchmarks/build_tutorial.py        needs pandas, matplotlib, nbclient and ipykernel
 
 The page is the source: a block of code, and below it a block of text with what it prints, or a picture. The cells of
-the notebook are the blocks of the page; tests/test_readme.py holds the two together.
+the notebook are the blocks of the page; tests/test_readme.py compares the two.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> int:
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        page.write_text(told(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(with_outputs(page.read_text(encoding="utf-8")), encoding="utf-8")
         os.chdir(before)
     with tempfile.TemporaryDirectory() as folder:
         (DOCS / "tutorial.ipynb").write_text(notebook(page.read_text(encoding="utf-8"), folder), encoding="utf-8")
@@ -43,20 +43,20 @@ def main() -> int:
     return 0
 
 
-def told(page: str) -> str:
+def with_outputs(page: str) -> str:
     """Return the page with what its blocks print."""
     names: dict[str, Any] = {}
 
     def run(block: re.Match[str]) -> str:
         if block["language"] == "sh":
-            said = subprocess.run(["sh", "-c", block["code"]], check=True, capture_output=True, text=True).stdout
+            output = subprocess.run(["sh", "-c", block["code"]], check=True, capture_output=True, text=True).stdout
         else:
-            said, last = evaluated(block["code"], names)
+            output, last = evaluated(block["code"], names)
             if block["picture"]:
                 last.savefig(DOCS / block["picture"], dpi=100, metadata={"Software": None})
         if block["text"] is None:
             return block[0]
-        lines = "\n".join(line.rstrip() for line in said.rstrip().splitlines())
+        lines = "\n".join(line.rstrip() for line in output.rstrip().splitlines())
         return f"```{block['language']}\n{block['code']}```\n\n```text\n{lines}\n```\n"
 
     return BLOCK.sub(run, page)
@@ -75,13 +75,13 @@ def evaluated(code: str, names: dict[str, Any]) -> tuple[str, Any]:
 
 def cells(page: str) -> list[tuple[str, str]]:
     """Return the page as the cells of a notebook: their kinds and sources."""
-    found, place = [], 0
+    cells, place = [], 0
     for block in BLOCK.finditer(page):
-        found.append(("markdown", page[place : block.start()].strip()))
-        found.append(("code", ("%%sh\n" if block["language"] == "sh" else "") + block["code"].rstrip()))
+        cells.append(("markdown", page[place : block.start()].strip()))
+        cells.append(("code", ("%%sh\n" if block["language"] == "sh" else "") + block["code"].rstrip()))
         place = block.end()
-    found.append(("markdown", page[place:].strip()))
-    return [(kind, source) for kind, source in found if source]
+    cells.append(("markdown", page[place:].strip()))
+    return [(kind, source) for kind, source in cells if source]
 
 
 def notebook(page: str, folder: str) -> str:
@@ -96,7 +96,7 @@ def notebook(page: str, folder: str) -> str:
     client(book, record_timing=False, resources={"metadata": {"path": folder}}).execute()
     for cell in book.cells:
         if cell.cell_type == "code":
-            # Bars of progress are nothing to keep.
+            # Progress bars are left out.
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     book.metadata["language_info"] = {"name": "python"}
     return str(nbformat.writes(book)) + "\n"

@@ -28,7 +28,7 @@ from typing import Any
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 os.environ.update(ONE_THREAD)
 
-import duckdb  # noqa: E402 - the threads have to be said first
+import duckdb  # noqa: E402 - the number of threads has to be set first
 import numpy as np  # noqa: E402
 
 from sensormend.cluster import clean_networks  # noqa: E402
@@ -102,15 +102,15 @@ def write_networks(path: Path, networks: int, sensors: int, days: int) -> int:
     return int(engine.execute(f"SELECT count(*) FROM '{path}'").fetchall()[0][0])
 
 
-def networks(said: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def networks(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Clean many networks without a cluster, with one worker and with two."""
     table = folder / "readings.parquet"
-    readings = write_networks(table, said.networks, said.sensors, said.days)
-    options = Options.of(step="1h", period="1d", one_pass=said.one_pass)
-    figures: dict[str, Any] = {
-        "networks": said.networks,
-        "sensors": said.sensors,
-        "days": said.days,
+    readings = write_networks(table, args.networks, args.sensors, args.days)
+    options = Options.of(step="1h", period="1d", one_pass=args.one_pass)
+    results: dict[str, Any] = {
+        "networks": args.networks,
+        "sensors": args.sensors,
+        "days": args.days,
         "readings": readings,
     }
 
@@ -122,34 +122,34 @@ def networks(said: argparse.Namespace, folder: Path) -> dict[str, Any]:
             stages[kind] = perf_counter()
             return lambda done, beside="": None
 
-        began, used = perf_counter(), processor_seconds(processes)
+        start, used = perf_counter(), processor_seconds(processes)
         report = clean_networks(table, out, "network", address, options, stages=stage)
         ended = perf_counter()
         if report.failed:
             raise SystemExit(f"{len(report.failed)} networks failed: {report.failed[0].outcome}")
         shutil.rmtree(out)
         inside, workers = sum(network.seconds for network in report.networks), max(len(processes) - 1, 1)
-        figures[name] = {
-            "seconds": round(ended - began, 1),
+        results[name] = {
+            "seconds": round(ended - start, 1),
             "splitting": round(stages["mending"] - stages["reading"], 1),
             "mending": round(ended - stages["mending"], 1),
             "processor_seconds": round(processor_seconds(processes) - used, 1),
             "in_networks": round(inside, 1),
-            "beside_ms_per_network": round(1e3 * (workers * (ended - stages["mending"]) - inside) / said.networks, 1),
-            "readings_per_second": round(readings / (ended - began)),
+            "beside_ms_per_network": round(1e3 * (workers * (ended - stages["mending"]) - inside) / args.networks, 1),
+            "readings_per_second": round(readings / (ended - start)),
         }
-        print(name, figures[name], file=sys.stderr)
+        print(name, results[name], file=sys.stderr)
 
-    # A cluster that waits takes no core: both are there from the beginning, so that neither is measured warmer.
+    # A cluster that waits takes no core: both are started first, so that both are measured warm.
     with running(1, folder) as one, running(2, folder) as two:
         timed("without a cluster", None, [])
         timed("one worker", *one)
         timed("two workers", *two)
-    beyond = figures["one worker"]["beside_ms_per_network"] - figures["without a cluster"]["beside_ms_per_network"]
-    figures["overhead_ms_per_network"] = round(beyond, 1)
-    figures["overhead_ms_per_day"] = round(beyond / said.days, 3)
-    figures["speed_up_of_two"] = round(figures["one worker"]["mending"] / figures["two workers"]["mending"], 2)
-    return figures
+    beyond = results["one worker"]["beside_ms_per_network"] - results["without a cluster"]["beside_ms_per_network"]
+    results["overhead_ms_per_network"] = round(beyond, 1)
+    results["overhead_ms_per_day"] = round(beyond / args.days, 3)
+    results["speed_up_of_two"] = round(results["one worker"]["mending"] / results["two workers"]["mending"], 2)
+    return results
 
 
 def main() -> None:
@@ -159,16 +159,16 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=60)
     parser.add_argument("--one-pass", action="store_true")
     parser.add_argument("--out", type=Path, help="write the figures here as JSON")
-    said = parser.parse_args()
+    args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="sensormend-cluster-speed-"))
     try:
-        figures = {"surroundings": surroundings(), **networks(said, folder)}
+        results = {"surroundings": surroundings(), **networks(args, folder)}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    text = json.dumps(figures, indent=2)
+    text = json.dumps(results, indent=2)
     print(text)
-    if said.out:
-        said.out.write_text(f"{text}\n")
+    if args.out:
+        args.out.write_text(f"{text}\n")
 
 
 if __name__ == "__main__":

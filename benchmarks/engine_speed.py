@@ -68,29 +68,29 @@ def main() -> int:
     parser.add_argument("--periods", type=int, default=PERIODS, help="days of the fields")
     parser.add_argument("--keep", type=Path, help="keep the simulated days in this folder, 2.6 GB, for the next time")
     parser.add_argument("--out", type=Path, help="also write the figures to this file, as JSON")
-    given = parser.parse_args()
-    parts = given.only.split(",")
+    args = parser.parse_args()
+    parts = args.only.split(",")
     if unknown := set(parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    sources = [SOURCE, *([given.against.resolve()] if given.against else [])]
+    sources = [SOURCE, *([args.against.resolve()] if args.against else [])]
     if missing := [source for source in sources if not (source / "sensormend").is_dir()]:
         parser.error(f"{missing[0]} has no package sensormend")
     with TemporaryDirectory() as passing:
-        folders = Folders(given.keep or Path(passing), given.periods)
+        folders = Folders(args.keep or Path(passing), args.periods)
         runs = {
             "noaa": lambda source: noaa(source, folders),
             "step": lambda source: step(source, folders),
-            "medium": lambda source: field(source, folders, "medium", given.medium),
-            "large": lambda source: field(source, folders, "large", given.large),
-            "threads": lambda source: threads(source, folders, given.medium),
+            "medium": lambda source: field(source, folders, "medium", args.medium),
+            "large": lambda source: field(source, folders, "large", args.large),
+            "threads": lambda source: threads(source, folders, args.medium),
             "start": lambda source: start(source, folders),
         }
         columns = measured(parts, runs, sources)
     Console(width=None if sys.stdout.isatty() else 110).print(laid_out(columns))
-    if given.out:
+    if args.out:
         rows = [[vars(figure) for figure in column] for column in columns]
-        figures = {str(source): row for source, row in zip(sources, rows, strict=True)}
-        given.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        results = {str(source): row for source, row in zip(sources, rows, strict=True)}
+        args.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     return 0
 
 
@@ -111,11 +111,11 @@ def laid_out(columns: Sequence[Sequence[Measured]]) -> Table:
     table = Table()
     for name in ("", "unit", "this checkout", *(("the other", "other / this") if len(columns) > 1 else ())):
         table.add_column(name, justify="left" if name in ("", "unit") else "right")
-    for figures in zip(*columns, strict=True):
-        values = [figure.value for figure in figures]
-        cost = figures[0].unit in ("s", "ms", "minibatches")
+    for row in zip(*columns, strict=True):
+        values = [figure.value for figure in row]
+        cost = row[0].unit in ("s", "ms", "minibatches")
         ratio = ([f"{values[1] / values[0]:.2f}"] if cost else [""]) if len(values) > 1 else []
-        table.add_row(figures[0].name, figures[0].unit, *(f"{value:.4g}" for value in values), *ratio)
+        table.add_row(row[0].name, row[0].unit, *(f"{value:.4g}" for value in values), *ratio)
     return table
 
 
@@ -189,7 +189,7 @@ def field(source: Path, folders: Folders, part: str, sensors: int) -> list[Measu
     return [
         Measured(part, f"{name}, a day", "s", median(run.seconds[-TIMED:])),
         Measured(part, f"{name}, the slowest day", "s", max(run.seconds)),
-        Measured(part, f"{name}, peak memory", "minibatches", (run.peak - reading.peak) / run.taken),
+        Measured(part, f"{name}, peak memory", "minibatches", (run.peak - reading.peak) / run.read),
     ]
 
 
@@ -205,9 +205,9 @@ def start(source: Path, folders: Folders) -> list[Measured]:
     day = str(min(folders.noaa().glob("*.npy")))
     seconds = []
     for _ in range(REPEATS + 1):
-        began = perf_counter()
+        start = perf_counter()
         subprocess.run([sys.executable, "-c", START, day], env={**os.environ, "PYTHONPATH": str(source)}, check=True)
-        seconds.append(perf_counter() - began)
+        seconds.append(perf_counter() - start)
     return [Measured("start", "a fresh process and its first update", "s", min(seconds[1:]))]
 
 

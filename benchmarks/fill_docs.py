@@ -36,10 +36,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="the folder that sensormend bench wrote")
     parser.add_argument("documents", type=Path, nargs="+")
-    told = parser.parse_args()
-    for document in told.documents:
+    args = parser.parse_args()
+    for document in args.documents:
         page = document.read_text(encoding="utf-8")
-        document.write_text(filled(page, told.out), encoding="utf-8")
+        document.write_text(filled(page, args.out), encoding="utf-8")
     return 0
 
 
@@ -72,18 +72,18 @@ def table(records: list[Record], parts: list[str]) -> str:
     if columns.startswith("by "):
         axis = columns.removeprefix("by ")
         names = list(dict.fromkeys(record[axis] for record in records))
-        found = {(record[rows], record[axis]): value(record, "mean") for record in records}
+        cell_of = {(record[rows], record[axis]): value(record, "mean") for record in records}
     else:
         names = [name.strip() for name in columns.split(";")]
-        found = {}
+        cell_of = {}
         for record in records:
             for field in ("mean", "paper", "difference", "spread"):
                 title = record["figure"] if field == "mean" else f"{record['figure']}:{field}"
-                found[record[rows], title] = value(record, field)
+                cell_of[record[rows], title] = value(record, field)
     lines = ["| " + " | ".join([rows.replace("+", ", "), *(name.replace(":", ", ") for name in names)]) + " |"]
     lines.append("|---" + "|---:" * len(names) + "|")
     for label in dict.fromkeys(record[rows] for record in records):
-        cells = [found.get((label, name), "-") for name in names]
+        cells = [cell_of.get((label, name), "-") for name in names]
         if any(cell != "-" for cell in cells):
             lines.append("| " + " | ".join([WORDS.get(label, label), *cells]) + " |")
     return "\n".join(lines)

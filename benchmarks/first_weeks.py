@@ -3,7 +3,7 @@
     python benchmarks/first_weeks.py [--seeds 3]
 
 Three ways over the first WARM_UP days of simulated networks: in one pass; again, learning as it goes; again, only
-answering. Told are the share of fibers that were judged, F1 of the faults, and the error of all cleaned values.
+answering. Printed are the share of fibers that were judged, F1 of the faults, and the error of all cleaned values.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ CLIMATES = ("city", "dense", "pressure", "skewed")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
+    args = parser.parse_args()
     table = Table("network", "way", "judged", "F1", "error", title=f"The first {WARM_UP} days", title_justify="left")
     for climate in CLIMATES:
-        networks = [city(40, WARM_UP, seed=seed, climate=climate) for seed in range(given.seeds)]
+        networks = [city(40, WARM_UP, seed=seed, climate=climate) for seed in range(args.seeds)]
         for way in ("one pass", "again", "answering only"):
-            figures = np.array([judged(network, walked(network.readings, way)) for network in networks])
-            table.add_row(climate, way, *(f"{figure:.3f}" for figure in figures.mean(axis=0)))
+            results = np.array([judged(network, walked(network.readings, way)) for network in networks])
+            table.add_row(climate, way, *(f"{figure:.3f}" for figure in results.mean(axis=0)))
     Console().print(table)
     return 0
 

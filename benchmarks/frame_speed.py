@@ -32,9 +32,9 @@ def main() -> int:
         "value": value.ravel()[order],
     }
     table = Table("", "seconds", title=f"{value.size:,} readings of {sensors} sensors", title_justify="left", box=None)
-    began = perf_counter()
+    start = perf_counter()
     AutoOLRTR().recover(tensor)
-    table.add_row("AutoOLRTR alone, in one pass", f"{perf_counter() - began:.2f}")
+    table.add_row("AutoOLRTR alone, in one pass", f"{perf_counter() - start:.2f}")
     for name, frame in (("pandas", pd.DataFrame(columns)), ("polars", pl.DataFrame(columns))):
         table.add_row(f"clean({name} frame)", f"{best(frame):.2f}")
     Console().print(table)
@@ -44,9 +44,9 @@ def main() -> int:
 def best(frame: Any) -> float:
     seconds = []
     for _ in range(3):
-        began = perf_counter()
+        start = perf_counter()
         clean(frame)
-        seconds.append(perf_counter() - began)
+        seconds.append(perf_counter() - start)
     return min(seconds)
 
 

@@ -1,8 +1,8 @@
-"""How far a stranger gets: for each thing that can be sent, until when it is taken, and what that costs.
+"""Measures the limits for senders: how much of each kind of input is accepted, and what that costs.
 
     python benchmarks/limits.py              # all of it, a few minutes
     python benchmarks/limits.py names late   # some
-    python benchmarks/limits.py --list       # what there is
+    python benchmarks/limits.py --list       # their names
 
 Each prints a line of the table in docs/operations.md: what is sent, how far it goes, what happens then, and the time
 and memory up to there. Memory is what the process grew by, at its most. One thread: set OPENBLAS_NUM_THREADS=1.
@@ -53,10 +53,10 @@ class Cost:
 @contextmanager
 def measured() -> Iterator[Cost]:
     """Measure what happens inside; the peak is that of the process, which has to be a fresh one."""
-    cost, began = Cost(), time.perf_counter()
+    cost, start = Cost(), time.perf_counter()
     before = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     yield cost
-    cost.seconds = time.perf_counter() - began
+    cost.seconds = time.perf_counter() - start
     cost.megabytes = max(0.0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / 2**20
 
 
@@ -94,9 +94,9 @@ def trained(sensors: int = SENSORS, variables: int = 1, days: int = SEVERAL + 3)
 def seconds_of_a_period(stream: Stream, days: Iterator[Readings]) -> float:
     """Return what the last of some days takes."""
     for day in days:
-        began = time.perf_counter()
+        start = time.perf_counter()
         events = walked(stream, day)
-        took = time.perf_counter() - began
+        took = time.perf_counter() - start
         assert any(isinstance(event, PeriodFinal) for event in events)
     return took
 
@@ -151,8 +151,8 @@ def variables() -> None:
         for hour in range(26):
             at = START + hour * HOUR
             for sensor in range(SENSORS):
-                told = {"sensor": f"real{sensor}", "time": at / SECOND, "v0": hour + sensor / 9, "v1": hour**0.5}
-                decoder.add(json.dumps(told).encode(), at)
+                payload = {"sensor": f"real{sensor}", "time": at / SECOND, "v0": hour + sensor / 9, "v1": hour**0.5}
+                decoder.add(json.dumps(payload).encode(), at)
             decoder.add(json.dumps({"sensor": "real3", "time": at / SECOND, **keys}).encode(), at)
             list(stream.take(Arrived(decoder.take().readings, at)))
     assert stream.mender is not None
@@ -254,13 +254,13 @@ def keys() -> None:
 
 def depth() -> None:
     """Send objects within objects."""
-    decoder, told = Decoder(), {"temp": 20.0}
+    decoder, payload = Decoder(), {"temp": 20.0}
     for _ in range(NESTED - 1):
-        told = {"a": told}  # type: ignore[dict-item]
+        payload = {"a": payload}  # type: ignore[dict-item]
     with measured() as cost:
-        decoder.add(json.dumps({"sensor": "a", "time": START / SECOND, **told}).encode(), START)
+        decoder.add(json.dumps({"sensor": "a", "time": START / SECOND, **payload}).encode(), START)
         assert len(decoder.take().readings) == 1
-        decoder.add(json.dumps({"sensor": "a", "time": START / SECOND, "a": told}).encode(), START)
+        decoder.add(json.dumps({"sensor": "a", "time": START / SECOND, "a": payload}).encode(), START)
         decoder.add(b"[" * 4_000_000, START)
         deep, endless = decoder.take().rejected
     line("objects within objects", f"{NESTED}", f"`{deep.reason}`", cost, " for four million brackets")
@@ -268,13 +268,13 @@ def depth() -> None:
 
 
 def retained() -> None:
-    """Send messages that a broker kept."""
+    """Send retained messages."""
     decoder, count = Decoder(), 20_000
     with measured() as cost:
         for number in range(count):
             decoder.add(b"20.5", START + 3 * DAY, f"city/x{number}", retained=True)
-            told = {"sensor": f"x{number}", "time": START / SECOND, "value": 1}
-            decoder.add(json.dumps(told).encode(), START + 3 * DAY, retained=True)
+            payload = {"sensor": f"x{number}", "time": START / SECOND, "value": 1}
+            decoder.add(json.dumps(payload).encode(), START + 3 * DAY, retained=True)
         taken = decoder.take()
     assert not len(taken.readings)
     reasons = ", ".join(f"`{reason}`" for reason in dict.fromkeys(one.reason for one in taken.rejected))
@@ -282,18 +282,18 @@ def retained() -> None:
 
 
 def connections() -> None:
-    """Connect to the page of figures, and ask for nothing."""
+    """Connect to `/metrics`, and send nothing."""
     from sensormend.stream.metrics import CONNECTIONS, SLOWEST, MetricsServer
 
     metrics = Metrics()
     with measured() as cost, ExitStack() as stack:
         page = stack.enter_context(MetricsServer(metrics, port=0))
         held = [stack.enter_context(socket.create_connection(("127.0.0.1", page.port))) for _ in range(2 * CONNECTIONS)]
-        began, alive = time.monotonic(), 2 * CONNECTIONS
-        while alive > CONNECTIONS and time.monotonic() - began < 30:
+        start, alive = time.monotonic(), 2 * CONNECTIONS
+        while alive > CONNECTIONS and time.monotonic() - start < 30:
             alive = sum(_alive(one) for one in held)
         assert 0 < alive <= CONNECTIONS
-        while sum(_alive(one) for one in held) and time.monotonic() - began < 2 * SLOWEST:
+        while sum(_alive(one) for one in held) and time.monotonic() - start < 2 * SLOWEST:
             time.sleep(0.1)
         with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/healthz", timeout=5) as answer:
             assert answer.status == 200
@@ -354,18 +354,18 @@ def main() -> None:
     """Measure each in a process of its own, so that none has the memory of another."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", nargs="*", choices=[[], *ALL], help="what to measure; all of it by default")
-    parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--list", action="store_true", help="print their names")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.list:
+    args = parser.parse_args()
+    if args.list:
         print("\n".join(f"{name:12s} {one.__doc__}" for name, one in ALL.items()))
-    elif arguments.here:
+    elif args.here:
         AutoOLRTR(fiber_axis=2).update(np.arange(48.0).reshape(2, 1, 24))
-        for name in arguments.what:
+        for name in args.what:
             ALL[name]()
     else:
         print("| what is sent | how far it goes | then | costs up to there |\n|---|---|---|---|", flush=True)
-        for name in arguments.what or ALL:
+        for name in args.what or ALL:
             subprocess.run([sys.executable, __file__, "--here", name], check=True)
 
 

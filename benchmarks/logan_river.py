@@ -41,7 +41,7 @@ SITES = ("FranklinBasin", "TonyGrove", "WaterLab", "MainStreet", "Mendon", "Blac
 VARIABLES = ("temp", "cond", "ph", "do", "turb", "stage")
 TOLERANCE = {"temp": 0.1, "cond": 5.0, "ph": 0.1, "do": 0.1, "turb": 1.0, "stage": 1.0}
 """Changes that are no label: about what such a probe promises (deg C, uS/cm, pH, mg/l, NTU, cm). The printed line of
-half and twice of it says how much hangs on it."""
+half and twice of it shows how much it matters."""
 DELETED = -9999.0
 UNDECIDED, LEFT, SHIFTED, REPLACED, GONE = range(5)
 SUSPECT, FAIL, NOT_EVALUATED = 3, 4, 2
@@ -126,17 +126,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SENSORMEND_DATA", "../shared/data")))
     parser.add_argument("--out", type=Path, default=Path("out/logan_river"))
-    parser.add_argument("--mended", type=Path, help="an OUT that is there already; nothing is cleaned then")
+    parser.add_argument("--mended", type=Path, help="an OUT of an earlier run; nothing is cleaned then")
     parser.add_argument("--pictures", action="store_true", help="one picture per variable, all sites, into --out")
     parser.add_argument("--ice", action="store_true", help="clean twice more, with less ice at Tony Grove")
     parser.add_argument("--doc", action="store_true", help=f"put tables and pictures into {DOCUMENT.name}")
-    told = parser.parse_args()
-    source = told.data / "logan_river"
+    args = parser.parse_args()
+    source = args.data / "logan_river"
     if not source.is_dir():
         print(f"{source} is not here: set SENSORMEND_DATA to the folder that has logan_river", file=sys.stderr)
         return 1
-    told.out.mkdir(parents=True, exist_ok=True)
-    mended = told.mended or cleaned(source, told.out)
+    args.out.mkdir(parents=True, exist_ok=True)
+    mended = args.mended or cleaned(source, args.out)
     river = [read(source, mended, f"{site}2020", variable) for site in SITES for variable in VARIABLES]
     faults = intervals(mended, river)
     tables = {
@@ -148,19 +148,19 @@ def main() -> int:
     tables |= {"events": by_event(river), "verdicts": by_verdict(faults)}
     text = {name: markdown(table) for name, table in tables.items()}
     text |= {"list": markdown(listed(faults)), "facts": facts(river, faults)}
-    if told.ice:
+    if args.ice:
         stage = next(one for one in river if named(one) == ("TonyGrove", "stage"))
-        text["ice"] = "\n".join(iced(source, told.out, stage, day) for day in ICE)
+        text["ice"] = "\n".join(iced(source, args.out, stage, day) for day in ICE)
     for name, body in text.items():
         print(f"\n{name}\n\n{body}")
-    (told.out / "logan_river.md").write_text("\n\n".join(text.values()) + "\n", encoding="utf-8")
+    (args.out / "logan_river.md").write_text("\n\n".join(text.values()) + "\n", encoding="utf-8")
     for name, table in tables.items():
-        write(told.out / f"{name}.csv", table)
-    write(told.out / "intervals.csv", in_full(faults))
-    if told.pictures:
+        write(args.out / f"{name}.csv", table)
+    write(args.out / "intervals.csv", in_full(faults))
+    if args.pictures:
         for variable in VARIABLES:
-            picture(told.out / f"{variable}.png", [one for one in river if one.variable == variable])
-    if told.doc:
+            picture(args.out / f"{variable}.png", [one for one in river if one.variable == variable])
+    if args.doc:
         DOCUMENT.write_text(marked(DOCUMENT.read_text(encoding="utf-8"), text), encoding="utf-8")
         for name, title, views in PICTURES:
             chosen = [(one, *view[2:]) for view in views for one in river if named(one) == view[:2]]
@@ -169,11 +169,11 @@ def main() -> int:
 
 
 def cleaned(source: Path, out: Path) -> Path:
-    found = re.search(r"```toml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    if found is None:
+    match = re.search(r"```toml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    if match is None:
         raise SystemExit(f"{DOCUMENT} shows no TOML")
     config = out / "river.toml"
-    config.write_text(found[1], encoding="utf-8")
+    config.write_text(match[1], encoding="utf-8")
     report = clean_archive(source, out / "mended", Options.from_toml(config), overwrite=True)
     print(f"{report.readings:,} readings in {report.seconds:.1f} s")
     return report.out
@@ -188,9 +188,9 @@ def iced(source: Path, out: Path, stage: Series, moment: str) -> str:
     first, start, length = time_of(ICE[0]), time_of(moment), 4 * DAY
     values, ice = stage.raw.copy(), (stage.time >= first) & (stage.time < first + length)
     values[stage.corrected == DELETED] = np.nan
-    here = (stage.time >= start) & (stage.time < start + length)
+    span = (stage.time >= start) & (stage.time < start + length)
     usual = float(np.nanmedian(values))
-    values[here] = stage.raw[ice] + (0 if start == first else np.nan_to_num(values[here] - usual))
+    values[span] = stage.raw[ice] + (0 if start == first else np.nan_to_num(values[span] - usual))
     folder = out / f"ice-{moment[:10]}"
     folder.mkdir(exist_ok=True)
     for file in source.glob("*.csv"):
@@ -206,9 +206,9 @@ def iced(source: Path, out: Path, stage: Series, moment: str) -> str:
     flag = read(folder, mended.out, stage.sensor, "stage").flag
     moved = flag[stage.time >= time_of("2020-03-21T13:00")]
     return (
-        f"- Four days of ice from {moment[:10]}, {int((~np.isnan(values[here])).sum())} readings up to "
-        f"{np.nanmax(values[here]) - usual:.0f} cm high, and no other ice: {int((flag[here] == FAIL).sum())} have "
-        f"flag 4, {int((flag[here] == SUSPECT).sum())} flag 3; of {len(moved)} after the step of 21 March, "
+        f"- Four days of ice from {moment[:10]}, {int((~np.isnan(values[span])).sum())} readings up to "
+        f"{np.nanmax(values[span]) - usual:.0f} cm high, and no other ice: {int((flag[span] == FAIL).sum())} have "
+        f"flag 4, {int((flag[span] == SUSPECT).sum())} flag 3; of {len(moved)} after the step of 21 March, "
         f"{int((moved == FAIL).sum())} and {int((moved == SUSPECT).sum())}."
     )
 
@@ -216,7 +216,7 @@ def iced(source: Path, out: Path, stage: Series, moment: str) -> str:
 def read(source: Path, mended: Path, sensor: str, variable: str) -> Series:
     """Return one series; a fill value in the raw column is no reading."""
     file, rows = str(source / f"{sensor}.csv"), str(mended / "data" / "*" / "*.parquet")
-    found = duckdb.execute(
+    table = duckdb.execute(
         f"""select epoch_us(c.datetime) as time, nullif(c."{variable}", {DELETED})::double as raw,
                    c."{variable}_cor"::double as corrected, c."{variable}_qual"::double as code,
                    r.flag::double as flag, r.cleaned::double as cleaned
@@ -225,8 +225,8 @@ def read(source: Path, mended: Path, sensor: str, variable: str) -> Series:
             order by c.datetime""",
         [file, rows, sensor, variable],
     ).fetchnumpy()
-    columns = {name: np.ma.filled(np.ma.asarray(found[name]).astype(float), np.nan) for name in found if name != "time"}
-    return Series(sensor, variable, np.asarray(found["time"], dtype=np.int64), **columns)
+    columns = {name: np.ma.filled(np.ma.asarray(table[name]).astype(float), np.nan) for name in table if name != "time"}
+    return Series(sensor, variable, np.asarray(table["time"], dtype=np.int64), **columns)
 
 
 def share(part: float, whole: float) -> str:
@@ -288,13 +288,13 @@ def by_label(river: Sequence[Series]) -> list[dict[str, str]]:
     for variable, chosen in groups(river):
         line = {"variable": variable}
         for name, kind in (("deleted", GONE), ("replaced", REPLACED), ("shifted", SHIFTED)):
-            days = found = unseen = 0
+            days = flagged_days = unseen = 0
             for one in chosen:
-                here = one.days(one.label == kind, 0) & ~one.days(one.label > kind, 0)
-                days += int(here.sum())
-                found += int((here & one.days(one.flag == FAIL, 0)).sum())
-                unseen += int((here & one.days(one.flag == NOT_EVALUATED, 0.5)).sum())
-            line |= {f"{name}": f"{days}", f"{name}: flagged": f"{found}", f"{name}: not evaluated": f"{unseen}"}
+                gravest = one.days(one.label == kind, 0) & ~one.days(one.label > kind, 0)
+                days += int(gravest.sum())
+                flagged_days += int((gravest & one.days(one.flag == FAIL, 0)).sum())
+                unseen += int((gravest & one.days(one.flag == NOT_EVALUATED, 0.5)).sum())
+            line |= {f"{name}": f"{days}", f"{name}: flagged": f"{flagged_days}", f"{name}: not evaluated": f"{unseen}"}
         table.append(line)
     return table
 
@@ -355,7 +355,7 @@ def events() -> list[dict[str, str]]:
 def intervals(mended: Path, river: Sequence[Series]) -> list[Interval]:
     """Return every line of faults.csv beside the labels, and beside what was seen at that time in that series."""
     known, lookup = events(), {(one.sensor, one.variable): one for one in river}
-    found = []
+    intervals_read = []
     with (mended / "faults.csv").open(encoding="utf-8") as file:
         for line in csv.DictReader(file):
             # A site that is silent as a whole is one line, of no variable.
@@ -367,12 +367,12 @@ def intervals(mended: Path, river: Sequence[Series]) -> list[Interval]:
             moved = one.change[inside & (one.label > LEFT) & ~np.isnan(one.change)]
             verdict, seen = judged(line, start, end, shares, known)
             change = float(np.median(moved)) if len(moved) else np.nan
-            found.append(
+            intervals_read.append(
                 Interval(
                     one.sensor, line["variable"], start, end, line["reason"], len(label), shares, change, verdict, seen
                 )
             )
-    return found
+    return intervals_read
 
 
 KINDS = {"deleted": GONE, "replaced": REPLACED, "shifted": SHIFTED, "left": LEFT, "undecided": UNDECIDED}
@@ -486,8 +486,8 @@ def facts(river: Sequence[Series], faults: Sequence[Interval]) -> str:
             f"recall {share(both, labelled)}; the flagged days are of {together(chosen)} series."
         )
     stage = next(one for one in river if named(one) == ("TonyGrove", "stage"))
-    kept = [until(one, "2020-04-01T00:00") for one in river if one is not stage]
-    flagged, labelled, both = scored(kept, FAIL, 0.0)
+    others = [until(one, "2020-04-01T00:00") for one in river if one is not stage]
+    flagged, labelled, both = scored(others, FAIL, 0.0)
     lines.append(
         f"- January to March without the stage of Tony Grove: precision {share(both, flagged)}, "
         f"recall {share(both, labelled)} ({labelled} labelled days)."
@@ -564,12 +564,12 @@ def calibrated(river: Sequence[Series]) -> str:
         rest = ours[:91] - columns @ weights
         steps.append(float(rest[after].mean() - rest[before].mean()))
         scatters.append(float(rest[fitted].std()))
-    told = part_of(river, "MainStreet", "do", "2020-02-01T00:00", "2020-02-11T10:59").change[-1]
+    implied = part_of(river, "MainStreet", "do", "2020-02-01T00:00", "2020-02-11T10:59").change[-1]
     return (
         "- Main Street do less what other sites make of it (a regression over 12 February to 31 March), the ten days "
         f"after 11 February less the ten days before: {steps[-1]:+.2f} mg/l with all five, where days scatter by "
         f"{scatters[-1]:.2f}; {min(steps[:-1]):+.2f} to {max(steps[:-1]):+.2f} with each alone, where they scatter by "
-        f"{min(scatters[:-1]):.2f} to {max(scatters[:-1]):.2f}. The technicians' correction implies {told:+.2f}."
+        f"{min(scatters[:-1]):.2f} to {max(scatters[:-1]):.2f}. The technicians' correction implies {implied:+.2f}."
     )
 
 
@@ -595,9 +595,9 @@ def since(one: Series, moment: str) -> Series:
 def part(one: Series, chosen: Array) -> Series:
     """Return a part whose datum is that of the whole."""
     columns = (one.raw, one.corrected, one.code, one.flag, one.cleaned)
-    found = Series(one.sensor, one.variable, one.time[chosen], *(column[chosen] for column in columns))
-    found.__dict__["datum"] = one.datum
-    return found
+    selection = Series(one.sensor, one.variable, one.time[chosen], *(column[chosen] for column in columns))
+    selection.__dict__["datum"] = one.datum
+    return selection
 
 
 def markdown(table: Sequence[dict[str, str]]) -> str:
@@ -627,7 +627,7 @@ def marked(page: str, text: dict[str, str]) -> str:
 PICTURES: tuple[tuple[str, str, tuple[tuple[Any, ...], ...]], ...] = (
     (
         "stage",
-        "Stage (cm): found, missed, and nobody to judge",
+        "Stage (cm): found, missed, and without others to compare with",
         (
             ("Mendon", "stage", "2020-03-01T00:00", "2020-04-01T00:00"),
             ("TonyGrove", "stage", "2020-01-01T00:00", "2020-04-01T00:00"),

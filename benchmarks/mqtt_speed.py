@@ -39,15 +39,15 @@ Take = Callable[[Arrived], None]
 
 
 def main() -> None:
-    told = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    told.add_argument("--messages", type=int, default=20_000, help="of one reading each")
-    told.add_argument("--batches", type=int, default=400, help="messages of many readings")
-    told.add_argument("--batch", type=int, default=500, help="readings of such a message")
-    told.add_argument("--in-flight", type=int, default=1000)
-    told.add_argument("--rounds", type=int, default=5)
-    said = told.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--messages", type=int, default=20_000, help="of one reading each")
+    parser.add_argument("--batches", type=int, default=400, help="messages of many readings")
+    parser.add_argument("--batch", type=int, default=500, help="readings of such a message")
+    parser.add_argument("--in-flight", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
     with running_mosquitto() as broker, tempfile.TemporaryDirectory() as folder:
-        journal, stream = WriteAheadLog(Path(folder)), Stream(Options.of(step="1h", period="365d"))
+        journal, stream = WriteAheadLog(Path(folder)), Stream(Options.of(step="1h", period="200d"))
 
         def keep(arrived: Arrived) -> None:
             journal.write(input_to_bytes(arrived))
@@ -55,27 +55,27 @@ def main() -> None:
                 raise AssertionError(event)
 
         ways: dict[str, Callable[[int], float]] = {
-            "paho, MQTT 5": lambda count: bare(broker, "five", said.in_flight, count, paho.MQTTv5),
-            "paho, MQTT 3.1.1": lambda count: bare(broker, "three", said.in_flight, count, paho.MQTTv311),
-            "sensormend": lambda count: driven(broker, "ours", said.in_flight, count, keep),
+            "paho, MQTT 5": lambda count: bare(broker, "five", args.in_flight, count, paho.MQTTv5),
+            "paho, MQTT 3.1.1": lambda count: bare(broker, "three", args.in_flight, count, paho.MQTTv311),
+            "sensormend": lambda count: driven(broker, "ours", args.in_flight, count, keep),
         }
-        singles = [json.dumps(reading(number)) for number in range(said.messages)]
-        found = rounds(broker, ways, singles, said.messages, said.rounds, said.in_flight)
-        print(f"{said.messages:,} messages of one reading, QoS 1, {said.in_flight:,} in flight; messages per second,")
-        print(f"median of {said.rounds} rounds (lowest ... highest)")
-        for name, rates in found.items():
+        singles = [json.dumps(reading(number)) for number in range(args.messages)]
+        rates_of = rounds(broker, ways, singles, args.messages, args.rounds, args.in_flight)
+        print(f"{args.messages:,} messages of one reading, QoS 1, {args.in_flight:,} in flight; messages per second,")
+        print(f"median of {args.rounds} rounds (lowest ... highest)")
+        for name, rates in rates_of.items():
             print(f"  {name:18} {statistics.median(rates):9,.0f}  ({min(rates):,.0f} ... {max(rates):,.0f})")
         for name in list(ways)[:2]:
-            ratio = statistics.median(a / b for a, b in zip(found["sensormend"], found[name], strict=True))
+            ratio = statistics.median(a / b for a, b in zip(rates_of["sensormend"], rates_of[name], strict=True))
             print(f"  sensormend / {name}: {ratio:.2f}")
         batches = [
-            json.dumps([reading(start + number) for number in range(said.batch)])
-            for start in range(0, said.batches * said.batch, said.batch)
+            json.dumps([reading(start + number) for number in range(args.batch)])
+            for start in range(0, args.batches * args.batch, args.batch)
         ]
         only = {"sensormend": ways["sensormend"]}
-        rates = rounds(broker, only, batches, said.batches * said.batch, said.rounds, said.in_flight)["sensormend"]
+        rates = rounds(broker, only, batches, args.batches * args.batch, args.rounds, args.in_flight)["sensormend"]
         print(
-            f"{said.batches:,} messages of {said.batch:,} readings: {statistics.median(rates):,.0f} readings per second"
+            f"{args.batches:,} messages of {args.batch:,} readings: {statistics.median(rates):,.0f} readings per second"
         )
 
 
@@ -87,15 +87,15 @@ def rounds(
     broker: Mosquitto, ways: dict[str, Callable[[int], float]], messages: list[str], count: int, times: int, most: int
 ) -> dict[str, list[float]]:
     """Return the rates of all contestants, who take turns at being first."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    rates_of: dict[str, list[float]] = {name: [] for name in ways}
     names = list(ways)
     for name in names:
         ways[name](0)  # makes its session
     for turn in range(times):
         publish(broker, messages, most)
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            found[name].append(ways[name](count))
-    return found
+            rates_of[name].append(ways[name](count))
+    return rates_of
 
 
 def publish(broker: Mosquitto, messages: list[str], most: int) -> None:
@@ -118,14 +118,14 @@ def bare(broker: Mosquitto, name: str, in_flight: int, count: int, protocol: Any
     subscribed = threading.Event()
     came = 0
 
-    def on_message(client: Any, told: Any, message: Any) -> None:
+    def on_message(client: Any, userdata: Any, message: Any) -> None:
         nonlocal came
         came += 1
 
-    client.on_connect = lambda *told: client.subscribe("city/#", 1)  # type: ignore[assignment]
-    client.on_subscribe = lambda *told: subscribed.set()
+    client.on_connect = lambda *details: client.subscribe("city/#", 1)  # type: ignore[assignment]
+    client.on_subscribe = lambda *details: subscribed.set()
     client.on_message = on_message
-    began = time.perf_counter()
+    start = time.perf_counter()
     if five:
         asked: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         asked.SessionExpiryInterval, asked.ReceiveMaximum = 3600, in_flight
@@ -134,17 +134,17 @@ def bare(broker: Mosquitto, name: str, in_flight: int, count: int, protocol: Any
         client.connect("127.0.0.1", broker.port)
     while came < count or not subscribed.is_set():
         client.loop(1.0)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     client.disconnect()
     return count / seconds
 
 
 def driven(broker: Mosquitto, name: str, in_flight: int, count: int, take: Take) -> float:
     """Drain our own source into whatever takes what came; it is acknowledged after that."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     with MqttSource(broker.address, MqttSettings(topics=("city/#",), client_id=name, in_flight=in_flight)) as source:
         drain(source, count, take)
-        return count / (time.perf_counter() - began)
+        return count / (time.perf_counter() - start)
 
 
 def drain(source: Source, count: int, take: Take) -> None:

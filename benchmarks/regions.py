@@ -3,9 +3,9 @@
     python benchmarks/regions.py [--seeds 4] [--days 40]
 
 Two kinds of networks, both without a fault. In *regions* each region has its own weather, which lasts for days, and
-the same day and night; in a *field* what sensors read falls off smoothly with their distance. Told are the flagged
+the same day and night; in a *field* what sensors read falls off smoothly with their distance. Printed are the flagged
 fibers in ten thousand, on how many days in a hundred there was any, and the error of what the network expects, against
-what it would be if nothing were known but each sensor's own level (1). Each network is walked whole, with half of the
+what it would be if nothing were known but each sensor's own level (1). Each network is judged whole, with half of the
 readings, with one in five, and with a first day on which each sensor has one reading or two.
 """
 
@@ -37,17 +37,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--days", type=int, default=40)
-    told = parser.parse_args()
-    if told.days <= SETTLED:
+    args = parser.parse_args()
+    if args.days <= SETTLED:
         parser.error(f"the first {SETTLED} days do not count for the error; give more")
     screen = Console(width=None if sys.stdout.isatty() else 120)
     table = Table("network", "readings", "flagged of 10,000", "days with a flag", "error")
     with threadpool_limits(1):
         for name, made in NETWORKS.items():
-            networks = [made(told.days, seed) for seed in range(told.seeds)]
+            networks = [made(args.days, seed) for seed in range(args.seeds)]
             for missing, spoil in GAPS.items():
-                found = [walked(network, spoil(network, seed)) for seed, network in enumerate(networks)]
-                flagged, days, error = (float(np.mean(figures)) for figures in zip(*found, strict=True))
+                results = [walked(network, spoil(network, seed)) for seed, network in enumerate(networks)]
+                flagged, days, error = (float(np.mean(column)) for column in zip(*results, strict=True))
                 table.add_row(name, missing, f"{1e4 * flagged:.1f}", f"{100 * days:.0f} %", f"{error:.3f}")
                 screen.print(f"{name}, {missing}: {1e4 * flagged:.1f}", style="dim")
     screen.print(table)
@@ -112,9 +112,9 @@ def _missing(share: float) -> Callable[[Floats, int], Floats]:
 
 
 def _thin_first_day(readings: Floats, seed: int) -> Floats:
-    found = readings.copy()
-    found[..., 0] = _missing(0.95)(readings[..., 0], seed)
-    return found
+    thinned = readings.copy()
+    thinned[..., 0] = _missing(0.95)(readings[..., 0], seed)
+    return thinned
 
 
 NETWORKS = {

@@ -63,7 +63,7 @@ def _tensor(shape: tuple[int, ...], seed: int) -> Degraded:
     return Degraded.by_day(readings, truth, np.where(faulty, "uniform", ""))
 
 
-def figures(name: str, result: Recovery, case: Degraded) -> str:
+def formatted_scores(name: str, result: Recovery, case: Degraded) -> str:
     if name.startswith(("NOAA", "city")):
         scores = score(result, case)
         return f"{scores.f1:.2f} {scores.missing:.2f}"
@@ -80,7 +80,7 @@ def main() -> None:
     print(" | ".join(("case", "lambda", *(f"x {multiple}" for multiple in MULTIPLES))))
     for name, case in fresh_cases() if fresh else cases(quick):
         lam = default_lam(np.moveaxis(np.isnan(case.readings), 1, 0))
-        row = [figures(name, RTR(lam * multiple).recover(case.readings), case) for multiple in MULTIPLES]
+        row = [formatted_scores(name, RTR(lam * multiple).recover(case.readings), case) for multiple in MULTIPLES]
         print(" | ".join((name, f"{lam:.2f}", *row)), flush=True)
     if not quick:
         aot, station = load_network("aot"), np.moveaxis(load_reference(), -1, 0).ravel()

@@ -78,8 +78,8 @@ def watching(out: Path, days: int, hours: int) -> Iterator[None]:
     runner = threading.Thread(target=service.run)
     runner.start()
     try:
-        assert city.standing.wait(60)
-        # What is told of the run and what is provisional is written at leisure.
+        assert city.standing.wait(300)
+        # run.json and the provisional rows are written some time later.
         time.sleep(6)
         yield
     finally:
@@ -88,32 +88,32 @@ def watching(out: Path, days: int, hours: int) -> Iterator[None]:
 
 
 def main() -> None:
-    told = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    told.add_argument("folder", nargs="?", type=Path, default=Path("out/screens"))
-    told.add_argument("--days", type=int, default=DAYS, help="that come before")
-    told.add_argument("--scale", type=float, default=1.0, help="pixels of the picture for one of the page")
-    told.add_argument("--only", default="", help="views whose names have this in them")
-    told.add_argument("--docs", type=Path, help="a folder for those that the documentation shows, docs")
-    said = told.parse_args()
-    said.folder.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("out/screens"))
+    parser.add_argument("--days", type=int, default=DAYS, help="that come before")
+    parser.add_argument("--scale", type=float, default=1.0, help="pixels of the picture for one of the page")
+    parser.add_argument("--only", default="", help="views whose names have this in them")
+    parser.add_argument("--docs", type=Path, help="a folder for those that the documentation shows, docs")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
     with tempfile.TemporaryDirectory() as folder, running_chromium() as browser:
         out = Path(folder) / "demo"
-        with watching(out, said.days, HOURS), Server(out, port=0) as server:
+        with watching(out, args.days, HOURS), Server(out, port=0) as server:
             server.start()
             for name, show in VIEWS.items():
-                if said.only in name:
-                    for picture in pictures(browser, said.folder / name):
-                        take(browser, picture, show(browser, server.address, out), said.scale)
+                if args.only in name:
+                    for picture in pictures(browser, args.folder / name):
+                        take(browser, picture, show(browser, server.address, out), args.scale)
             browser.leave()
-        if said.only in "report":
-            page = write_report(out, said.folder / "report.html")
-            for picture in pictures(browser, said.folder / "report"):
+        if args.only in "report":
+            page = write_report(out, args.folder / "report.html")
+            for picture in pictures(browser, args.folder / "report"):
                 browser.open(page.absolute().as_uri())
-                take(browser, picture, "", said.scale)
-    if said.docs:
+                take(browser, picture, "", args.scale)
+    if args.docs:
         for name, (chosen, height) in CHOSEN.items():
-            choose(said.folder / f"{chosen}.png", said.docs / f"dashboard-{name}.png", round(height * said.scale))
+            choose(args.folder / f"{chosen}.png", args.docs / f"dashboard-{name}.png", round(height * args.scale))
 
 
 def choose(picture: Path, path: Path, height: int) -> None:
@@ -156,8 +156,7 @@ def take(browser: Browser, path: Path, selector: str, scale: float) -> None:
         "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip={**clip, "scale": scale}
     )
     path.write_bytes(base64.b64decode(shot["data"]))
-    complaints = browser.complaints()
-    print(path, *complaints)
+    print(path, *browser.errors())
 
 
 def overview(browser: Browser, address: str, out: Path) -> str:

@@ -1,4 +1,4 @@
-"""How often `Silence` reports a sensor that is well, and how soon one that is dead; the table of `live/silence.py`.
+"""Measures how often `Silence` reports a sensor that is well, and how soon one that has stopped.
 
 python benchmarks/silence.py [--sensors 200] [--days 365]
 """
@@ -24,8 +24,8 @@ SETTLED = 60
 
 def every_hour(random: np.random.Generator, days: int, lost: float = 0.0) -> tuple[Times, Times]:
     time = START + HOUR * np.arange(24 * days, dtype=np.int64) + random.integers(0, 5 * MINUTE, 24 * days)
-    kept = time[random.random(time.size) >= lost]
-    return kept, kept
+    observed = time[random.random(time.size) >= lost]
+    return observed, observed
 
 
 def hourly_with_loss(lost: float) -> Sender:
@@ -35,8 +35,8 @@ def hourly_with_loss(lost: float) -> Sender:
 def daily(random: np.random.Generator, days: int, lost: float = 0.1) -> tuple[Times, Times]:
     hour = random.integers(0, 24)
     time = START + DAY * np.arange(days, dtype=np.int64) + hour * HOUR + random.integers(0, 30 * MINUTE, days)
-    kept = time[random.random(days) >= lost]
-    return kept, kept
+    observed = time[random.random(days) >= lost]
+    return observed, observed
 
 
 def bursts(random: np.random.Generator, days: int) -> tuple[Times, Times]:
@@ -58,8 +58,8 @@ def on_weekdays(random: np.random.Generator, days: int) -> tuple[Times, Times]:
     time, _ = every_hour(random, days)
     day = (time - START) // DAY % 7
     hour = (time - START) % DAY // HOUR
-    kept = time[(day < 5) & (hour >= 7) & (hour < 19)]
-    return kept, kept
+    observed = time[(day < 5) & (hour >= 7) & (hour < 19)]
+    return observed, observed
 
 
 def by_sunlight(random: np.random.Generator, days: int) -> tuple[Times, Times]:
@@ -67,17 +67,17 @@ def by_sunlight(random: np.random.Generator, days: int) -> tuple[Times, Times]:
     time, _ = every_hour(random, days, 0.02)
     night = 6 + 2 * np.cos((time - START) / DAY / 365 * 2 * np.pi)
     hour = (time - START) % DAY / HOUR
-    kept = time[np.abs(hour - 12) < 12 - night]
-    return kept, kept
+    observed = time[np.abs(hour - 12) < 12 - night]
+    return observed, observed
 
 
 def with_outages(random: np.random.Generator, days: int) -> tuple[Times, Times]:
     """Two outages in a month, six hours to two days: these are to be reported."""
     time, _ = every_hour(random, days, 0.02)
-    kept = np.ones(time.size, dtype=bool)
+    inside = np.ones(time.size, dtype=bool)
     for begin, length in _outages(random, days):
-        kept &= (time < begin) | (time >= begin + length)
-    return time[kept], time[kept]
+        inside &= (time < begin) | (time >= begin + length)
+    return time[inside], time[inside]
 
 
 def _outages(random: np.random.Generator, days: int) -> list[tuple[int, int]]:
@@ -100,22 +100,22 @@ KINDS: dict[str, Sender] = {
 
 
 def run(sender: Sender, sensors: int, days: int) -> tuple[float, float, NDArray[np.float64]]:
-    """Return reports per sensor-year while learning and after it, and the hours until each dead sensor is reported."""
+    """Return reports per sensor-year while learning and later, and the hours until each stopped sensor is reported."""
     random = np.random.default_rng(0)
     silence = Silence(HOUR, DAY, 30 * DAY)
     sent = [sender(random, days) for _ in range(sensors)]
     channel = np.repeat(np.arange(sensors), [time.size for time, _ in sent])
     time, comes = (np.concatenate(part) for part in zip(*sent, strict=True))
     end = START + days * DAY
-    died = end - random.integers(0, 2 * DAY, sensors)
-    alive = (time < died[channel]) & (comes < died[channel])
+    stops = end - random.integers(0, 2 * DAY, sensors)
+    alive = (time < stops[channel]) & (comes < stops[channel])
     channel, time, comes = channel[alive], time[alive], comes[alive]
     order = np.argsort(comes, kind="stable")
     channel, time, comes = channel[order], time[order], comes[order]
     by_time = np.argsort(time, kind="stable")
     before = np.zeros(sensors, dtype=bool)
     reports = np.zeros(2)
-    dead = np.full(sensors, np.nan)
+    delays = np.full(sensors, np.nan)
     position = 0
     for now in range(START + HOUR, end + 45 * DAY, HOUR):
         until = int(np.searchsorted(comes, now))
@@ -123,32 +123,32 @@ def run(sender: Sender, sensors: int, days: int) -> tuple[float, float, NDArray[
         position = until
         silent = silence.silent(now)
         silent = np.concatenate([silent, np.zeros(sensors - silent.size, dtype=bool)])
-        gone = died <= now
+        gone = stops <= now
         if now < end - 2 * DAY:
             reports[int(now > START + SETTLED * DAY)] += int((silent & ~before).sum())
         last = np.append(silence.last, np.full(sensors - len(silence), NEVER))
-        news = silent & gone & np.isnan(dead)
-        dead[news] = (now - last[news]) / HOUR
+        reported = silent & gone & np.isnan(delays)
+        delays[reported] = (now - last[reported]) / HOUR
         before = silent
         if (now - START) % DAY == HOUR * 2 and now < end + 3 * DAY:
             closed = (now - START) // DAY * DAY + START
-            mine = by_time[np.searchsorted(time[by_time], closed - DAY) : np.searchsorted(time[by_time], closed)]
-            mine = mine[comes[mine] < now]
-            silence.close(channel[mine], time[mine])
+            rows = by_time[np.searchsorted(time[by_time], closed - DAY) : np.searchsorted(time[by_time], closed)]
+            rows = rows[comes[rows] < now]
+            silence.close(channel[rows], time[rows])
     years = sensors * np.array([SETTLED, days - 2 - SETTLED]) / 365
-    return float(reports[0] / years[0]), float(reports[1] / years[1]), dead
+    return float(reports[0] / years[0]), float(reports[1] / years[1]), delays
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sensors", type=int, default=200)
     parser.add_argument("--days", type=int, default=365)
-    told = parser.parse_args()
+    args = parser.parse_args()
     print(f"{'kind':<34}{'learning':>10}{'false':>9}{'hours':>8}{'90 %':>8}{'never':>7}")
     for name, sender in KINDS.items():
-        learning, settled, dead = run(sender, told.sensors, told.days)
-        never = int(np.isnan(dead).sum())
-        middle, late = np.nanquantile(dead, [0.5, 0.9])
+        learning, settled, delays = run(sender, args.sensors, args.days)
+        never = int(np.isnan(delays).sum())
+        middle, late = np.nanquantile(delays, [0.5, 0.9])
         print(f"{name:<34}{learning:>10.2f}{settled:>9.2f}{middle:>8.0f}{late:>8.0f}{never:>7}", flush=True)
 
 

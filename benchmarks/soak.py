@@ -61,7 +61,7 @@ class Held:
 
 
 def messages(days: int, seed: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield topic and payload of each hour; who leaves is followed by somebody with another name."""
+    """Yield topic and payload of each hour; a sensor that leaves is followed by one with another name."""
     random = np.random.default_rng(seed)
     names, joined = [f"s{number:04d}" for number in range(SENSORS)], SENSORS
     level, course = random.normal(0, 2, SENSORS), 0.0
@@ -134,18 +134,18 @@ class Disturbing:
 def grown(course: list[Held]) -> list[str]:
     """Say what is not flat, from the second quarter to the last."""
     quarter = len(course) // 4
-    said = []
+    problems = []
     for name, (factor, more) in LIMITS.items():
         before, after = (
             statistics.median(float(getattr(held, name)) for held in part)
             for part in (course[quarter : 2 * quarter], course[3 * quarter :])
         )
         if after > factor * before + more:
-            said.append(f"{name} grew from {before:,.1f} to {after:,.1f}")
+            problems.append(f"{name} grew from {before:,.1f} to {after:,.1f}")
     calm = [held.behind for held in course[quarter:] if not held.disturbed]
     if calm and statistics.median(calm) > BEHIND:
-        said.append(f"it was {statistics.median(calm):.1f} hours of readings behind")
-    return said
+        problems.append(f"it was {statistics.median(calm):.1f} hours of readings behind")
+    return problems
 
 
 def soak(minutes: float, every: float, sample: float) -> int:
@@ -167,10 +167,10 @@ def soak(minutes: float, every: float, sample: float) -> int:
             watch.connected()
             wait_until(lambda: watch.metrics()["sensormend_connected"] == 1)
             print("".join(f"{field.name:>14s}" for field in fields(Held)), flush=True)
-            began = time.monotonic()
+            start = time.monotonic()
             disturbing = Disturbing(broker, server, every)
             with publishing(broker, iter(hours), seconds, len(hours)) as published:
-                while (elapsed := time.monotonic() - began) < seconds:
+                while (elapsed := time.monotonic() - start) < seconds:
                     disturbing.look()
                     if elapsed >= sample * (len(course) + 1):
                         done = min(len(hours), elapsed / seconds * len(hours))
@@ -186,13 +186,13 @@ def soak(minutes: float, every: float, sample: float) -> int:
             last = START + 3600 * (len(hours) - 2)
             wait_until(lambda: watch.metrics()["sensormend_watermark_seconds"] >= last, 120)
             wait_until(lambda: look(watch, out, 0, 0, False).backlog == 0, 120)
-            said = [line for line in watch.lines if "Traceback" in line]
+            problems = [line for line in watch.lines if "Traceback" in line]
             code = watch.stop()
-        said += grown(course) + ([f"it ended with {code}"] if code else [])
-    for line in said:
+        problems += grown(course) + ([f"it ended with {code}"] if code else [])
+    for line in problems:
         print(line)
-    print(f"{days} days of {SENSORS} sensors in {minutes:g} minutes: {'not flat' if said else 'flat'}")
-    return 1 if said else 0
+    print(f"{days} days of {SENSORS} sensors in {minutes:g} minutes: {'not flat' if problems else 'flat'}")
+    return 1 if problems else 0
 
 
 def main() -> None:
@@ -201,8 +201,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--every", type=float, default=120.0, help="seconds between two outages")
     parser.add_argument("--sample", type=float, default=30.0, help="seconds between two looks")
-    arguments = parser.parse_args()
-    sys.exit(soak(arguments.minutes, arguments.every, arguments.sample))
+    args = parser.parse_args()
+    sys.exit(soak(args.minutes, args.every, args.sample))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Speed, memory and growth, measured in one run and told as ratios: `make bench`.
+"""Speed, memory and growth, measured in one run and printed as ratios: `make bench`.
 
-Ratios travel from machine to machine; nanoseconds do not. Everything runs with one BLAS thread, on one core where
+Ratios can be compared between machines; nanoseconds cannot. Everything runs with one BLAS thread, on one core where
 the system can keep it there. Times are processor time, in which another process on the same machine does not count;
 its use of the memory does, so figures for a record want a machine that is otherwise idle.
 """
@@ -41,8 +41,8 @@ def main() -> int:
     parser.add_argument("--sizes", default="100,1000,10000,100000", help="sensors of the smaller ones")
     parser.add_argument("--days", type=int, default=2000, help="how far to go for the cost of a late day")
     parser.add_argument("--keep", type=Path, help="keep the simulated days in this folder, 2.3 GB, for the next time")
-    told = parser.parse_args()
-    parts = told.only.split(",")
+    args = parser.parse_args()
+    parts = args.only.split(",")
     if unknown := set(parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     screen = Console(width=None if sys.stdout.isatty() else 130)
@@ -50,45 +50,45 @@ def main() -> int:
     screen.print(
         f"One BLAS thread, {'any core' if core is None else f'on core {core}'}; processor time; medians of this run."
     )
-    figures: dict[str, Any] = {"blas_threads": 1, "core": core}
+    results: dict[str, Any] = {"blas_threads": 1, "core": core}
     with threadpool_limits(1):
-        measured(figures, parts, told, screen)
-    if told.out:
-        told.out.mkdir(parents=True, exist_ok=True)
-        if figures.get("size"):
-            screen.print(f"Picture: {draw_sizes(figures['size'], figures['machine'], told.out)}", soft_wrap=True)
-        (told.out / "speed.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-        screen.print(f"Figures: {told.out / 'speed.json'}", soft_wrap=True)
+        measured(results, parts, args, screen)
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        if results.get("size"):
+            screen.print(f"Picture: {draw_sizes(results['size'], results['machine'], args.out)}", soft_wrap=True)
+        (args.out / "speed.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        screen.print(f"Figures: {args.out / 'speed.json'}", soft_wrap=True)
     return 0
 
 
-def measured(figures: dict[str, Any], parts: list[str], told: argparse.Namespace, screen: Console) -> None:
+def measured(results: dict[str, Any], parts: list[str], args: argparse.Namespace, screen: Console) -> None:
     """Run the parts one after the other, each with its table as soon as it is done."""
     if "race" in parts:
-        figures["race"] = []
+        results["race"] = []
         for race in races():
             with _doing(f"OLRTR against naive: {race[0]}"):
-                figures["race"].append(run_race(race))
-        screen.print(race_table(figures["race"]))
+                results["race"].append(run_race(race))
+        screen.print(race_table(results["race"]))
     if {"machine", "large", "size"} & set(parts):
         with _doing("memory and products of this machine"):
-            figures["machine"] = measure_machine()
-        screen.print(machine_table(figures["machine"]))
+            results["machine"] = measure_machine()
+        screen.print(machine_table(results["machine"]))
     if "large" in parts:
-        figures["large"] = at_size(told.large, contenders(), figures["machine"], told.keep)
-        screen.print(network_table(figures["large"]))
+        results["large"] = at_size(args.large, contenders(), results["machine"], args.keep)
+        screen.print(network_table(results["large"]))
     if "size" in parts:
         rows: list[dict[str, Any]] = []
         few = contenders()[:IN_THE_CURVES]
-        for sensors in sorted({int(size) for size in told.sizes.split(",")} - {told.large}):
-            rows += at_size(sensors, few, figures["machine"], told.keep)
+        for sensors in sorted({int(size) for size in args.sizes.split(",")} - {args.large}):
+            rows += at_size(sensors, few, results["machine"], args.keep)
         names = [contender.name for contender in few]
-        rows += [row for row in figures.get("large", []) if row["method"] in names]
-        figures["size"] = with_ratios(sorted(rows, key=lambda row: (names.index(row["method"]), row["sensors"])))
-        screen.print(size_table(figures["size"]))
+        rows += [row for row in results.get("large", []) if row["method"] in names]
+        results["size"] = with_ratios(sorted(rows, key=lambda row: (names.index(row["method"]), row["sensors"])))
+        screen.print(size_table(results["size"]))
     if "days" in parts:
-        with _doing(f"AutoOLRTR, {told.days:,} days"):
-            figures["days"] = late = early_and_late(told.days)
+        with _doing(f"AutoOLRTR, {args.days:,} days"):
+            results["days"] = late = early_and_late(args.days)
         screen.print(
             f"AutoOLRTR, {late['sensors']} sensors: a day costs {late['early_ms']:.2f} ms around day 10 "
             f"and {late['late_ms']:.2f} around day {late['late_day']}: ratio [bold]{late['ratio']:.2f}[/]"

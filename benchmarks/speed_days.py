@@ -21,20 +21,20 @@ def early_and_late(days: int, *, sensors: int = 100, early: int = 10, window: in
     """
     model, young = AutoOLRTR(), AutoOLRTR()
     network = stream(sensors, seed=1)
-    kept: list[FloatArray] = []
+    early_days: list[FloatArray] = []
     for number in range(days):
         readings = next(network).readings
         if early <= number < early + window:
-            kept.append(readings)
+            early_days.append(readings)
         if number == early:
             young = model.copy()
         model.update(readings)
     times: tuple[list[float], list[float]] = ([], [])
-    for before in kept:
+    for before in early_days:
         for which, of, readings in ((0, young, before), (1, model, next(network).readings)):
-            began = process_time()
+            start = process_time()
             of.update(readings)
-            times[which].append(process_time() - began)
+            times[which].append(process_time() - start)
     first, last = median(times[0]), median(times[1])
     return {"sensors": sensors, "early_ms": 1e3 * first, "late_ms": 1e3 * last, "late_day": days,
             "ratio": last / first}  # fmt: skip

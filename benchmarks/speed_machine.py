@@ -60,9 +60,9 @@ def best(work: Callable[[], object], turns: int = TURNS) -> float:
     work()
     times = []
     for _ in range(turns):
-        began = process_time()
+        start = process_time()
         work()
-        times.append(process_time() - began)
+        times.append(process_time() - start)
     return max(min(times), 1e-9)
 
 

@@ -84,10 +84,10 @@ class Network:
             "readings_per_second": readings / seconds,
             "ns": 1e9 * seconds / readings,
             "cut_seconds": cut,
-            "minibatch_mib": walked.taken / 2**20,
+            "minibatch_mib": walked.read / 2**20,
             "peak_mib": taken / 2**20,
-            "minibatches": taken / walked.taken,
-            "outputs": walked.given / walked.taken,
+            "minibatches": taken / walked.read,
+            "outputs": walked.returned / walked.read,
             "all_seconds": walked.seconds,
             "all_iterations": walked.iterations,
             "faulty": walked.faulty[-1],
@@ -100,17 +100,17 @@ def made(sensors: int, periods: int = PERIODS, *, keep: Path | None = None) -> I
     """Simulate a network into a temporary folder, or into one under `keep`, where it is found again."""
     with TemporaryDirectory() as passing:
         folder = Path(passing) if keep is None else keep / f"{sensors}x{SLOTS}"
-        there = len(list(folder.glob("*.npy"))) == periods
-        yield Network(sensors, folder, None if there else simulate_in_a_process(folder, sensors, periods))
+        complete = len(list(folder.glob("*.npy"))) == periods
+        yield Network(sensors, folder, None if complete else simulate_in_a_process(folder, sensors, periods))
 
 
 def contenders() -> list[Contender]:
     """Return AutoOLRTR, and OLRTR of rank 10 with the limit above and with that of its authors."""
-    found = [Contender("AutoOLRTR", Task("AutoOLRTR", limit=LIMIT), "float32")]
+    contestants = [Contender("AutoOLRTR", Task("AutoOLRTR", limit=LIMIT), "float32")]
     for name, weight in (("", {"lambda2": FIBER_LIMIT}), (f", alpha {AUTHORS_ALPHA:g}", {"alpha": AUTHORS_ALPHA})):
         task = Task("OLRTR", {"rank": RANK, "seed": 0, **weight}, periods=OLRTR_PERIODS, limit=LIMIT)
-        found.append(Contender(f"OLRTR rank {RANK}{name}", task))
-    return found
+        contestants.append(Contender(f"OLRTR rank {RANK}{name}", task))
+    return contestants
 
 
 def _shares(
@@ -125,18 +125,18 @@ def _shares(
 
     Both count every row in every iteration, as the algorithm has it.
     """
-    once, seconds = walked.taken + walked.given, median(walked.seconds[typical])
-    told: dict[str, Any] = {"bytes_once": once, "bandwidth": once / seconds / machine["copy"]}
+    once, seconds = walked.read + walked.returned, median(walked.seconds[typical])
+    shares: dict[str, Any] = {"bytes_once": once, "bandwidth": once / seconds / machine["copy"]}
     if contender.task.method == "OLRTR":
         iterations = median(walked.iterations[typical])
-        moved = once + iterations * (3 + RANK / SLOTS) * walked.taken
+        moved = once + iterations * (3 + RANK / SLOTS) * walked.read
         # Two modes: coefficients and their part of X in each iteration; then D of both; L_0'L_0, A_1 and the sweep.
         flops = sensors * (8 * SLOTS * RANK * iterations + 4 * SLOTS * RANK + 8 * RANK**2)
         rate = machine["products"][f"tall {contender.multiplies_in}"]
-        told |= {"iterations": iterations, "bandwidth_iterations": moved / seconds / machine["copy"]}
+        shares |= {"iterations": iterations, "bandwidth_iterations": moved / seconds / machine["copy"]}
     else:
-        # A part of the network: its members' inverse covariance, what they say of each other, and what is learned.
+        # A part of the network: its members' inverse covariance, their predictions of each other, and what is learned.
         members = OWNED + HALO
         flops = sensors / OWNED * (2 * members**3 + 4 * members**2 * SLOTS)
         rate = machine["products"][f"batched {contender.multiplies_in}"]
-    return told | {"flops": flops, "products": flops / seconds / rate}
+    return shares | {"flops": flops, "products": flops / seconds / rate}

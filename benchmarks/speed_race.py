@@ -57,17 +57,17 @@ def run_race(race: Race) -> dict[str, Any]:
     lambda2 = oracle.olrtr_lambda2(settings["alpha"], shape)
     for minibatch in minibatches:
         began = process_time()
-        found = model.update(minibatch)
+        result = model.update(minibatch)
         between = process_time()
         X, E, iterations = oracle.olrtr_minibatch(
             state, minibatch, lambda1=0.01, lambda2=lambda2, fiber_axis=1, dictionary_update="column", **most
         )
         slow_times.append(process_time() - between)
         fast_times.append(between - began)
-        gap = max(gap, float(np.abs(found.low_rank - X).max()), float(np.abs(found.outliers - E).max()))
+        gap = max(gap, float(np.abs(result.low_rank - X).max()), float(np.abs(result.outliers - E).max()))
         turns += iterations
-        if iterations != found.iterations:
-            raise AssertionError(f"OLRTR took {found.iterations} iterations, naive {iterations}")
+        if iterations != result.iterations:
+            raise AssertionError(f"OLRTR took {result.iterations} iterations, naive {iterations}")
     if not gap <= EQUAL:
         raise AssertionError(f"OLRTR and naive differ by {gap:.1e}, more than {EQUAL:.0e}")
     fast, slow = median(fast_times), median(slow_times)

@@ -31,13 +31,13 @@ def simulate_in_a_process(folder: Path, sensors: int, periods: int) -> float:
 
 
 def main(folder: Path, sensors: int, periods: int) -> None:
-    began = process_time()
+    start = process_time()
     for number, day in enumerate(islice(stream(sensors, seed=0), periods)):
         unfinished = folder / "unfinished"
         with unfinished.open("wb") as file:
             np.save(file, day.readings)
         unfinished.rename(folder / f"{number:02d}.npy")
-    sys.stdout.write(str(process_time() - began))
+    sys.stdout.write(str(process_time() - start))
 
 
 if __name__ == "__main__":

@@ -54,15 +54,15 @@ def network_table(rows: Rows) -> Table:
             f"{row['bandwidth_iterations']:.0%}" if "bandwidth_iterations" in row else "-", f"{row['products']:.0%}",
             f"[bold]{row['minibatches']:.1f}[/]",
         )  # fmt: skip
-    said = ["Shares count every sensor in every iteration, also those that were left out as settled.",
+    caption = ["Shares count every sensor in every iteration, also those that were left out as settled.",
             "Peak memory: what is returned included, the minibatch itself not."]  # fmt: skip
-    said += [
+    caption += [
         f"{row['method']}: median of periods {row['timed'][0]} to {row['timed'][1]}; period {CUT + 1}, which begins "
         f"with cutting the network anew: {row['cut_seconds']:.1f} s."
         for row in rows
         if row["cut_seconds"] is not None
     ]
-    table.caption, table.caption_justify = " ".join(said), "left"
+    table.caption, table.caption_justify = " ".join(caption), "left"
     return table
 
 

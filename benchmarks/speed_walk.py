@@ -56,7 +56,7 @@ class Task:
 class Walked:
     """What was measured, a value per period: processor and wall seconds, peak of memory, iterations, share faulty.
 
-    `taken` and `given` are the bytes of one period's readings and of what is returned for it.
+    `read` and `returned` are the bytes of one period's readings and of what is returned for it.
     """
 
     seconds: list[float]
@@ -64,8 +64,8 @@ class Walked:
     peaks: list[int]
     iterations: list[int]
     faulty: list[float]
-    taken: int
-    given: int
+    read: int
+    returned: int
 
     @property
     def peak(self) -> int:
@@ -88,24 +88,24 @@ def walk(folder: Path, task: Task) -> Walked:
     model = _model(task)
     readings: Any = None
     result: Any = None
-    found = Walked([], [], [], [], [], 0, 0)
-    given = 0
+    walked = Walked([], [], [], [], [], 0, 0)
+    returned = 0
     for file in sorted(folder.glob("*.npy"))[: task.periods]:
-        if sum(found.seconds) > task.limit:
+        if sum(walked.seconds) > task.limit:
             break
         readings = result = None
         readings = np.load(file).astype(task.dtype, copy=False)
         _forget_peak()
-        began, started = process_time(), perf_counter()
+        start, started = process_time(), perf_counter()
         result = readings if model is None else model.update(readings)
-        found.seconds.append(process_time() - began)
-        found.wall.append(perf_counter() - started)
-        found.peaks.append(_high_water())
+        walked.seconds.append(process_time() - start)
+        walked.wall.append(perf_counter() - started)
+        walked.peaks.append(_high_water())
         if isinstance(result, Recovery):
-            given = sum(getattr(getattr(result, field.name), "nbytes", 0) for field in fields(Recovery))
-            found.iterations.append(result.iterations)
-            found.faulty.append(float(result.faulty.mean()))
-    return Walked(**{**asdict(found), "taken": readings.nbytes, "given": given})
+            returned = sum(getattr(getattr(result, field.name), "nbytes", 0) for field in fields(Recovery))
+            walked.iterations.append(result.iterations)
+            walked.faulty.append(float(result.faulty.mean()))
+    return Walked(**{**asdict(walked), "read": readings.nbytes, "returned": returned})
 
 
 def _model(task: Task) -> AutoOLRTR | OLRTR | None:
@@ -118,7 +118,7 @@ def _forget_peak() -> None:
     try:
         CLEAR.write_text(FORGET_PEAK, encoding="ascii")
     except OSError:
-        return  # then every period tells the peak of all so far
+        return  # then every period has the peak of all so far
 
 
 def _high_water() -> int:

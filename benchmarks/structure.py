@@ -129,7 +129,7 @@ def doubles(source: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 def wide(source: Path) -> list[str]:
     """Return the functions that take more than six arrays: positional parameters annotated so, or indexed."""
-    found = []
+    functions = []
     for file in modules_of(source):
         for node in ast.walk(ast.parse(file.read_bytes())):
             if not isinstance(node, ast.FunctionDef):
@@ -146,8 +146,8 @@ def wide(source: Path) -> list[str]:
                 if isinstance(inner, ast.Subscript) and isinstance(inner.value, ast.Name) and inner.value.id in names
             }
             if len(arrays) > 6:
-                found.append(f"{file.relative_to(source / 'sensormend').as_posix()}:{node.name} ({len(arrays)})")
-    return found
+                functions.append(f"{file.relative_to(source / 'sensormend').as_posix()}:{node.name} ({len(arrays)})")
+    return functions
 
 
 def run(source: Path, program: str, *arguments: str) -> list[str]:
@@ -209,15 +209,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=Path, help="the src folder of another checkout, measured too")
     parser.add_argument("--names", action="store_true", help="list what occurs twice, and what takes many arrays")
-    given = parser.parse_args()
-    if given.names:
+    args = parser.parse_args()
+    if args.names:
         for title, table in zip(("classes", "modules"), doubles(HERE), strict=True):
             print(f"{title}:", *(f"\n  {name}: {', '.join(at)}" for name, at in sorted(table.items())))
         print("many arrays:", *(f"\n  {name}" for name in wide(HERE)))
         return
-    trees = [given.against.resolve(), HERE] if given.against else [HERE]
+    trees = [args.against.resolve(), HERE] if args.against else [HERE]
     columns = [measured(source) for source in trees]
-    print("|  |" + "".join(f" {name} |" for name in (["before", "now"] if given.against else ["now"])))
+    print("|  |" + "".join(f" {name} |" for name in (["before", "now"] if args.against else ["now"])))
     print("|---|" + "---|" * len(columns))
     for name in columns[0]:
         print(f"| {name} |" + "".join(f" {column[name]} |" for column in columns))

@@ -33,8 +33,8 @@ from sensormend.stream.stream import Event, PeriodFinal
 
 def service(out: Path, source: Source, seen: object = None, step: str = "1h", period: str = "1d") -> Service:
     settings = Settings.of(source="-", out=out, step=step, period=period, metrics="off")
-    told = seen if callable(seen) else lambda event: None
-    return Service(settings, lambda mark, memory: source, on_event=told)
+    on_event = seen if callable(seen) else lambda event: None
+    return Service(settings, lambda mark, memory: source, on_event=on_event)
 
 
 def resident() -> float:
@@ -59,14 +59,14 @@ class Drawn(Source):
 def days(sensors: int, count: int) -> None:
     source = Drawn(City(sensors, days=count, hours=24))
     with tempfile.TemporaryDirectory() as folder:
-        began, busy = time.perf_counter(), time.process_time()
+        start, busy = time.perf_counter(), time.process_time()
         service(Path(folder) / "out", source).run()
-        seconds, cpu = time.perf_counter() - began, time.process_time() - busy
+        seconds, cpu = time.perf_counter() - start, time.process_time() - busy
     model, alone = AutoOLRTR(), 0.0
     for day in islice(stream(sensors), count):
-        began = time.perf_counter()
+        start = time.perf_counter()
         model.update(day.readings)
-        alone += time.perf_counter() - began
+        alone += time.perf_counter() - start
     print(f"{count} days of {sensors} sensors: {seconds:.1f} s ({cpu:.1f} s of CPU), {60 * count / seconds:,.0f} days "
           f"per minute; the model alone {alone:.1f} s, so watch takes {seconds / alone:.1f} times as long")  # fmt: skip
 
@@ -74,20 +74,20 @@ def days(sensors: int, count: int) -> None:
 def memory(sensors: int, count: int) -> None:
     """Print the memory as the days go by; the city's own truth is forgotten on the way."""
     city = City(sensors, days=count, hours=24)
-    found: list[tuple[int, float]] = []
+    results: list[tuple[int, float]] = []
 
     def seen(event: Event | None) -> None:
         city.drawn[:-1] = [None] * (len(city.drawn) - 1)  # type: ignore[list-item]
         if isinstance(event, PeriodFinal) and watching.stream.tally.flags:
             number = len(city.drawn)
             if number % max(count // 20, 1) == 0:
-                found.append((number, resident()))
-                print(f"day {number:>6,}: {found[-1][1]:.0f} MB", flush=True)
+                results.append((number, resident()))
+                print(f"day {number:>6,}: {results[-1][1]:.0f} MB", flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         watching = service(Path(folder) / "out", city, seen)
         watching.run()
-    grown = [megabytes for number, megabytes in found if number > count // 10]
+    grown = [megabytes for number, megabytes in results if number > count // 10]
     print(f"after the first tenth: {min(grown):.0f} to {max(grown):.0f} MB, {max(grown) / min(grown) - 1:.1%} apart; "
           f"last over first {grown[-1] / grown[0]:.3f}")  # fmt: skip
 
@@ -142,9 +142,9 @@ def provisional(sensors: int, slots: int, periods: int) -> None:
         source = Seconds(sensors, slots, slots * periods)
         watching = service(out, source, seen, step="1s", period=f"{slots}s")
         watching.run()
-    found = np.array(waits[slots:])
-    print(f"{sensors:,} sensors, {found.size} slots: provisional values {np.median(found):.2f} s after the end of "
-          f"their slot (median), {np.quantile(found, 0.99):.2f} s (99 %), {found.max():.2f} s (all)")  # fmt: skip
+    results = np.array(waits[slots:])
+    print(f"{sensors:,} sensors, {results.size} slots: provisional values {np.median(results):.2f} s after the end of "
+          f"their slot (median), {np.quantile(results, 0.99):.2f} s (99 %), {results.max():.2f} s (all)")  # fmt: skip
 
 
 def main() -> None:
@@ -152,14 +152,14 @@ def main() -> None:
     parser.add_argument("what", choices=("days", "memory", "provisional"))
     parser.add_argument("--sensors", type=int)
     parser.add_argument("--days", type=int)
-    said = parser.parse_args()
+    args = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    if said.what == "days":
-        days(said.sensors or 50, said.days or 1000)
-    elif said.what == "memory":
-        memory(said.sensors or 200, said.days or 5000)
+    if args.what == "days":
+        days(args.sensors or 50, args.days or 1000)
+    elif args.what == "memory":
+        memory(args.sensors or 200, args.days or 5000)
     else:
-        provisional(said.sensors or 1000, 24, said.days or 8)
+        provisional(args.sensors or 1000, 24, args.days or 8)
 
 
 if __name__ == "__main__":

@@ -59,20 +59,20 @@ new MutationObserver(() => {
 
 
 def main() -> None:
-    told = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    told.add_argument("--rounds", type=int, default=20, help="of each request and view")
-    told.add_argument("--only-large", action="store_true", help="leave out the demo's data")
-    told.add_argument("--requests", type=int, default=1000, help="between two looks at the memory")
-    told.add_argument("--sensors", type=int, default=2000, help="of the large archive")
-    told.add_argument("--days", type=int, default=365, help="of the large archive")
-    told.add_argument("--slots", type=int, default=24, help="of a day of the large archive")
-    said = told.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=20, help="of each request and view")
+    parser.add_argument("--only-large", action="store_true", help="leave out the demo's data")
+    parser.add_argument("--requests", type=int, default=1000, help="between two looks at the memory")
+    parser.add_argument("--sensors", type=int, default=2000, help="of the large archive")
+    parser.add_argument("--days", type=int, default=365, help="of the large archive")
+    parser.add_argument("--slots", type=int, default=24, help="of a day of the large archive")
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, running_chromium() as browser:
-        if not said.only_large:
-            small(browser, Path(folder) / "demo", said.rounds, said.requests)
-        large = big_output(Path(folder) / "large", sensors=said.sensors, days=said.days, slots=said.slots)
-        print(f"\na large archive: {said.sensors:,} sensors, {said.days} days of {said.slots} slots; milliseconds")
-        matrix(browser, large, said.sensors)
+        if not args.only_large:
+            small(browser, Path(folder) / "demo", args.rounds, args.requests)
+        large = big_output(Path(folder) / "large", sensors=args.sensors, days=args.days, slots=args.slots)
+        print(f"\na large archive: {args.sensors:,} sensors, {args.days} days of {args.slots} slots; milliseconds")
+        matrix(browser, large, args.sensors)
         report(large)
 
 
@@ -108,9 +108,9 @@ def matrix(browser: Browser, out: Path, sensors: int) -> None:
             drawn: list[float] = []
 
             def look(drawn: list[float] = drawn) -> float:
-                found = first_view(browser, address)
+                seconds = first_view(browser, address)
                 drawn.append(float(browser.run(DRAWN)) / 1000)
-                return found
+                return seconds
 
             say(f"overview with its map, {word}", rounds, look)
             say(f"the matrix in it, drawn, {word}", rounds, iter(drawn).__next__)
@@ -119,9 +119,9 @@ def matrix(browser: Browser, out: Path, sensors: int) -> None:
 
 
 def report(out: Path) -> None:
-    began = time.perf_counter()
+    start = time.perf_counter()
     size = write_report(out).stat().st_size
-    print(f"  a report of {size / 1e6:.2f} MB in {time.perf_counter() - began:.1f} s")
+    print(f"  a report of {size / 1e6:.2f} MB in {time.perf_counter() - start:.1f} s")
 
 
 def memory(out: Path, words: tuple[str, ...], requests: int) -> None:
@@ -141,24 +141,24 @@ def first_view(browser: Browser, address: str) -> float:
     browser.begin()
     noted = browser.cdp("Page.addScriptToEvaluateOnNewDocument", source=NOTED)["identifier"]
     browser.open(address + "/", "overview")
-    found = shown_at(browser, "")
+    seconds = shown_at(browser, "")
     browser.cdp("Page.removeScriptToEvaluateOnNewDocument", identifier=noted)
-    return found
+    return seconds
 
 
 def next_view(browser: Browser, view: str) -> float:
     """Return the seconds from a click to a drawn view; the page is open already."""
     browser.run("location.hash = '#/nowhere'")
     browser.until(lambda: browser.data("main", "view") == "nowhere")
-    began = float(browser.run(
+    start = float(browser.run(
         "window.shownAt = {}; const now = performance.now(); location.hash = arguments[0]; return now", view
     ))  # fmt: skip
-    return shown_at(browser, view) - began / 1000
+    return shown_at(browser, view) - start / 1000
 
 
 def shown_at(browser: Browser, view: str) -> float:
-    found = browser.until(lambda: browser.run("return window.shownAt[arguments[0]] || 0", view), f"{view} drawn")
-    return float(found) / 1000
+    seconds = browser.until(lambda: browser.run("return window.shownAt[arguments[0]] || 0", view), f"{view} drawn")
+    return float(seconds) / 1000
 
 
 def say(what: str, rounds: int, measure: Callable[[], float]) -> None:
@@ -170,9 +170,9 @@ def say(what: str, rounds: int, measure: Callable[[], float]) -> None:
 
 def timed(act: Callable[[], object]) -> Callable[[], float]:
     def measure() -> float:
-        began = time.perf_counter()
+        start = time.perf_counter()
         act()
-        return time.perf_counter() - began
+        return time.perf_counter() - start
 
     return measure
 
@@ -201,9 +201,9 @@ def serving(out: Path) -> Iterator[tuple[int, str]]:
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                found = re.search(r"http://\S+:\d+", line)
-                if found:
-                    yield process.pid, found[0]
+                match = re.search(r"http://\S+:\d+", line)
+                if match:
+                    yield process.pid, match[0]
                     break
             else:
                 raise SystemExit("the server did not start")

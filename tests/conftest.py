@@ -48,7 +48,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tell the process that prints, where this one only runs tests."""
+    """Send the count to the main process, where this one is a worker."""
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["left_out"] = session.config.stash.get(_left_out, 0)
@@ -56,7 +56,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Hear of it: every process has left out the same tests."""
+    """Store the count of a worker: all workers have left out the same tests."""
     node.config.stash[_left_out] = getattr(node, "workeroutput", {}).get("left_out", 0)
 
 

@@ -53,9 +53,9 @@ def test_the_table_of_constants_is_true(module: str, name: str, written: str) ->
 
 def section(page: str, heading: str) -> str:
     """Return the text of a section, without those of the same level after it."""
-    found = re.search(rf"^(#+) {re.escape(heading)}\n(.*?)(?=^#{{1,2}} |\Z)", page, flags=re.DOTALL | re.MULTILINE)
-    assert found, heading
-    return found[2]
+    match = re.search(rf"^(#+) {re.escape(heading)}\n(.*?)(?=^#{{1,2}} |\Z)", page, flags=re.DOTALL | re.MULTILINE)
+    assert match, heading
+    return match[2]
 
 
 def names_of(text: str, column: int = 1) -> list[str]:

@@ -67,10 +67,10 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     cleaned, faults = names["cleaned"], names["faults"]
     assert len(cleaned) == 20 * 90 * 24  # type: ignore[arg-type]
     assert len(faults) > 5  # type: ignore[arg-type]
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for text in re.findall(r"^```text\n(.*?)$", TUTORIAL, flags=re.DOTALL | re.MULTILINE):
         assert text.strip(), "benchmarks/build_tutorial.py fills in what a block prints"
-    assert "The worst of them" in said
+    assert "The worst of them" in printed
     assert (tmp_path / "mended" / "faults.csv").is_file()
 
 

@@ -1,4 +1,4 @@
-"""A real browser for the tests: Debian's Chromium without a window, and what it asked for and complained about."""
+"""A real browser for the tests: Chromium without a window, its requests and its console errors."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ SWITCHES = (
     "--force-color-profile=srgb",
     "--lang=en-GB",
 )
-OWN = {"about", "blob", "chrome", "data", "devtools"}
-"""Schemes of what a browser asks itself for."""
+INTERNAL = {"about", "blob", "chrome", "data", "devtools"}
+"""Schemes of a browser's internal requests."""
 
-PATIENCE = 20.0
-"""Seconds to wait for what must come, on a machine that is busy."""
+TIMEOUT = 20.0
+"""Seconds to wait for a condition, on a machine that is busy."""
 
 
 class Browser:
@@ -58,7 +58,7 @@ class Browser:
     Attributes
     ----------
     driver
-        What selenium has, for whatever is not here.
+        The selenium driver, for what this class does not wrap.
     downloads
         The folder that downloads go to.
     """
@@ -69,7 +69,7 @@ class Browser:
         self._expected: list[str] = []
 
     def begin(self) -> None:
-        """Be as new: nothing remembered, nothing shown, nothing complained about."""
+        """Start over: nothing stored, nothing shown, no errors."""
         for file in self.downloads.iterdir():
             file.unlink()
         self.look(*DESK)
@@ -80,46 +80,46 @@ class Browser:
         for host in self._hosts:
             self.cdp("Storage.clearDataForOrigin", origin=f"http://{host}", storageTypes="all")
         self._hosts, self._expected = set(), []
-        self.complaints()
+        self.errors()
         self.requests()
 
     def end(self) -> None:
-        """Hold the page to what it must never do: complain, or ask somebody else."""
-        complaints = [said for said in self.complaints() if not any(re.search(one, said) for one in self._expected)]
+        """Assert that the page had no unexpected console errors, and no requests to other hosts."""
+        errors = [text for text in self.errors() if not any(re.search(one, text) for one in self._expected)]
         elsewhere = [url for url in self.requests() if not self._ours(url)]
         self.leave()
-        assert not complaints, complaints
+        assert not errors, errors
         assert not elsewhere, elsewhere
 
     def _ours(self, url: str) -> bool:
         parts = urlsplit(url)
-        return parts.scheme in OWN or parts.netloc in self._hosts
+        return parts.scheme in INTERNAL or parts.netloc in self._hosts
 
     def expect(self, pattern: str) -> None:
-        """Allow for a complaint that this test provokes."""
+        """Allow a console error that this test provokes."""
         self._expected.append(pattern)
 
-    def complaints(self) -> list[str]:
-        """Return the errors in the console since this was last asked."""
+    def errors(self) -> list[str]:
+        """Return the errors in the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]  # type: ignore[no-untyped-call]
 
     def requests(self) -> list[str]:
-        """Return the addresses that were asked for since this was last asked."""
-        asked = []
+        """Return the addresses requested since the last call."""
+        addresses = []
         for entry in self.driver.get_log("performance"):  # type: ignore[no-untyped-call]
             event = json.loads(entry["message"])["message"]
             if event["method"] == "Network.requestWillBeSent":
-                asked.append(event["params"]["request"]["url"])
+                addresses.append(event["params"]["request"]["url"])
             elif event["method"] == "Network.webSocketCreated":
-                asked.append(event["params"]["url"])
-        return asked
+                addresses.append(event["params"]["url"])
+        return addresses
 
     def cdp(self, command: str, **arguments: Any) -> Any:
-        """Say something to the browser that a page cannot say."""
+        """Send a command of the DevTools protocol."""
         return self.driver.execute_cdp_cmd(command, arguments)
 
     def look(self, width: int, height: int) -> None:
-        """Look through a window of this size; a narrow one is a phone's."""
+        """Set the size of the window; a narrow one is a phone's."""
         phone = width < 600
         self.cdp(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
@@ -140,13 +140,13 @@ class Browser:
             self.ready(view)
 
     def leave(self) -> None:
-        """Go away from a page, before its server goes."""
+        """Leave the page, before its server stops."""
         self.driver.get("about:blank")
 
     @contextmanager
-    def serving(self, out: Path, **told: Any) -> Iterator[Server]:
-        """Serve an OUT on a free port for as long as this looks at it."""
-        with Server(out, **{"port": 0, **told}) as server:
+    def serving(self, out: Path, **options: Any) -> Iterator[Server]:
+        """Serve an OUT on a free port."""
+        with Server(out, **{"port": 0, **options}) as server:
             server.start()
             yield server
             self.leave()
@@ -155,29 +155,29 @@ class Browser:
         """Wait until a view is there, with its data."""
         return self.wait(f'main[data-view="{view}"][data-ready="true"]')
 
-    def until(self, true: Callable[[], _T], what: str = "", seconds: float = PATIENCE) -> _T:
-        """Wait for something to become true, and return it."""
+    def until(self, condition: Callable[[], _T], what: str = "", seconds: float = TIMEOUT) -> _T:
+        """Wait for a condition to be true, and return its value."""
         end = time.monotonic() + seconds
         while True:
             try:
-                found = true()
+                value = condition()
             except (NoSuchElementException, StaleElementReferenceException):
-                found = None
-            if found:
-                return found
+                value = None
+            if value:
+                return value
             if time.monotonic() > end:
                 shown = self.text("body")[:1000]
-                raise AssertionError(f"waited {seconds:g} s for {what or true}; shown is:\n{shown}")
+                raise AssertionError(f"waited {seconds:g} s for {what or condition}; shown is:\n{shown}")
             time.sleep(0.02)
 
     def wait(self, selector: str, containing: str = "") -> WebElement:
         """Wait for an element that can be seen, and has this text."""
 
-        def found() -> WebElement | None:
+        def visible() -> WebElement | None:
             elements = [one for one in self.all(selector) if one.is_displayed() and containing in one.text]
             return elements[0] if elements else None
 
-        element = self.until(found, f"{selector} {containing!r}")
+        element = self.until(visible, f"{selector} {containing!r}")
         assert element is not None
         return element
 
@@ -187,10 +187,10 @@ class Browser:
 
     def texts(self, selector: str) -> list[str]:
         """Return the text of each of them, at once."""
-        found: list[str] = self.run(
+        texts: list[str] = self.run(
             "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText.trim())", selector
         )
-        return found
+        return texts
 
     def one(self, selector: str) -> WebElement:
         """Return the first of them."""
@@ -201,7 +201,7 @@ class Browser:
         return self.one(selector).text
 
     def data(self, selector: str, name: str) -> str:
-        """Return what an element says of itself in `data-name`; nothing where it says nothing."""
+        """Return the attribute `data-name` of an element; empty where it has none."""
         return self.one(selector).get_attribute(f"data-{name}") or ""
 
     def run(self, script: str, *arguments: Any) -> Any:

@@ -131,7 +131,7 @@ def assert_same_recovery(one: Recovery, other: Recovery) -> None:
 
 
 def state(model: Any, folder: Path) -> dict[str, Any]:
-    """Return everything a model knows, by way of its state file."""
+    """Return the arrays of a model's state file."""
     model.save(folder / "compare.npz")
     with np.load(folder / "compare.npz", allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
@@ -178,9 +178,9 @@ def check_the_result_has_the_promised_shapes(make: Make, folder: Path) -> None:
 def check_trusted_readings_are_untouched(make: Make, folder: Path) -> None:
     readings = with_gaps(network(8))
     result = make().recover(readings)
-    kept = np.isfinite(readings) & ~result.wrong
-    np.testing.assert_array_equal(result.cleaned[kept], readings[kept])
-    trusted = kept & ~result.doubtful
+    not_wrong = np.isfinite(readings) & ~result.wrong
+    np.testing.assert_array_equal(result.cleaned[not_wrong], readings[not_wrong])
+    trusted = not_wrong & ~result.doubtful
     if result.lower is not None and result.upper is not None:
         np.testing.assert_array_equal(result.lower[trusted], readings[trusted])
         np.testing.assert_array_equal(result.upper[trusted], readings[trusted])
@@ -411,7 +411,7 @@ def check_a_sensor_is_silent_for_a_day(make: Make, folder: Path) -> None:
     assert not result.faulty[3, 7]
 
 
-def check_a_sensor_never_speaks(make: Make, folder: Path) -> None:
+def check_a_sensor_that_never_reports(make: Make, folder: Path) -> None:
     readings = network(8)
     readings[3] = np.nan
     result = make().recover(readings)
@@ -471,7 +471,7 @@ def check_a_day_with_one_reading(make: Make, folder: Path) -> None:
     assert np.isfinite(make().recover(readings).cleaned).all()
 
 
-def check_one_reading_is_all_there_ever_was(make: Make, folder: Path) -> None:
+def check_a_single_reading(make: Make, folder: Path) -> None:
     readings = np.full((SENSORS, SLOTS, 2), np.nan)
     readings[4, 10, 0] = 3.0
     result = make().recover(readings)
@@ -507,7 +507,7 @@ def check_any_pattern_of_gaps(make: Make, folder: Path) -> None:
         readings = with_gaps(truth, share, seed)
         result = make().recover(readings)
         assert not np.isinf(result.cleaned).any()
-        # Whoever was read once can be estimated ever after; a first period of a reading or two is waited through.
+        # A sensor that was read once can be estimated from then on, except in a first period of a reading or two.
         read = np.asarray(np.isfinite(readings).any(axis=1))
         read[:, 0] &= np.isfinite(readings[..., 0]).mean() > 0.2
         seen = np.maximum.accumulate(read, axis=1)

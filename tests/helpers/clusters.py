@@ -63,7 +63,7 @@ class Cluster:
                 time.sleep(0.02)
 
     def kill_scheduler(self) -> None:
-        """Kill it with no warning; its workers end, since they have nobody to work for."""
+        """Kill it with no warning; its workers end without it."""
         if self._scheduler is not None:
             _kill(self._scheduler)
             self._scheduler = None
@@ -117,7 +117,7 @@ class Cluster:
             except TimeoutError:
                 raise RuntimeError("\n".join(map(self._log, self.workers))) from None
             known = client.scheduler_info(n_workers=-1)["workers"]
-        return {told["name"]: address for address, told in known.items()}
+        return {worker["name"]: address for address, worker in known.items()}
 
     def _start(self, kind: str, *words: str, log: str | None = None) -> subprocess.Popen[bytes]:
         # One thread for the products of each process: the workers share the cores already.

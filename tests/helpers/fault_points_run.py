@@ -1,4 +1,4 @@
-"""A short life of a service in which everything is written that a service writes: what `fault_points` runs."""
+"""`run` is the service that `fault_points` kills: short, and it writes every kind of file that a service writes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def parts() -> list[Readings]:
     values = np.where(stuck, 3.0, readings.value)
     readings = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable, readings.time, values)
     late = (readings.time >= START + DAY + 8 * HOUR) & (readings.time < START + DAY + 10 * HOUR)
-    found = hourly(readings.taken(~late), 3)
-    found.insert(15, readings.taken(late))
+    arrivals = hourly(readings.taken(~late), 3)
+    arrivals.insert(15, readings.taken(late))
     zero = np.zeros(1, dtype=np.int64)
     future = Readings(readings.sensors, readings.variables, zero, zero, zero + 200 * 365 * DAY, np.ones(1))
-    found.insert(9, future)
-    return found
+    arrivals.insert(9, future)
+    return arrivals
 
 
-class Noting(Sink):
-    """Notes what it is given, in a file that is not in OUT."""
+class FileSink(Sink):
+    """Records its deliveries in a file that is not in OUT."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,17 +54,17 @@ class Noting(Sink):
             file.write(f"{text}\n")
 
 
-def run(out: str, told: str) -> int:
-    """Watch all parts to their end; an error that is one of ours is one line, and 1."""
+def run(out: str, deliveries: str) -> int:
+    """Watch all parts to their end; a `SensormendError` is one line, and 1."""
     logging.disable(logging.CRITICAL)
     # By what has arrived, and not by the clock, so that every run passes the same points; several periods to a
     # checkpoint. Not when this is imported, which whoever looks for doctests does too.
     service.CHECKPOINT, service.JOURNAL = 1e9, 3_000
     service.DESCRIBE, service.OFTEN, service.GATHER, service.SHARE = 0.0, 0.0, -1.0, 0.0
-    workers = {"noting": lambda queue: DeliveryWorker("noting", Noting(Path(told)), queue)}
-    said = settings(Path(out), period="6h", keep="1d", late_for="1d", stood="1h", stood_readings=2)
+    workers = {"file": lambda queue: DeliveryWorker("file", FileSink(Path(deliveries)), queue)}
+    options = settings(Path(out), period="6h", keep="1d", late_for="1d", stood="1h", stood_readings=2)
     try:
-        Service(said, lambda mark, memory: ListSource(parts(), mark), workers=workers).run()
+        Service(options, lambda mark, memory: ListSource(parts(), mark), workers=workers).run()
     except SensormendError as error:
         os.write(2, f"one line: {' '.join(str(error).split())}\n".encode())
         return 1

@@ -33,7 +33,7 @@ GASES = 6
 
 
 def _weather(random: np.random.Generator, count: int, hours: int, memory: float = 0.97) -> Floats:
-    """Return courses, (course, hour), with standard deviation 1 that remember the hour before."""
+    """Return courses, (course, hour), with standard deviation 1 with memory of the hour before."""
     before = 200
     noise = random.normal(0, np.sqrt(1 - memory**2), (count, before + hours))
     return np.asarray(lfilter([1.0], [1.0, -memory], noise, axis=1))[:, before:]
@@ -164,11 +164,11 @@ def motes(days: int = 40, seed: int = 0) -> Floats:
     sun = np.maximum(_daily(hours), 0) * np.abs(_weather(random, 1, hours, 0.98))
     common = 21 + 1.5 * _weather(random, 1, hours, 0.99)
     truth = common + random.uniform(0, 4, (count, 1)) * sun + random.normal(0, 0.7, (count, 1))
-    found = _by_day(_stepped(truth + 0.1 * _weather(random, count, hours, 0.9), 0.01))
+    readings = _by_day(_stepped(truth + 0.1 * _weather(random, count, hours, 0.9), 0.01))
     last = random.integers(days // 4, days + days // 10, count)
-    return np.where(np.arange(days) < last[:, None, None], found, np.nan)
+    return np.where(np.arange(days) < last[:, None, None], readings, np.nan)
 
 
 def one_sensor(days: int = 40, seed: int = 0) -> Floats:
-    """Return the temperature of one sensor, which nobody can compare with anything."""
+    """Return the temperature of one sensor, which can be compared with no other."""
     return _by_day(_stepped(_temperature(np.random.default_rng(seed), 1, HOURS * days), 0.1))

@@ -88,7 +88,7 @@ class _Reader(HTMLParser):
 
 
 def _urls(text: str) -> list[str]:
-    return [found.strip("'\" ") for found in re.findall(r"url\(([^)]*)\)", text)]
+    return [url.strip("'\" ") for url in re.findall(r"url\(([^)]*)\)", text)]
 
 
 def page_of(text: str) -> Page:

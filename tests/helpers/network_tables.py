@@ -1,4 +1,4 @@
-"""Readings of several networks in one table, told apart by a column."""
+"""Readings of several networks in one table, separated by a column."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Postgres:
     def __init__(self, programs: Path, folder: Path) -> None:
         self._programs, self._folder = programs, folder
         user = _ordinary_user()
-        # The server refuses to run as root, whose files nobody else could read.
+        # The server refuses to run as root, and no other user can read files of root.
         self._as_user = [] if user == getpass.getuser() else ["runuser", "-u", user, "--"]
         if self._as_user:
             shutil.chown(folder, user)
@@ -156,7 +156,7 @@ def running_mosquitto(
     folder = Path(tempfile.mkdtemp(prefix="sensormend-mosquitto-"))
     lines = ["max_queued_messages 0", "max_inflight_messages 0", "log_type error", "set_tcp_nodelay true"]
     if os.geteuid() == 0:
-        lines.append("user root")  # as somebody else it could not read its folder
+        lines.append("user root")  # as another user it could not read its folder
     if allowed:
         (folder / "acl").write_text(f"topic readwrite {allowed}\n")
         lines.append(f"acl_file {folder / 'acl'}")
@@ -204,11 +204,11 @@ def require_mark(mark: str) -> None:
         pytest.fail(f"this test needs @pytest.mark.{mark}, or a fixture that `conftest` knows to bring it")
 
 
-def lacking(said: str) -> NoReturn:
-    """Skip the test that runs, for a reason; fail where everything has to be there."""
+def lacking(reason: str) -> NoReturn:
+    """Skip the test that runs, for a reason; fail with `CI=true`."""
     if os.environ.get("CI") == "true":
-        pytest.fail(said)
-    pytest.skip(said)
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def _programs() -> Path | None:

@@ -1,4 +1,4 @@
-"""What publishes into a `sensormend watch`, what gets in its way, and what must come out all the same."""
+"""Publishers for `sensormend watch`, a proxy that can be cut, and comparisons with the archive of the same readings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 ]  # fmt: skip
 
 END = "that is all"
-"""A message that nobody takes for a reading: when it is refused, everything before it has been taken in."""
+"""A message that is no reading: when it is refused, everything before it has been processed."""
 
 
 class ReferenceArchive:
@@ -57,19 +57,19 @@ class ReferenceArchive:
 
 
 def feed(sensors: int, days: int, *, silent: bool = False) -> Readings:
-    """Return the readings of a city of whom nobody is silent for long, and two hours of the day after.
+    """Return the readings of a city in which no sensor is silent for long, and two hours of the day after.
 
     Parameters
     ----------
     silent
-        The last sensor says nothing any more when half of the time is over.
+        The last sensor reports nothing in the second half of the time.
     """
     city = small_city(sensors, days + 1)
-    said = np.where(np.isnan(city.readings), city.truth, city.readings)
-    said[np.random.default_rng(7).random(said.shape) < 0.03] = np.nan
+    values = np.where(np.isnan(city.readings), city.truth, city.readings)
+    values[np.random.default_rng(7).random(values.shape) < 0.03] = np.nan
     if silent:
-        said[-1, :, days // 2 :] = np.nan
-    readings = tensor_readings(said)
+        values[-1, :, days // 2 :] = np.nan
+    readings = tensor_readings(values)
     readings = readings.taken(readings.time < START + days * DAY + 2 * HOUR)
     return readings.taken(np.lexsort((readings.sensor, readings.time)))
 
@@ -94,12 +94,12 @@ def hourly_messages_of(readings: Readings) -> Iterator[tuple[str, str]]:
 def publishing(
     broker: Mosquitto, messages: Iterator[tuple[str, str | bytes]], seconds: float = 0.0, count: int = 0
 ) -> Iterator[Callable[[], None]]:
-    """Publish in a thread, at QoS 1, and then say that this is all; give what waits until the broker has everything.
+    """Publish in a thread, at QoS 1, and then `END`; give a function that waits until the broker has everything.
 
     Parameters
     ----------
     seconds, count
-        How long to take for so many; as fast as possible by default, and from when on somebody waits for the end.
+        The time for so many messages; as fast as possible by default, and as soon as the returned function is called.
     """
     client = paho.Client(CallbackAPIVersion.VERSION2)
     client.max_inflight_messages_set(500)
@@ -108,15 +108,15 @@ def publishing(
     client.loop_start()
     stopped, hurried = threading.Event(), threading.Event()
     sent, confirmed = list[int](), list[int]()
-    # One that is published while there is no connection is sent later, but its own word for it is that it failed.
-    client.on_publish = lambda client, told, number, *more: confirmed.append(number)
+    # What is published without a connection is sent later, but paho reports that it failed.
+    client.on_publish = lambda client, userdata, number, *more: confirmed.append(number)
 
     def publish() -> None:
-        began = time.monotonic()
+        start = time.monotonic()
         for number, (topic, payload) in enumerate([*messages, ("city/end", END)]):
-            if count and (left := began + seconds * number / count - time.monotonic()) > 0:
+            if count and (left := start + seconds * number / count - time.monotonic()) > 0:
                 hurried.wait(left)
-            # As one who stores and forwards: paho may send what is new before what has waited.
+            # Wait for the connection: paho may send new messages before those that waited.
             while not client.is_connected() and not stopped.wait(0.005):
                 pass
             if stopped.is_set():
@@ -143,7 +143,7 @@ def publishing(
 
 
 def move_file_into(folder: Path, name: str, readings: Readings) -> None:
-    """Have a file in a folder, all of it at once; nobody has written to it for an hour."""
+    """Move a complete file into a folder; its last change was an hour ago."""
     half = write_csv(folder / f"{name}.csv.part", readings)
     long_ago = time.time() - 3600 + float(readings.time.min()) / 1e14
     os.utime(half, (long_ago, long_ago))
@@ -151,32 +151,32 @@ def move_file_into(folder: Path, name: str, readings: Readings) -> None:
 
 
 def wait_for_end(out: Path, seconds: float = 40) -> None:
-    """Wait until the last message has been taken in."""
+    """Wait until the last message has been processed."""
     file = out / "rejected.csv"
     wait_until(lambda: file.exists() and END in file.read_text(errors="replace"), seconds)
 
 
 def assert_same_as_archive(out: Path, network: ReferenceArchive) -> None:
-    """Hold the rows to be those of the archive, bit by bit, and the faults to be its faults."""
+    """Assert that the rows are those of the archive, bit by bit, and the faults its faults."""
     assert_same_rows(read_rows(out), read_rows(network.archive))
     live, whole = Archive(out), Archive(network.archive)
     assert sorted(map(str, live.faults())) == sorted(map(str, whole.faults()))
 
 
 def assert_same_table(address: str, out: Path) -> None:
-    """Hold the table `mended` of a database to have the rows of an OUT, and no others that are final."""
+    """Assert that the table `mended` of a database has the rows of an OUT, and no other final ones."""
     columns = "sensor, time, value, n, cleaned, lower, upper, flag, reason, origin"
     with psycopg.connect(address) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         query = f"SELECT {columns} FROM mended WHERE NOT provisional ORDER BY sensor, time"
-        found = connection.execute(query).fetchall()
+        stored = connection.execute(query).fetchall()
     rows = polars.read_parquet(out / "data" / "**" / "*.parquet").sort("sensor", "time")
     expected = rows.select(columns.split(", ")).rows()
-    assert [(sensor, time.replace(tzinfo=None), *rest) for sensor, time, *rest in found] == expected
+    assert [(sensor, time.replace(tzinfo=None), *rest) for sensor, time, *rest in stored] == expected
 
 
 class Proxy:
-    """Stands between somebody and a broker, as a network does, and can be cut."""
+    """A TCP proxy before a broker, which can be cut."""
 
     def __init__(self, port: int) -> None:
         self._inner = port
@@ -185,14 +185,14 @@ class Proxy:
         self.port = self._listen(0)
 
     def _listen(self, port: int) -> int:
-        self._door = socket.create_server(("127.0.0.1", port))
-        threading.Thread(target=self._guard, args=(self._door,), daemon=True).start()
-        return int(self._door.getsockname()[1])
+        self._listener = socket.create_server(("127.0.0.1", port))
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+        return int(self._listener.getsockname()[1])
 
     def cut(self) -> None:
-        """Break all connections, and let nobody in."""
-        self._door.shutdown(socket.SHUT_RDWR)
-        self._door.close()
+        """Close all connections, and refuse new ones."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
         with self._lock:
             gone, self._open = self._open, set()
         for one in gone:
@@ -200,38 +200,38 @@ class Proxy:
                 one.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
-        """Let people in again, at the same port."""
+        """Accept connections again, at the same port."""
         self._listen(self.port)
 
-    def _guard(self, door: socket.socket) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                guest, _ = door.accept()
+                client, _ = listener.accept()
             except OSError:
                 return
             try:
                 inner = socket.create_connection(("127.0.0.1", self._inner))
             except OSError:
-                guest.close()
+                client.close()
                 continue
             with self._lock:
-                self._open |= {guest, inner}
-            for pair in ((guest, inner), (inner, guest)):
-                threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+                self._open |= {client, inner}
+            for pair in ((client, inner), (inner, client)):
+                threading.Thread(target=self._forward, args=pair, daemon=True).start()
 
     @staticmethod
-    def _pass_on(one: socket.socket, other: socket.socket) -> None:
+    def _forward(source: socket.socket, target: socket.socket) -> None:
         with ExitStack() as stack:
-            stack.callback(one.close)
+            stack.callback(source.close)
             with suppress(OSError):
-                while part := one.recv(65536):
-                    other.sendall(part)
-            for end in (one, other):
+                while part := source.recv(65536):
+                    target.sendall(part)
+            for end in (source, target):
                 with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *told: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self.cut()

@@ -47,7 +47,7 @@ def test_it_fits_follows_the_light_and_asks_nobody(make: object, tmp_path: Path,
         assert shown == chromium.one("picture source").get_attribute("srcset")
         assert chromium.run("return document.querySelector('img').naturalHeight") == 200
     assert {url.partition(":")[0] for url in chromium.requests() if url != "about:blank"} <= {"file", "data"}
-    assert chromium.complaints() == []
+    assert chromium.errors() == []
 
 
 def test_it_prints_on_a_few_white_pages(tmp_path: Path, chromium: Browser) -> None:

@@ -1,4 +1,4 @@
-"""Nothing that is dead is called sound: empty values are silence, who is gone stays on the list until it is removed."""
+"""Rows without a number are silence, and a sensor that is gone stays on the repair list until it is removed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SENSORS, DAYS = 12, 20
 
 
 def with_empty_values() -> Readings:
-    """Return a town in which two never send a number, and one sends none from day 12 on; all of them send rows."""
-    sound = tensor_readings(city(SENSORS, DAYS, seed=6, faults=False).truth)
-    value = sound.value.copy()
-    value[sound.sensor < 2] = np.nan
-    value[(sound.sensor == 2) & (sound.time >= START + 12 * DAY)] = -999.0
-    return Readings(sound.sensors, sound.variables, sound.sensor, sound.variable, sound.time, value)
+    """Return a city in which two sensors never send a number, and one none from day 12 on; all of them send rows."""
+    healthy = tensor_readings(city(SENSORS, DAYS, seed=6, faults=False).truth)
+    value = healthy.value.copy()
+    value[healthy.sensor < 2] = np.nan
+    value[(healthy.sensor == 2) & (healthy.time >= START + 12 * DAY)] = -999.0
+    return Readings(healthy.sensors, healthy.variables, healthy.sensor, healthy.variable, healthy.time, value)
 
 
 def written(path: Path, readings: Readings) -> Path:
@@ -46,23 +46,23 @@ def written(path: Path, readings: Readings) -> Path:
     return path
 
 
-def test_clean_calls_rows_without_a_number_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clean_reports_rows_without_a_number_as_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, file = tmp_path / "out", written(tmp_path / "readings.csv", with_empty_values())
     grid = ["--step", "1h", "--period", "1d", "--fill", "-999"]
     assert main(["clean", str(file), str(out), *grid]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert told.startswith("All readings were judged; from 2 of 12 sensors no number came.")
+    summary = " ".join(capsys.readouterr().out.split())
+    assert summary.startswith("All readings were judged; from 2 of 12 sensors no number came.")
     silent = {fault.sensor: fault for fault in Archive(out).faults() if fault.reason == "silent"}
     assert set(silent) == {"s00", "s01", "s02"}
     assert (silent["s00"].start, silent["s00"].end) == (START, START + DAYS * DAY)
     assert (silent["s02"].start, silent["s02"].end) == (START + 12 * DAY, START + DAYS * DAY)
     rows = Archive(out).rows("s00")
     assert len(rows) == 24 * DAYS
-    with OutReader(out) as look:
-        page = network_overview(look)
-        assert page.sentence.startswith(told.split(" sensors 12")[0])
+    with OutReader(out) as reader:
+        page = network_overview(reader)
+        assert page.sentence.startswith(summary.split(" sensors 12")[0])
         assert page.states["silent"] == 3
-        assert sensor_view(look, "s00").state == "silent"
+        assert sensor_view(reader, "s00").state == "silent"
     assert main(["report", str(out)]) == 0
     text = (out / "report.html").read_text(encoding="utf-8")
     assert "All readings were judged; from 2 of 12 sensors no number came. 9 of 12 sensors sound, 3 silent" in text
@@ -83,16 +83,16 @@ def test_a_frame_without_numbers_is_silent() -> None:
     assert set(result.faults.filter(polars.col("reason") == "silent")["sensor"]) == {"s00", "s01", "s02"}
 
 
-def test_watch_calls_rows_without_a_number_silence_and_tells(tmp_path: Path) -> None:
-    found: list[Alert] = []
+def test_watch_reports_rows_without_a_number_as_silence(tmp_path: Path) -> None:
+    alerts: list[Alert] = []
     service = run_service(
         tmp_path / "out",
         hourly(with_empty_values()),
-        lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
+        lambda event: alerts.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
         fill=[-999.0],
     )
     assert service.status().silent == 3
-    silent = [alert for alert in found if alert.state == "silent"]
+    silent = [alert for alert in alerts if alert.state == "silent"]
     assert {name for alert in silent for name in alert.sensors} == {"s00", "s01", "s02"}
     (last,) = (alert for alert in silent if "s02" in alert.sensors)
     assert (last.since, last.sensors) == (START + 12 * DAY - HOUR, ("s02",))
@@ -100,41 +100,41 @@ def test_watch_calls_rows_without_a_number_silence_and_tells(tmp_path: Path) -> 
     assert {fault.sensor for fault in Archive(tmp_path / "out").faults() if fault.reason == "silent"} == {
         "s00", "s01", "s02",
     }  # fmt: skip
-    with OutReader(tmp_path / "out") as look:
-        assert network_overview(look).states["silent"] == 3
+    with OutReader(tmp_path / "out") as reader:
+        assert network_overview(reader).states["silent"] == 3
 
 
 def leaving(path: Path) -> Path:
-    """Write a town that one sensor leaves on day 5, with 10 days to go."""
+    """Write a city of 15 days that one sensor leaves on day 5."""
     readings = tensor_readings(city(SENSORS, 15, seed=6, faults=False).truth)
     return written(path, readings.taken((readings.sensor != 3) | (readings.time < START + 5 * DAY)))
 
 
 @pytest.mark.parametrize("command", ["clean", "watch"])
-def test_who_is_gone_stays_on_the_list_until_it_is_removed(command: str, tmp_path: Path) -> None:
+def test_a_sensor_that_is_gone_stays_on_the_list_until_it_is_removed(command: str, tmp_path: Path) -> None:
     file, out = leaving(tmp_path / "readings.csv"), tmp_path / "out"
-    words = ["--step", "1h", "--period", "1d", "--gone-after", "4d"]
+    grid = ["--step", "1h", "--period", "1d", "--gone-after", "4d"]
     source = {"clean": str(file), "watch": f"replay:{file}"}[command]
     off = {"clean": [], "watch": ["--metrics", "off"]}[command]
-    assert main([command, source, str(out), *words, *off]) == 0
-    with OutReader(out) as look:
-        one = sensor_view(look, "s03")
+    assert main([command, source, str(out), *grid, *off]) == 0
+    with OutReader(out) as reader:
+        one = sensor_view(reader, "s03")
         assert (one.state, one.heard) == ("gone", "2020-01-05T23:00:00Z")
-        (entry,) = fault_page(look, sensor="s03", state="open").items
+        (entry,) = fault_page(reader, sensor="s03", state="open").items
         assert entry.reason == "gone"
-        value = next(entry.last_value for entry in look.summaries if entry.sensor == "s03")
+        value = next(entry.last_value for entry in reader.summaries if entry.sensor == "s03")
         assert math.isfinite(value)
         assert f"its last reading was at 2020-01-05 23:00, when it read {value:.3g}" in entry.sentence
-        assert "1 gone" in network_overview(look).sentence
+        assert "1 gone" in network_overview(reader).sentence
     if command == "watch":
         health = json.loads((out / "state" / "alerts.json").read_text())["sensors"]
         assert [one["state"] for one in health if one["sensor"] == "s03"] == ["gone"]
     notes = tmp_path / "maintenance.csv"
     notes.write_text("sensor,from,to,action\ns03,2020-01-06,,removed\n")
     out = tmp_path / "again"
-    assert main([command, source, str(out), *words, *off, "--maintenance", str(notes)]) == 0
-    with OutReader(out) as look:
-        assert sensor_view(look, "s03").state == "nothing"
-        assert fault_page(look, sensor="s03", state="open").items == []
-        assert "gone" not in network_overview(look).sentence
-        assert not [fault for fault in look.faults if fault.sensor == "s03" and fault.reason == "silent"]
+    assert main([command, source, str(out), *grid, *off, "--maintenance", str(notes)]) == 0
+    with OutReader(out) as reader:
+        assert sensor_view(reader, "s03").state == "nothing"
+        assert fault_page(reader, sensor="s03", state="open").items == []
+        assert "gone" not in network_overview(reader).sentence
+        assert not [fault for fault in reader.faults if fault.sensor == "s03" and fault.reason == "silent"]
