@@ -26,7 +26,7 @@ from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import mqtt_sink as mqtt
 from sensormend.stream.sinks import open_alert, open_sink, open_workers
-from sensormend.stream.sinks.mqtt_sink import level
+from sensormend.stream.sinks.mqtt_sink import topic_level
 from servers import Mosquitto, running_mosquitto
 from waiting import wait_until
 
@@ -133,7 +133,7 @@ def test_names_of_all_kinds_become_levels(broker: Mosquitto) -> None:
         wait_until(lambda: len(listener.heard) == len(names))
     levels = [topic.removeprefix("names/cleaned/") for topic in listener.topics()]
     assert levels == ["a%2Fb", "%2B", "%23", "100 %25", "nul%00", "Straße 5", "half%ED%A0%80", "", "new%0Aline"]
-    assert levels == [level(name) for name in names]
+    assert levels == [topic_level(name) for name in names]
     assert [message["sensor"] for _, message, _ in listener.heard][:6] == [*names[:4], "nul\0", names[5]]
 
 

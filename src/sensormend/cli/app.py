@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import cyclopts
 
 from sensormend import __version__
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, SensormendError, one_line
 
 __all__ = ["STDIN", "app", "main"]
 
@@ -55,9 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         more = " ".join(error.unused_tokens or ())
         return _fail(2, f"{words[0]} does not know what to do with {more!r} (see sensormend {words[0]} --help)")
     except (cyclopts.CycloptsError, ConfigError) as error:
-        return _fail(2, f"{_one_line(error)} (see sensormend --help)")
+        return _fail(2, f"{one_line(error)} (see sensormend --help)")
     except SensormendError as error:
-        return _fail(1, _one_line(error))
+        return _fail(1, one_line(error))
     except KeyboardInterrupt:
         return _fail(1, f"stopped; {STOPPED.get(words[0] if words else '', 'nothing more was written')}")
     except BrokenPipeError:
@@ -65,12 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        return _fail(1, _one_line(error))
+        return _fail(1, one_line(error))
     except Exception as error:
         if os.environ.get("SENSORMEND_DEBUG"):
             raise
         kind = type(error).__name__
-        return _fail(1, f"{kind}: {_one_line(error)} (set SENSORMEND_DEBUG=1 for the details, and report it)")
+        return _fail(1, f"{kind}: {one_line(error)} (set SENSORMEND_DEBUG=1 for the details, and report it)")
     return 0
 
 
@@ -82,10 +82,6 @@ def _as_parsed(typed: Sequence[str]) -> list[str]:
         if word == "--serve" and not re.fullmatch(PLACE, following):
             words.append("on")
     return words
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _fail(code: int, message: str) -> int:

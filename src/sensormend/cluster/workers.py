@@ -19,7 +19,7 @@ from uuid import uuid4
 import sensormend
 from sensormend import __version__
 from sensormend.cluster.splitting import NetworkPart
-from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError
+from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError, one_line
 from sensormend.files import beside, locked
 from sensormend.io.metadata import read_faults, read_json
 from sensormend.io.options import Options, duration
@@ -325,11 +325,11 @@ def _mend_order(order: Order, wanted: _Wanted, progress: Callable[[float], None]
             shutil.rmtree(order.partial)
             mend(resume=False)
     except (InputError, ConfigError, DivergenceError) as error:
-        return _one_line(error)
+        return one_line(error)
     except (SensormendError, OSError, MemoryError) as error:
-        raise RunStoppedError(f"network {order.part.network!r}: {_one_line(error)}") from None
+        raise RunStoppedError(f"network {order.part.network!r}: {one_line(error)}") from None
     except Exception as error:
-        return f"{type(error).__name__}: {_one_line(error)}"
+        return f"{type(error).__name__}: {one_line(error)}"
     return None
 
 
@@ -440,10 +440,6 @@ class _Wanted:
             return self.claim.read_text(encoding="utf-8") != self._name
         except OSError:
             return False
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 AHEAD = 2

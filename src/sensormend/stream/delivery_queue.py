@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sensormend.errors import RefusedError, StateError, StorageError
+from sensormend.errors import RefusedError, StateError, StorageError, one_line
 from sensormend.files import Closing
 from sensormend.stream.codec import delivery_from_bytes, delivery_to_bytes
 from sensormend.stream.deliveries import Delivery, Sink, SinkState
@@ -543,7 +543,7 @@ class DeliveryWorker:
         return None
 
     def _log_failure(self, failure: Exception) -> None:
-        self._error = " ".join(str(failure).split()) or type(failure).__name__
+        self._error = one_line(failure)
         if self._down_since is not None:
             _log.debug("%s: still cannot deliver: %s", self.name, self._error)
             return
