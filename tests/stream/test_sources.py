@@ -58,8 +58,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def incoming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder that is looked into every time."""
-    monkeypatch.setattr(folder_module, "LOOK", 0.0)
-    monkeypatch.setattr(folder_module, "SHARE", 1.0)
+    monkeypatch.setattr(folder_module, "SCAN_INTERVAL", 0.0)
+    monkeypatch.setattr(folder_module, "SCAN_SHARE", 1.0)
     (tmp_path / "in").mkdir()
     return tmp_path / "in"
 
@@ -147,7 +147,7 @@ def test_a_folder_goes_on_after_a_restart(incoming: Path, tmp_path: Path, stop: 
         write_csv(incoming / f"{number}.csv", readings, rows)
         os.utime(incoming / f"{number}.csv", (1e9 + number, 1e9 + number))
     # Three loads, each in parts.
-    folder_module.TOGETHER, before = 1, folder_module.TOGETHER
+    folder_module.MOST_FILES, before = 1, folder_module.MOST_FILES
     try:
         with FolderSource(incoming, None, tmp_path / "work") as source:
             first = all_of(source, stop)
@@ -156,7 +156,7 @@ def test_a_folder_goes_on_after_a_restart(incoming: Path, tmp_path: Path, stop: 
         with FolderSource(incoming, None, tmp_path / "work", mark=mark) as source:
             second = all_of(source)
     finally:
-        folder_module.TOGETHER = before
+        folder_module.MOST_FILES = before
     got = readings_of([*first, *second])
     assert len(got) == len(set(got)) == len(readings)
     assert set(got) == {(name, q, t, v) for name, q, t, v in as_list(readings)}
@@ -218,7 +218,7 @@ def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(20):
             os.write(into, b"[" * 60_000)
             found.append(source.read(0.0))
-            assert sum(map(len, source._rest)) <= 200_000
+            assert len(source._partial) <= 200_000
         os.write(into, b'\n{"sensor": "a", "value": 1}\n')
         os.close(into)
         found.append(source.read(1.0))

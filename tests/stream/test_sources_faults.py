@@ -33,8 +33,8 @@ HEAD = "sensor,time,value\n"
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look into a folder every time, and let a hundred readings be many."""
-    monkeypatch.setattr(folder_module, "LOOK", 0.0)
-    monkeypatch.setattr(folder_module, "SHARE", 1.0)
+    monkeypatch.setattr(folder_module, "SCAN_INTERVAL", 0.0)
+    monkeypatch.setattr(folder_module, "SCAN_SHARE", 1.0)
     for module in ("folder_source", "replay_source"):
         monkeypatch.setattr(f"sensormend.stream.sources.{module}.CHUNK", 100)
 
@@ -327,7 +327,7 @@ def test_names_that_are_not_utf8_are_told_about_once(incoming: Path, tmp_path: P
 
 
 def test_looking_takes_a_tenth_of_the_time(incoming: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_module, "SHARE", 0.1)
+    monkeypatch.setattr(folder_module, "SCAN_SHARE", 0.1)
     looks = []
 
     def slowly(*given: Any) -> Iterator[FileState]:
