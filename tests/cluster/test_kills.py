@@ -202,7 +202,7 @@ Mender.push = deadly
 def test_a_network_that_kills_its_workers_is_left_alone(
     networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sensormend.cluster.workers.FRUITLESS", 2)
+    monkeypatch.setattr("sensormend.cluster.workers.MOST_DEATHS", 2)
     deadly = [["poison", "deadly", f"2020-01-{day:02d}T{hour:02d}:00:00", str(hour)]
               for day in range(1, 30) for hour in range(24)]  # fmt: skip
     table = write_networks(tmp_path / "readings.csv", {name: networks[name] for name in NAMES[:2]}, deadly)
