@@ -39,20 +39,20 @@ from simulated_city import city_readings
 def test_on_this_machine_each_network_is_as_if_it_were_alone(
     table: Path, alone: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told: dict[str, list[Any]] = {}
+    progress: dict[str, list[Any]] = {}
 
     def stages(name: str, readings: int) -> Any:
-        told[name] = []
-        return lambda done, beside="": told[name].append((done, beside))
+        progress[name] = []
+        return lambda done, beside="": progress[name].append((done, beside))
 
     report = clean_networks(table, tmp_path / "out", "network", stages=stages)
     assert not report.failed
     assert_same_as_alone(tmp_path / "out", alone)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*NAMES, "networks.csv", "run.json"}
-    assert list(told) == ["reading", "sorting", "mending"]
-    assert told["mending"][-1] == (1.0, "4 of 4 networks")
-    assert [done for done, _ in told["mending"]] == sorted(done for done, _ in told["mending"])
+    assert list(progress) == ["reading", "sorting", "mending"]
+    assert progress["mending"][-1] == (1.0, "4 of 4 networks")
+    assert [done for done, _ in progress["mending"]] == sorted(done for done, _ in progress["mending"])
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (record["networks"], record["failed"], record["readings"]) == (4, 0, report.readings)
     one = json.loads((tmp_path / "out" / "east" / "run.json").read_text())
@@ -68,15 +68,15 @@ def test_on_this_machine_each_network_is_as_if_it_were_alone(
 
 
 def test_a_cluster_gives_the_same(cluster: Cluster, table: Path, alone: Path, tmp_path: Path) -> None:
-    beside = []
+    counts = []
 
     def stages(name: str, readings: int) -> Any:
-        return lambda done, said="": beside.append(said)
+        return lambda done, beside="": counts.append(beside)
 
     clean_networks(table, tmp_path / "out", "network", cluster.address, stages=stages)
     assert_same_as_alone(tmp_path / "out", alone)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
-    assert beside[-1] == "4 of 4 networks, 2 workers"
+    assert counts[-1] == "4 of 4 networks, 2 workers"
     assert {line["attempts"] for line in read_networks_csv(tmp_path / "out").values()} == {"1"}
 
 
@@ -138,11 +138,11 @@ def test_a_network_that_cannot_be_mended_fails_alone(
     words = ["clean", str(table), str(tmp_path / "out"), "--networks", "network"]
     for more in ([], ["--cluster", cluster.address, "--overwrite"]):
         assert main([*words, *more]) == 1
-        told = capfd.readouterr()
-        assert told.err.splitlines()[-1] == (
+        printed = capfd.readouterr()
+        assert printed.err.splitlines()[-1] == (
             f"sensormend: 1 of 3 networks were not cleaned: see {tmp_path / 'out'}/networks.csv"
         )
-        assert "3, 2 of them cleaned" in told.out
+        assert "3, 2 of them cleaned" in printed.out
         assert_same_as_alone(tmp_path / "out", alone, NAMES[:2])
         line = read_networks_csv(tmp_path / "out")["bad"]
         assert "differ from it" in line["outcome"]
@@ -190,7 +190,7 @@ def test_a_bad_file_is_one_line_and_leaves_nothing(tmp_path: Path, content: str,
 def test_wrong_calls_are_one_line(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed")
     out = str(tmp_path / "out")
-    for words, code, said in (
+    for words, code, message in (
         (
             [out, "--cluster", "tcp://127.0.0.1:1"],
             2,
@@ -206,10 +206,10 @@ def test_wrong_calls_are_one_line(table: Path, tmp_path: Path, capfd: pytest.Cap
         ([".", "--networks", "network"], 2, "not there yet, not '.'"),
         ([out, "--networks", "sensor", "--sensor", "sensor"], 2, "both name the column 'sensor'"),
     ):
-        assert main(["clean", str(table), *words]) == code, said
-        told = capfd.readouterr()
-        assert said in told.err
-        assert "Traceback" not in told.err
+        assert main(["clean", str(table), *words]) == code, message
+        printed = capfd.readouterr()
+        assert message in printed.err
+        assert "Traceback" not in printed.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -386,8 +386,8 @@ def test_names_of_folders_do_not_depend_on_the_order() -> None:
     from sensormend.cluster.splitting import folders_of
 
     names = [*HOSTILE, "x-d6b96a97", "X", "x"]
-    found = folders_of(names)
-    assert found == folders_of(reversed(names))
-    assert len({folder.casefold() for folder in found.values()}) == len(names)
+    folders = folders_of(names)
+    assert folders == folders_of(reversed(names))
+    assert len({folder.casefold() for folder in folders.values()}) == len(names)
     assert folders_of([]) == {}
-    assert os.sep not in "".join(found.values())
+    assert os.sep not in "".join(folders.values())

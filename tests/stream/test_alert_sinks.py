@@ -156,8 +156,8 @@ def test_a_command_gets_the_alert_twice_over(tmp_path: Path, name: str) -> None:
     target = tmp_path / "seen; rm -rf $HOME"
     with open_alert([sys.executable, "-c", NOTE.format(name), str(target)]) as sink:
         sink.write(alert())
-    said, word = target.read_text().strip().split("|")
-    assert json.loads(said) == MESSAGE
+    content, word = target.read_text().strip().split("|")
+    assert json.loads(content) == MESSAGE
     assert word == MESSAGE[name.lower()]
 
 

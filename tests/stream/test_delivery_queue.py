@@ -206,11 +206,11 @@ def test_a_delivery_that_is_too_large_for_one_row_is_in_several(path: Path, monk
         for number in range(10):
             queue.append(final(number, padding=100), number)
         assert queue.size <= 40_000
-        kept = list(range(queue.lost("a"), 10))
-        assert 2 < len(kept) < 10
+        remaining = list(range(queue.lost("a"), 10))
+        assert 2 < len(remaining) < 10
         assert all(len(delivery.rows or ()) == 100 for _, delivery in queue.waiting("a"))
     with DeliveryQueue(path, ["a"]) as queue:
-        assert take(queue, "a", 20) == kept
+        assert take(queue, "a", 20) == remaining
         queue.append(final(9), 9)
         assert queue.backlog("a") == 0
 
@@ -592,11 +592,11 @@ def test_killed_while_it_delivers_it_loses_nothing(path: Path, tmp_path: Path) -
         command = [sys.executable, "-c", paths + DELIVERING, str(path), str(lines), str(made)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            said = [process.stdout.readline() for _ in range(count)]
+            printed = [process.stdout.readline() for _ in range(count)]
             process.send_signal(signal.SIGKILL)
-            said += process.stdout.readlines()
+            printed += process.stdout.readlines()
         # A restart makes the last ones again: they are in the queue, or not, and come once in any case.
-        made = max(int(line) for line in said if line.endswith(b"\n")) - 3
+        made = max(int(line) for line in printed if line.endswith(b"\n")) - 3
     queue = DeliveryQueue(path, ["lines"])
     sink = RecordingSink()
     worker = DeliveryWorker("lines", sink, queue)

@@ -28,24 +28,24 @@ from simulated_city import city_readings, small_city, tensor_readings, write_csv
 from staged_readings import as_list
 
 
-def all_of(source: Source, parts: int = 10_000, wait: float = 0.0) -> list[Arrived]:
+def read_all(source: Source, parts: int = 10_000, wait: float = 0.0) -> list[Arrived]:
     """Read until there is nothing more."""
-    found: list[Arrived] = []
-    while len(found) < parts:
+    arrivals: list[Arrived] = []
+    while len(arrivals) < parts:
         arrived = source.read(wait)
         if arrived is None or arrived.empty:
             break
-        found.append(arrived)
-    return found
+        arrivals.append(arrived)
+    return arrivals
 
 
-def in_touch(source: Source) -> bool:
+def is_connected(source: Source) -> bool:
     """Say whether it is connected; unlike an attribute, this may change under mypy's eyes."""
     return source.connected
 
 
-def readings_of(found: list[Arrived]) -> list[Any]:
-    return [entry for arrived in found for entry in as_list(arrived.readings)]
+def readings_of(arrivals: list[Arrived]) -> list[Any]:
+    return [entry for arrived in arrivals for entry in as_list(arrived.readings)]
 
 
 @pytest.fixture
@@ -85,11 +85,11 @@ def test_files_appear(incoming: Path, tmp_path: Path) -> None:
             drop(incoming / name, table(("x", "2020-01-01 00:00", 9)))
         drop(incoming / "out" / "run.json", "{}")
         drop(incoming / "out" / "rows.csv", table(("x", "2020-01-01 00:00", 9)))
-        found = all_of(source)
-        assert [entry[3] for entry in readings_of(found)] == [1.0, 2.0, 3.0]
+        arrivals = read_all(source)
+        assert [entry[3] for entry in readings_of(arrivals)] == [1.0, 2.0, 3.0]
         assert source.read(0.0).empty
         drop(incoming / "d.csv", table(("a", "2020-01-01 03:00", 4)))
-        assert [entry[3] for entry in readings_of(all_of(source))] == [4.0]
+        assert [entry[3] for entry in readings_of(read_all(source))] == [4.0]
 
 
 def test_a_file_that_is_being_written_is_left_alone(incoming: Path, tmp_path: Path) -> None:
@@ -99,19 +99,19 @@ def test_a_file_that_is_being_written_is_left_alone(incoming: Path, tmp_path: Pa
         drop(incoming / "a.csv", table(("a", "2020-01-01 00:00", 1), ("a", "2020-01-01 01:00", 2)), age=0.5)
         assert source.read(0.0).empty
         os.utime(incoming / "a.csv", (time.time() - 3, time.time() - 3))
-        assert len(readings_of(all_of(source))) == 2
+        assert len(readings_of(read_all(source))) == 2
         # A clock that is ahead: the same twice is enough.
         drop(incoming / "b.csv", table(("a", "2020-01-01 02:00", 3)), age=-3600)
         assert source.read(0.0).empty
-        assert len(readings_of(all_of(source))) == 1
+        assert len(readings_of(read_all(source))) == 1
 
 
 def test_a_file_that_has_grown_is_read_again(incoming: Path, tmp_path: Path) -> None:
     with FolderSource(incoming, None, tmp_path / "work") as source:
         drop(incoming / "a.csv", table(("a", "2020-01-01 00:00", 1)))
-        assert len(readings_of(all_of(source))) == 1
+        assert len(readings_of(read_all(source))) == 1
         drop(incoming / "a.csv", table(("a", "2020-01-01 00:00", 1), ("a", "2020-01-01 01:00", 2)), age=30)
-        assert len(readings_of(all_of(source))) == 2
+        assert len(readings_of(read_all(source))) == 2
         assert source.read(0.0).empty
 
 
@@ -125,16 +125,16 @@ def test_a_broken_file_is_told_about_once_and_the_others_go_on(incoming: Path, t
             table(("a", "2020-01-01 01:00", 2), ("a", "2020-01-01 02:00", 3)) + "a,never,4\n",
             age=60,
         )
-        found = all_of(source)
-        assert [entry[3] for entry in readings_of(found)] == [1.0, 2.0, 3.0]
-        rejected = [one for arrived in found for one in arrived.rejected]
+        arrivals = read_all(source)
+        assert [entry[3] for entry in readings_of(arrivals)] == [1.0, 2.0, 3.0]
+        rejected = [one for arrived in arrivals for one in arrived.rejected]
         assert [(one.where, one.reason) for one in rejected] == [
             ("b.csv", why.UNREADABLE),
             ("c.parquet", why.UNREADABLE),
             ("d.csv, row 4", why.NOT_A_TIME),
         ]
         assert source.read(0.0).empty
-    with FolderSource(incoming, None, tmp_path / "work", mark=found[-1].mark) as source:
+    with FolderSource(incoming, None, tmp_path / "work", mark=arrivals[-1].mark) as source:
         assert source.read(0.0).empty
 
 
@@ -150,11 +150,11 @@ def test_a_folder_goes_on_after_a_restart(incoming: Path, tmp_path: Path, stop: 
     folder_module.MOST_FILES, before = 1, folder_module.MOST_FILES
     try:
         with FolderSource(incoming, None, tmp_path / "work") as source:
-            first = all_of(source, stop)
+            first = read_all(source, stop)
             lost = source.read(0.0)  # not journalled: it comes again
         mark = json.loads(json.dumps(first[-1].mark)) if first else None
         with FolderSource(incoming, None, tmp_path / "work", mark=mark) as source:
-            second = all_of(source)
+            second = read_all(source)
     finally:
         folder_module.MOST_FILES = before
     got = readings_of([*first, *second])
@@ -168,10 +168,10 @@ def test_a_folder_that_goes_away_and_comes_back(incoming: Path, tmp_path: Path) 
     with FolderSource(incoming, None, tmp_path / "work") as source:
         incoming.rename(tmp_path / "elsewhere")
         assert source.read(0.0).empty
-        assert not in_touch(source)
+        assert not is_connected(source)
         (tmp_path / "elsewhere").rename(incoming)
         assert source.read(0.0).empty
-        assert in_touch(source)
+        assert is_connected(source)
     with pytest.raises(ConfigError, match="there is no folder"):
         FolderSource(tmp_path / "never", None, tmp_path / "work")
 
@@ -214,17 +214,17 @@ def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sensormend.stream.sources.pipe_source.LARGEST", 100_000)
 
     def work(source: PipeSource, into: int) -> None:
-        found: list[Arrived | None] = []
+        arrivals: list[Arrived | None] = []
         for _ in range(20):
             os.write(into, b"[" * 60_000)
-            found.append(source.read(0.0))
+            arrivals.append(source.read(0.0))
             assert len(source._partial) <= 200_000
         os.write(into, b'\n{"sensor": "a", "value": 1}\n')
         os.close(into)
-        found.append(source.read(1.0))
-        kept = [arrived for arrived in found if arrived is not None and not arrived.empty]
-        assert [one.reason for arrived in kept for one in arrived.rejected] == [why.TOO_LARGE]
-        assert [value for arrived in kept for value in arrived.readings.value] == [1.0]
+        arrivals.append(source.read(1.0))
+        filled = [arrived for arrived in arrivals if arrived is not None and not arrived.empty]
+        assert [one.reason for arrived in filled for one in arrived.rejected] == [why.TOO_LARGE]
+        assert [value for arrived in filled for value in arrived.readings.value] == [1.0]
 
     assert LARGEST > 100_000
     piped(work)
@@ -242,12 +242,12 @@ def test_a_replay_goes_on_after_a_restart(tmp_path: Path, stop: int) -> None:
     path, readings = archive(tmp_path)
     with ReplaySource(str(path), None, tmp_path / "work") as source:
         assert not source.live
-        first = all_of(source, stop)
+        first = read_all(source, stop)
         source.read(0.0)
     mark = first[-1].mark if first else None
     made = (tmp_path / "work" / "staging.duckdb").stat().st_ino
     with ReplaySource(str(path), None, tmp_path / "work", mark=mark) as source:
-        second = all_of(source)
+        second = read_all(source)
         assert source.read(0.0) is None
     assert (tmp_path / "work" / "staging.duckdb").stat().st_ino == made
     got = readings_of([*first, *second])
@@ -261,10 +261,10 @@ def test_a_replay_goes_on_after_a_restart(tmp_path: Path, stop: int) -> None:
 def test_another_archive_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
     path, readings = archive(tmp_path)
     with ReplaySource(str(path), None, tmp_path / "work") as source:
-        assert len(readings_of(all_of(source))) == len(readings)
+        assert len(readings_of(read_all(source))) == len(readings)
     path.write_text(table(("a", "2020-01-01 00:00", 1), ("a", "2020-01-01 01:00", 2), ("a", "x", 3)))
     with ReplaySource(str(path), None, tmp_path / "work") as source:
-        (arrived,) = all_of(source)
+        (arrived,) = read_all(source)
     assert as_list(arrived.readings) == [("a", "", 18262 * DAY, 1.0), ("a", "", 18262 * DAY + HOUR, 2.0)]
     assert [one.reason for one in arrived.rejected] == [why.NOT_A_TIME]
 
@@ -275,16 +275,16 @@ def test_a_replay_at_a_speed(tmp_path: Path) -> None:
     path.write_text(table(*rows))
     with ReplaySource(str(path), None, tmp_path / "work", speed=40.0) as source:
         began = time.monotonic()
-        found = []
+        arrivals = []
         while (arrived := source.read(0.2)) is not None:
-            found.append(arrived)
+            arrivals.append(arrived)
             if len(arrived.readings):
                 newest = float(arrived.readings.value[-1])
                 assert newest <= (time.monotonic() - began) * 40.0 + 1
         taken = time.monotonic() - began
-    assert readings_of(found) == [("a", "", 18262 * DAY + second * SECOND, float(second)) for second in range(40)]
+    assert readings_of(arrivals) == [("a", "", 18262 * DAY + second * SECOND, float(second)) for second in range(40)]
     assert 0.9 < taken < 3.0
-    assert sum(not arrived.empty for arrived in found) > 3
+    assert sum(not arrived.empty for arrived in arrivals) > 3
     with pytest.raises(ConfigError, match="speed"):
         ReplaySource(str(path), None, tmp_path / "work", speed=0.0)
 
@@ -293,8 +293,8 @@ def test_places_of_a_replay(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("sensor,time,value,lat,lon\na,2020-01-01 00:00,1,47.5,8.5\na,2020-01-02 00:00,2,48.5,8.5\n")
     with ReplaySource(str(path), None, tmp_path / "work") as source:
-        found = all_of(source)
-    assert [[place.latitude for place in arrived.positions] for arrived in found] == [[47.5], [48.5]]
+        arrivals = read_all(source)
+    assert [[place.latitude for place in arrived.positions] for arrived in arrivals] == [[47.5], [48.5]]
 
 
 def test_what_an_address_means(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_what_an_address_means(tmp_path: Path) -> None:
         assert isinstance(source, ReplaySource)
     with pytest.raises(ConfigError, match="is a file; watch a folder, or replay:"):
         open_source(str(path), work=tmp_path)
-    with pytest.raises(ConfigError, match="a source is mqtt://") as told:
+    with pytest.raises(ConfigError, match="a source is mqtt://") as raised:
         open_source("amqp://me:secret@host/queue", work=tmp_path)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
     assert staged.CHUNK >= 100

@@ -31,7 +31,7 @@ HEAD = "sensor,time,value\n"
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _scan_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look into a folder every time, and let a hundred readings be many."""
     monkeypatch.setattr(folder_module, "SCAN_INTERVAL", 0.0)
     monkeypatch.setattr(folder_module, "SCAN_SHARE", 1.0)
@@ -53,9 +53,9 @@ def drop(path: Path, text: str | bytes, age: float = 60.0) -> Path:
     return path
 
 
-def insisted(source: Source) -> tuple[list[Arrived], int]:
+def read_all(source: Source) -> tuple[list[Arrived], int]:
     """Read until there is nothing more, as the service does: again after what the disk did. And how often that was."""
-    found: list[Arrived] = []
+    arrivals: list[Arrived] = []
     failed = 0
     while failed < 50:
         try:
@@ -67,16 +67,16 @@ def insisted(source: Source) -> tuple[list[Arrived], int]:
             continue
         if arrived is None or arrived.empty:
             break
-        found.append(arrived)
-    return found, failed
+        arrivals.append(arrived)
+    return arrivals, failed
 
 
-def readings_of(found: list[Arrived]) -> list[Any]:
-    return [entry for arrived in found for entry in as_list(arrived.readings)]
+def readings_of(arrivals: list[Arrived]) -> list[Any]:
+    return [entry for arrived in arrivals for entry in as_list(arrived.readings)]
 
 
-def rejected_of(found: list[Arrived]) -> list[tuple[str, str]]:
-    return [(one.where, one.reason) for arrived in found for one in arrived.rejected]
+def rejected_of(arrivals: list[Arrived]) -> list[tuple[str, str]]:
+    return [(one.where, one.reason) for arrived in arrivals for one in arrived.rejected]
 
 
 def failing(act: Callable[..., Any], error: Exception) -> Callable[..., Any]:
@@ -100,12 +100,12 @@ def test_a_replay_that_could_not_read_goes_on(
     path = write_csv(tmp_path / "a.csv", readings)
     with ReplaySource(str(path), None, tmp_path / "work") as source:
         monkeypatch.setattr(Staging, "read", failing(Staging.read, error))
-        found, failed = insisted(source)
-    got = readings_of(found)
+        arrivals, failed = read_all(source)
+    got = readings_of(arrivals)
     assert failed >= 4
     assert sorted(got) == sorted(as_list(readings))
     assert [entry[2] for entry in got] == sorted(entry[2] for entry in got)
-    assert found[-1].mark == len(readings)
+    assert arrivals[-1].mark == len(readings)
 
 
 @pytest.mark.parametrize("what", ["load", "sort", "read", "list", "begun"])
@@ -125,17 +125,17 @@ def test_a_folder_that_could_not_be_read_is_read_again(
             monkeypatch.setattr(folder_module.FilesRead, "begin", failing(folder_module.FilesRead.begin, full))
         else:
             monkeypatch.setattr(Staging, what, failing(getattr(Staging, what), SensormendError("no room")))
-        found, failed = insisted(source)
+        arrivals, failed = read_all(source)
         assert failed
-        assert sorted(readings_of(found)) == sorted(as_list(readings))
-        assert [reason for _, reason in rejected_of(found)] == [why.NOT_A_TIME] * 2
+        assert sorted(readings_of(arrivals)) == sorted(as_list(readings))
+        assert [reason for _, reason in rejected_of(arrivals)] == [why.NOT_A_TIME] * 2
         drop(incoming / "c.csv", HEAD + "c,2020-03-01,1\n")
-        found, _ = insisted(source)
-        assert len(readings_of(found)) == 1, "the others are done"
+        arrivals, _ = read_all(source)
+        assert len(readings_of(arrivals)) == 1, "the others are done"
     monkeypatch.undo()
     lines = (tmp_path / "work" / "files.jsonl").read_text().splitlines()
-    assert len(lines) == found[-1].mark["files"] == 3
-    with FolderSource(incoming, None, tmp_path / "work", mark=found[-1].mark) as source:
+    assert len(lines) == arrivals[-1].mark["files"] == 3
+    with FolderSource(incoming, None, tmp_path / "work", mark=arrivals[-1].mark) as source:
         assert source.read(0.0).empty
 
 
@@ -159,13 +159,13 @@ def test_no_file_is_blamed_for_a_full_disk(incoming: Path, tmp_path: Path, encod
     with FolderSource(incoming, None, tmp_path / "work") as source:
         with no_large_files(100_000):
             for _ in range(2):
-                with pytest.raises((OSError, SensormendError)) as told:
+                with pytest.raises((OSError, SensormendError)) as raised:
                     source.read(0.0)
-                assert not isinstance(told.value, InputError)
-        found, failed = insisted(source)
+                assert not isinstance(raised.value, InputError)
+        arrivals, failed = read_all(source)
     assert not failed
-    assert len(readings_of(found)) == 20_000
-    assert not rejected_of(found)
+    assert len(readings_of(arrivals)) == 20_000
+    assert not rejected_of(arrivals)
 
 
 def test_no_sensor_runs_ahead_of_the_others(incoming: Path, tmp_path: Path) -> None:
@@ -176,12 +176,12 @@ def test_no_sensor_runs_ahead_of_the_others(incoming: Path, tmp_path: Path) -> N
     drop(incoming / "none.csv", HEAD, age=900)
     drop(incoming / "dated.csv", HEAD + "x,01/02/2020,1\nx,03/04/2020,1\n", age=900)
     with FolderSource(incoming, None, tmp_path / "work") as source:
-        found, _ = insisted(source)
-    got = readings_of(found)
+        arrivals, _ = read_all(source)
+    got = readings_of(arrivals)
     assert len(got) == 1200
     assert [entry[2] for entry in got] == sorted(entry[2] for entry in got)
-    assert sorted(rejected_of(found)) == [("broken.csv", why.UNREADABLE), ("dated.csv", why.UNREADABLE)]
-    assert max(len(str(arrived.mark)) for arrived in found) < 200, "every record of the journal has one"
+    assert sorted(rejected_of(arrivals)) == [("broken.csv", why.UNREADABLE), ("dated.csv", why.UNREADABLE)]
+    assert max(len(str(arrived.mark)) for arrived in arrivals) < 200, "every record of the journal has one"
 
 
 def test_a_group_goes_on_after_a_restart_unless_it_changed(incoming: Path, tmp_path: Path) -> None:
@@ -190,10 +190,10 @@ def test_a_group_goes_on_after_a_restart_unless_it_changed(incoming: Path, tmp_p
     with FolderSource(incoming, None, tmp_path / "work") as source:
         mark = [source.read(0.0) for _ in range(2)][-1].mark
     with FolderSource(incoming, None, tmp_path / "work", mark=mark) as source:
-        assert len(readings_of(insisted(source)[0])) == 6
+        assert len(readings_of(read_all(source)[0])) == 6
     (incoming / "a.csv").unlink()
     with FolderSource(incoming, None, tmp_path / "work", mark=mark) as source:
-        assert len(readings_of(insisted(source)[0])) == 5
+        assert len(readings_of(read_all(source)[0])) == 5
 
 
 def test_a_file_that_is_gone_when_it_is_read(incoming: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +207,8 @@ def test_a_file_that_is_gone_when_it_is_read(incoming: Path, tmp_path: Path, mon
 
     monkeypatch.setattr(Staging, "load", late)
     with FolderSource(incoming, None, tmp_path / "work") as source:
-        found, failed = insisted(source)
-    assert (len(readings_of(found)), rejected_of(found), failed) == (1, [], 0)
+        arrivals, failed = read_all(source)
+    assert (len(readings_of(arrivals)), rejected_of(arrivals), failed) == (1, [], 0)
 
 
 def test_results_are_not_taken_for_readings(incoming: Path, tmp_path: Path) -> None:
@@ -218,9 +218,9 @@ def test_results_are_not_taken_for_readings(incoming: Path, tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(incoming)
     for folder, without in ((incoming, tmp_path / "link" / "deep" / "out"), (tmp_path / "link", incoming / "deep/out")):
         with open_source(str(folder), work=tmp_path / "w" / folder.name, without=without) as source:
-            found, _ = insisted(source)
-        assert [entry[0] for entry in readings_of(found)] == ["a"]
-        assert rejected_of(found) == []
+            arrivals, _ = read_all(source)
+        assert [entry[0] for entry in readings_of(arrivals)] == ["a"]
+        assert rejected_of(arrivals) == []
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_results_of_others_are_not_taken_for_readings_either(
     drop(incoming / "deep" / "other" / name, text)
     drop(incoming / "deep" / "other" / "faults.csv", HEAD + "b,2020-01-01 12:00,1\n")
     with FolderSource(incoming, None, tmp_path / "work") as source:
-        assert [entry[0] for entry in readings_of(insisted(source)[0])] == ["a"]
+        assert [entry[0] for entry in readings_of(read_all(source)[0])] == ["a"]
     if not sure:
         FolderSource(incoming / "deep" / "other", None, tmp_path / "more").close()
     else:
@@ -270,16 +270,16 @@ def test_a_file_that_we_may_not_read_is_read_when_we_may(caplog: pytest.LogCaptu
         barred.chmod(0)
         drop(root / "in" / "a.csv", HEAD + "a,2020-01-01 12:00,1\n")
         with without_power(), FolderSource(root / "in", None, root / "work") as source:
-            found, failed = insisted(source)
-            assert ([entry[0] for entry in readings_of(found)], rejected_of(found), failed) == (["a"], [], 0)
+            arrivals, failed = read_all(source)
+            assert ([entry[0] for entry in readings_of(arrivals)], rejected_of(arrivals), failed) == (["a"], [], 0)
             for _ in range(3):
                 assert source.read(0.0).empty
             assert [record.getMessage() for record in caplog.records] == [
                 f"{barred}: not allowed to read it; tried again until it is"
             ]
         barred.chmod(0o644)
-        with without_power(), FolderSource(root / "in", None, root / "work", mark=found[-1].mark) as source:
-            assert [entry[0] for entry in readings_of(insisted(source)[0])] == ["b"]
+        with without_power(), FolderSource(root / "in", None, root / "work", mark=arrivals[-1].mark) as source:
+            assert [entry[0] for entry in readings_of(read_all(source)[0])] == ["b"]
 
 
 @pytest.mark.parametrize("line", ["a,yesterday,1", "hello", "1;2;3\n"])
@@ -290,9 +290,9 @@ def test_one_line_that_names_no_column_is_refused(incoming: Path, tmp_path: Path
         drop(incoming / "a.csv", HEAD + "a,2020-01-01 12:00,1\n")
         drop(incoming / "none.csv", HEAD)
     with FolderSource(incoming, None, tmp_path / "work") as source:
-        found, _ = insisted(source)
-        assert rejected_of(found) == [("one.csv", why.UNREADABLE)]
-        assert len(readings_of(found)) == (0 if alone else 1)
+        arrivals, _ = read_all(source)
+        assert rejected_of(arrivals) == [("one.csv", why.UNREADABLE)]
+        assert len(readings_of(arrivals)) == (0 if alone else 1)
         assert source.read(0.0).empty
 
 
@@ -303,11 +303,10 @@ def test_a_file_need_not_have_a_column_for_each_variable_that_may_come(incoming:
     drop(incoming / "wide.csv", "sensor,time,temp,battery\n" + wide)
     options = Options.of(variables=["temp", "humidity"])
     with FolderSource(incoming, options, tmp_path / "work") as source:
-        found, _ = insisted(source)
-    assert not rejected_of(found)
-    said = {(part.sensors[sensor], part.variables[variable], float(value)) for part in (one.readings for one in found)
-            for sensor, variable, value in zip(part.sensor, part.variable, part.value, strict=True)}  # fmt: skip
-    assert said == {(sensor, "temp", float(hour)) for sensor in "ab" for hour in range(5)}
+        arrivals, _ = read_all(source)
+    assert not rejected_of(arrivals)
+    got = {(sensor, variable, value) for sensor, variable, _, value in readings_of(arrivals)}
+    assert got == {(sensor, "temp", float(hour)) for sensor in "ab" for hour in range(5)}
 
 
 def test_names_that_are_not_utf8_are_told_about_once(incoming: Path, tmp_path: Path) -> None:
@@ -316,11 +315,11 @@ def test_names_that_are_not_utf8_are_told_about_once(incoming: Path, tmp_path: P
     drop(incoming / os.fsdecode(b"y\xff.csv"), HEAD + "a,2020-01-01 12:00,1\n")
     drop(incoming / "z.csv", HEAD + "z,2020-01-01 12:00,1\n")
     with FolderSource(incoming, None, tmp_path / "work") as source:
-        found, _ = insisted(source)
-        assert sorted(rejected_of(found)) == [(r"x\xff", why.UNREADABLE), (r"y\xff.csv", why.UNREADABLE)]
-        assert [entry[0] for entry in readings_of(found)] == ["z"]
+        arrivals, _ = read_all(source)
+        assert sorted(rejected_of(arrivals)) == [(r"x\xff", why.UNREADABLE), (r"y\xff.csv", why.UNREADABLE)]
+        assert [entry[0] for entry in readings_of(arrivals)] == ["z"]
         assert source.read(0.0).empty
-    with FolderSource(incoming, None, tmp_path / "work", mark=found[-1].mark) as source:
+    with FolderSource(incoming, None, tmp_path / "work", mark=arrivals[-1].mark) as source:
         assert source.read(0.0).empty
     with pytest.raises(ConfigError, match="not UTF-8"):
         FolderSource(incoming / os.fsdecode(b"x\xff"), None, tmp_path / "work")
@@ -356,8 +355,8 @@ def test_lines_that_came_before_an_error_are_not_lost(monkeypatch: pytest.Monkey
         return read(descriptor, size)
 
     monkeypatch.setattr("sensormend.stream.sources.pipe_source.os.read", once)
-    found, failed = insisted(PipeSource(descriptor=out))
+    arrivals, failed = read_all(PipeSource(descriptor=out))
     os.close(out)
     assert failed == 1
-    assert [entry[0] for entry in readings_of(found)] == ["a", "b"]
-    assert rejected_of(found) == [("line 2", why.NOT_JSON)]
+    assert [entry[0] for entry in readings_of(arrivals)] == ["a", "b"]
+    assert rejected_of(arrivals) == [("line 2", why.NOT_JSON)]
