@@ -71,7 +71,7 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["clean"], 2, "needs READINGS and OUT"),
         (["clean", "readings.csv"], 2, "needs READINGS and OUT"),

@@ -140,7 +140,7 @@ def test_the_demo_never_touches_a_folder_that_is_not_its_own(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["demo", "--days", "3"], 2, "--days"),
         (["demo", "--days", "many"], 2, "many"),

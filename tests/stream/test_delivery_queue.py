@@ -336,7 +336,7 @@ def test_what_waits_while_a_sink_is_away_arrives_in_order_and_both_is_said_once(
     assert len(caplog.records) > 4
     state = worker.state()
     assert (state.up, state.delivered, state.lost, state.error) == (True, 5, 0, "")
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
     assert sink.closed
 
 
@@ -350,8 +350,8 @@ def test_a_sink_that_hangs_blocks_neither_others_nor_the_end(queue: DeliveryQueu
         slow.offer(Delivery("provisional", number, number))
     wait_until(lambda: len(other.seen) == 100)
     assert slow.state().busy > 0
-    assert quick.stop(5)
-    assert not slow.stop(0.2)
+    assert stop_all([quick], 5)
+    assert not stop_all([slow], 0.2)
     assert time.monotonic() - began < 5
     assert slow.state().backlog == 100
     hung.open.set()
@@ -372,7 +372,7 @@ def test_a_sink_that_hangs_counts_as_down_and_that_is_said_once(
     sink.open.set()
     wait_until(lambda: queue.backlog("a") == 0)
     assert worker.state().up
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_stop_drains_a_slow_sink_for_as_long_as_it_may(queue: DeliveryQueue) -> None:
@@ -385,13 +385,13 @@ def test_stop_drains_a_slow_sink_for_as_long_as_it_may(queue: DeliveryQueue) -> 
     worker = started(queue, sink)
     for number in range(60):
         queue.append(final(number), number)
-    assert not worker.stop(0.3)
+    assert not stop_all([worker], 0.3)
     wait_until(lambda: sink.closed)
     got = len(sink.seen)
     assert 1 < got < 40
     assert queue.backlog("a") == 60 - got
     sink.failing = lambda delivery: None
-    assert started(queue, sink).stop(10)
+    assert stop_all([started(queue, sink)], 10)
     assert sink.seen == [("final", number) for number in range(60)]
 
 
@@ -433,7 +433,7 @@ def test_whatever_fails_on_the_way_is_tried_again(
     assert traces == ["DEBUG"] * 3
     assert messages(caplog, logging.WARNING)[0].startswith("a: cannot deliver: 'kind'; ")
     assert len(messages(caplog, logging.WARNING)) == 1
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -448,7 +448,7 @@ def test_a_worker_that_is_dead_is_not_up(queue: DeliveryQueue) -> None:
     wait_until(lambda: not worker.state().up)
     assert worker.state().error == "nothing more is delivered until sensormend is started again"
     other = started(queue, RecordingSink(), "b")
-    assert other.stop(5)
+    assert stop_all([other], 5)
     assert other.state().up, "it was stopped, and is well"
 
 
@@ -460,7 +460,7 @@ def test_stop_does_not_wait_for_a_sink_that_is_down(queue: DeliveryQueue) -> Non
     queue.append(final(0), 0)
     wait_until(lambda: not worker.state().up)
     began = time.monotonic()
-    assert not worker.stop(20)
+    assert not stop_all([worker], 20)
     assert time.monotonic() - began < 2
     assert sink.closed
 
@@ -478,7 +478,7 @@ def test_only_the_newest_provisional_is_delivered_and_only_after_what_waits(queu
     sink.open.set()
     wait_until(lambda: len(sink.seen) == 4)
     assert sink.seen == [("final", 0), ("alert", 1), ("alert", 2), ("provisional", 7)]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_what_became_final_is_not_followed_by_what_was_provisional_before(queue: DeliveryQueue) -> None:
@@ -496,7 +496,7 @@ def test_what_became_final_is_not_followed_by_what_was_provisional_before(queue:
     worker.offer(Delivery("provisional", 8, 9))
     wait_until(lambda: len(sink.seen) == 4)
     assert sink.seen == [("alert", 0), ("final", 1), ("final", 2), ("provisional", 8)]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_a_sink_comes_back_with_a_provisional_alone(queue: DeliveryQueue, caplog: pytest.LogCaptureFixture) -> None:
@@ -511,7 +511,7 @@ def test_a_sink_comes_back_with_a_provisional_alone(queue: DeliveryQueue, caplog
     wait_until(lambda: sink.seen == [("provisional", 2)])
     wait_until(lambda: len(messages(caplog)) == 2)
     assert worker.state().up
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_a_delivery_that_is_refused_is_given_up_when_later_ones_pass(
@@ -533,7 +533,7 @@ def test_a_delivery_that_is_refused_is_given_up_when_later_ones_pass(
     assert messages(caplog, logging.ERROR) == [
         "a: 2 deliveries are given up and lost to it: it refuses them, and took a later one"
     ]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_a_sink_that_refuses_all_keeps_all(queue: DeliveryQueue) -> None:
@@ -548,7 +548,7 @@ def test_a_sink_that_refuses_all_keeps_all(queue: DeliveryQueue) -> None:
     sink.failing = lambda delivery: None
     wait_until(lambda: queue.backlog("a") == 0)
     assert sink.seen == [("alert", 1), ("alert", 3)]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_one_that_is_refused_for_a_while_is_delivered(queue: DeliveryQueue) -> None:
@@ -559,7 +559,7 @@ def test_one_that_is_refused_for_a_while_is_delivered(queue: DeliveryQueue) -> N
         queue.append(final(number), number)
     wait_until(lambda: queue.backlog("a") == 0)
     assert sink.seen == [("final", number) for number in range(3)]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 DELIVERING = """
@@ -567,7 +567,7 @@ import sys, time
 from pathlib import Path
 from sample_deliveries import final
 from sensormend.stream.deliveries import Sink
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 
 class Lines(Sink):
     def write(self, delivery):
@@ -601,7 +601,7 @@ def test_killed_while_it_delivers_it_loses_nothing(path: Path, tmp_path: Path) -
     sink = RecordingSink()
     worker = DeliveryWorker("lines", sink, queue)
     worker.start()
-    assert worker.stop(20)
+    assert stop_all([worker], 20)
     queue.close()
     got = [int(line) for line in lines.read_text().splitlines()] + [start for _, start in sink.seen]
     assert list(dict.fromkeys(got)) == list(range(max(got) + 1))

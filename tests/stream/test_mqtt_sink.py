@@ -22,7 +22,7 @@ from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, Rows
 from sensormend.stream.deliveries import Delivery, Kind
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import mqtt_sink as mqtt
 from sensormend.stream.sinks import open_alert, open_sink, open_workers
@@ -151,7 +151,7 @@ def test_what_no_broker_could_take_is_refused_and_blocks_nothing(broker: Mosquit
         queue.append(some(rows), 1)
         wait_until(lambda: len(listener.received) == 1)
         wait_until(lambda: worker.state().lost == 1)
-        assert worker.stop(5)
+        assert stop_all([worker], 5)
     queue.close()
     assert listener.topics() == ["long/cleaned/s0"]
 
@@ -194,7 +194,7 @@ def test_a_broker_that_restarts_gets_everything_in_order(tmp_path: Path, caplog:
         assert queue.backlog("broker") == 5
         broker.start()
         wait_until(lambda: len(listener.received) == 6)
-        assert worker.stop(5)
+        assert stop_all([worker], 5)
         queue.close()
     assert [message["time"] for _, message, _ in listener.received] == [
         f"2019-01-01T{hour:02d}:00:00Z" for hour in range(6)

@@ -16,7 +16,7 @@ from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, HOUR, Rows
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.sinks import open_sink
 from sensormend.stream.sinks.postgres_sink import PostgresSink
 from servers import Postgres, restartable_postgres
@@ -189,7 +189,7 @@ def test_what_the_server_cannot_hold_is_refused_and_blocks_nothing(server: Postg
     for number, name in enumerate(["bad", "good"]):
         queue.append(day(one(1.0, sensor=name)), number)
     wait_until(lambda: queue.backlog("postgres") == 0)
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
     assert worker.state().lost == 1
     queue.close()
     assert ask(server, "SELECT sensor FROM limits") == [("good",)]
@@ -242,5 +242,5 @@ def test_a_restart_of_the_server_costs_a_wait_and_nothing_else(
     assert ask(server, "SELECT value FROM restarted ORDER BY place") == [(float(hour),) for hour in range(7)]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "has the 5 deliveries that waited" in caplog.text
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
     queue.close()

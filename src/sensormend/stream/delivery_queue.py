@@ -408,7 +408,7 @@ class DeliveryWorker:
             if self._hung != started:
                 self._hung = started
                 _log.warning("%s: hangs: it has been at one delivery for %.0f s; others wait on disk", self.name, busy)
-        # Only `stop` is known to end the thread; if anything else does, the state has to report it.
+        # Only `stop_all` is known to end the thread; if anything else does, the state has to report it.
         dead = self._thread.ident is not None and not self._thread.is_alive() and self._deadline is None
         if dead:
             error = "nothing more is delivered until sensormend is started again"
@@ -421,13 +421,6 @@ class DeliveryWorker:
             self._queue.lost(self.name),
             error,
         )
-
-    def stop(self, timeout: float) -> bool:
-        """Deliver what waits, for at most `timeout` seconds, and return whether nothing is left.
-
-        A sink that is down is not waited for: what is left is delivered after the next start.
-        """
-        return stop_all([self], timeout)
 
     def _wake(self) -> None:
         with self._changed:
@@ -471,7 +464,7 @@ class DeliveryWorker:
                 self._changed.wait_for(lambda: self._deadline is not None or self._provisional or self._backlog)
 
     def _finished(self) -> bool:
-        """Return whether to end: after `stop`, when nothing is left, the sink is down, or the time is up."""
+        """Return whether to end: after `stop_all`, when nothing is left, the sink is down, or the time is up."""
         deadline = self._deadline
         if deadline is None:
             return False
@@ -565,7 +558,10 @@ class DeliveryWorker:
 
 
 def stop_all(workers: Sequence[DeliveryWorker], timeout: float) -> bool:
-    """Stop workers concurrently, each as by `DeliveryWorker.stop`, within one timeout for all."""
+    """Deliver what waits, for at most `timeout` seconds, end the workers, and return whether nothing is left.
+
+    A sink that is down is not waited for: what is left is delivered after the next start.
+    """
     deadline = time.monotonic() + timeout
     for worker in workers:
         with worker._changed:

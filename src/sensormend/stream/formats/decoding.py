@@ -249,7 +249,7 @@ class Decoder:
                 raise InvalidReadingError(TOO_LARGE)
             self._decode(payload.decode())
         except InvalidReadingError as refused:
-            buffer.refuse(refused.reason, payload)
+            buffer.refuse(str(refused), payload)
         except UnicodeDecodeError:
             buffer.refuse(NOT_UTF8, payload)
         except RecursionError:
@@ -302,7 +302,7 @@ class Decoder:
                     raise InvalidReadingError(NOT_A_READING)
                 self._decode_object(entry)
             except InvalidReadingError as refused:
-                self._buffer.refuse(refused.reason, entry)
+                self._buffer.refuse(str(refused), entry)
 
     def _decode_columns(self, entries: list[Any]) -> bool:
         """Decode a list of objects with the same layout at once, which is twice as fast; return whether it is one."""
@@ -334,7 +334,7 @@ class Decoder:
                 else:
                     self._buffer.add(sensor, variable, resolved.time, resolved.value)
             except InvalidReadingError as refused:
-                self._buffer.refuse(refused.reason, record)
+                self._buffer.refuse(str(refused), record)
         for (sensor, time), position in positions.items():
             self._buffer.add_position(sensor, time, position.get("lat"), position.get("lon"))
 
@@ -398,7 +398,7 @@ class Decoder:
             try:
                 self._buffer.add(*channel, time, number(content))
             except InvalidReadingError as refused:
-                self._buffer.refuse(refused.reason, {column: content})
+                self._buffer.refuse(str(refused), {column: content})
 
     def _time(self, content: Any) -> int | None:
         """Return a time; None for a missing one."""

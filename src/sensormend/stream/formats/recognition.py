@@ -76,7 +76,7 @@ class ObjectLayout:
     simple: bool = False
 
 
-def flattened(entry: Mapping[str, Any]) -> dict[str, Any]:
+def flattened(entry: Mapping[str, Any], prefix: str = "", depth: int = 1) -> dict[str, Any]:
     """Return an object with the keys of nested objects joined by points.
 
     Examples
@@ -84,19 +84,15 @@ def flattened(entry: Mapping[str, Any]) -> dict[str, Any]:
     >>> flattened({"device": {"id": "a"}, "temp": 20.5})
     {'device.id': 'a', 'temp': 20.5}
     """
-    flat: dict[str, Any] = {}
-    _flatten(entry, "", 1, flat)
-    return flat
-
-
-def _flatten(entry: Mapping[str, Any], prefix: str, depth: int, flat: dict[str, Any]) -> None:
     if depth > NESTED:
         raise InvalidReadingError(TOO_DEEP)
+    flat: dict[str, Any] = {}
     for key, value in entry.items():
         if type(value) is dict:
-            _flatten(value, f"{prefix}{key}.", depth + 1, flat)
+            flat |= flattened(value, f"{prefix}{key}.", depth + 1)
         else:
             flat[prefix + key] = value
+    return flat
 
 
 def layout_of(entry: Mapping[str, Any], options: Options, topic: TopicFields) -> ObjectLayout:

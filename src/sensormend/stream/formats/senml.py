@@ -111,7 +111,7 @@ def _update_bases(record: dict[str, Any], bases: dict[str, Any]) -> None:
             bases[key] = record[key] if type(record[key]) in kinds else InvalidReadingError(reason)
     for base in bases.values():
         if isinstance(base, InvalidReadingError):
-            raise InvalidReadingError(base.reason)
+            raise InvalidReadingError(*base.args)
 
 
 def _resolve(record: dict[str, Any], bases: dict[str, Any], received: int) -> SenmlRecord | None:

@@ -67,11 +67,7 @@ _NEARLY_ISO = re.compile(
 
 
 class InvalidReadingError(Exception):
-    """An invalid reading, with the reason; the decoder catches it and counts the rejection."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """An invalid reading; the message is the reason. The decoder catches it and counts the rejection."""
 
 
 def time_from(content: object) -> int:
