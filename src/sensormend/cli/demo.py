@@ -32,6 +32,18 @@ if TYPE_CHECKING:
 
 MISSING_EXTRA = "No page to look at: it needs fastapi and uvicorn, pip install 'sensormend[web]'"
 
+FIRST_DAYS = 90
+"""Days that are replayed at once, in a few seconds, so that the model has learned and the page has content."""
+
+PACE = 1.0
+"""Simulated hours per second after that: a day is final every 24 seconds."""
+
+DEFAULT_SECONDS = 60.0
+"""Seconds after which the demo ends without a terminal, where Ctrl-C is not available."""
+
+MARK = "demo.json"
+"""The file that marks an OUT as written by the demo, which may replace it."""
+
 
 class DemoPage:
     """The page of a demo: its address, empty where there is none, and a line to print about it."""
@@ -78,19 +90,6 @@ def has_screen() -> bool:
 def _open(address: str) -> None:
     with suppress(OSError, webbrowser.Error):  # the address is printed as well
         webbrowser.open(address)
-
-
-FIRST_DAYS = 90
-"""Days that are replayed at once, in a few seconds, so that the model has learned and the page has content."""
-
-PACE = 1.0
-"""Simulated hours per second after that: a day is final every 24 seconds."""
-
-DEFAULT_SECONDS = 60.0
-"""Seconds after which the demo ends without a terminal, where Ctrl-C is not available."""
-
-MARK = "demo.json"
-"""The file that marks an OUT as written by the demo, which may replace it."""
 
 
 def demo(

@@ -109,7 +109,11 @@ def clean_networks(
         raise ConfigError("many networks need the name of the column that keeps them apart: networks")
     if target.ending:
         raise ConfigError(f"many networks go into a folder, each into its own; {Path(out).name} would be one file")
-    _refuse_unreadable(options)
+    # Unreadable notes and coordinates are refused once, before every network fails on them.
+    if options.maintenance:
+        Maintenance.read(options.maintenance)
+    if options.coordinates:
+        Places.read(options.coordinates)
     started = monotonic()
     with nullcontext(None) if cluster is None else connected(cluster) as client:
         identity = identity_of(readings)
@@ -243,14 +247,6 @@ class _NetworksRun:
             "faulty_sensor_days": sum(network.faulty_sensor_days for network in report.networks),
             "surroundings": surroundings(),
         }
-
-
-def _refuse_unreadable(options: Options) -> None:
-    """Refuse unreadable files of notes and coordinates once, before every network fails on them."""
-    if options.maintenance:
-        Maintenance.read(options.maintenance)
-    if options.coordinates:
-        Places.read(options.coordinates)
 
 
 def _shortened(identity: list[list[str | int]]) -> list[list[str | int]]:

@@ -58,6 +58,42 @@ LOGGERS = ("distributed", "tornado", "asyncio", "bokeh")
 ERRORS = (OSError, TimeoutError, asyncio.TimeoutError, ValueError, TypeError, ImportError, RuntimeError)
 """The errors of distributed where no server answers, or one that is no scheduler."""
 
+LOCK_TIMEOUT = 120.0
+"""Seconds to wait for the lock of a network that another worker held: a network file system may need a minute and a
+half to detect that the holder of a lock is dead."""
+
+CHECK_INTERVAL = 1.0
+"""Seconds between two checks of a worker whether its result is still wanted."""
+
+VISIBLE_WITHIN = 90.0
+"""Seconds after which a file that a worker renamed must be visible here on a network file system."""
+
+NOT_WANTED = "the result of this network is no longer wanted"
+
+NOT_WHOLE_PERIODS = ("spike", "silent")
+"""Reasons of faults that are not counted in sensor-days."""
+
+TASKS_PER_THREAD = 2
+"""Tasks per thread that the scheduler holds at a time: the present one and the next. Thousands of waiting tasks
+would slow every step of the scheduler, and would all be assigned before a later worker joins."""
+
+MOST_DEATHS = 4
+"""The number of workers that die on a network in the same state until it is given up."""
+
+NO_WORKERS = 60.0
+"""Seconds without any worker until the run stops; a nanny needs a few to restart one."""
+
+RESUME_HINT = "what is done is kept, the same call with --resume goes on"
+
+LOST_RESULT = ("FutureCancelledError", "FuturesCancelledError", "CancelledError", "TimeoutError", "CommClosedError")
+"""The errors of distributed for a lost result; the network is submitted again."""
+
+Results = Iterator[tuple[str, str | None]]
+"""Networks as they end, each with the reason why it could not be mended, or None."""
+
+NetworksProgress = Callable[[int, float, int | None], None]
+"""Called with the numbers of finished networks, of mended readings, and of workers."""
+
 
 def connect(cluster: str | Client, *, timeout: float = ANSWER_TIMEOUT) -> Client:
     """Return a client of a cluster: the given one, or a new one for `tcp://host:port`.
@@ -193,22 +229,6 @@ def _counted(workers: list[str], all_workers: Mapping[str, Any]) -> str:
 def _first_line(error: BaseException) -> str:
     """Return the first line of an error; distributed may add pages to it."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-LOCK_TIMEOUT = 120.0
-"""Seconds to wait for the lock of a network that another worker held: a network file system may need a minute and a
-half to detect that the holder of a lock is dead."""
-
-CHECK_INTERVAL = 1.0
-"""Seconds between two checks of a worker whether its result is still wanted."""
-
-VISIBLE_WITHIN = 90.0
-"""Seconds after which a file that a worker renamed must be visible here on a network file system."""
-
-NOT_WANTED = "the result of this network is no longer wanted"
-
-NOT_WHOLE_PERIODS = ("spike", "silent")
-"""Reasons of faults that are not counted in sensor-days."""
 
 
 class RunStoppedError(SensormendError):
@@ -353,7 +373,7 @@ def outcome_of(task: NetworkTask, failed: str | None = None) -> Outcome:
     deadline = monotonic() + VISIBLE_WITHIN
     while not task.done:
         if monotonic() > deadline:
-            raise SensormendError(f"network {part.network!r} is done, but {task.out} is not to be seen from here")
+            raise SensormendError(f"network {part.network!r} is done, but {task.out} is not visible here")
         sleep(0.1)
     run = read_json(task.out / "run.json")
     period = duration(run["grid"]["period"])
@@ -432,28 +452,6 @@ class _Claim:
             return self._path.read_text(encoding="utf-8") != self._name
         except OSError:
             return False
-
-
-TASKS_PER_THREAD = 2
-"""Tasks per thread that the scheduler holds at a time: the present one and the next. Thousands of waiting tasks
-would slow every step of the scheduler, and would all be assigned before a later worker joins."""
-
-MOST_DEATHS = 4
-"""The number of workers that die on a network in the same state until it is given up."""
-
-NO_WORKERS = 60.0
-"""Seconds without any worker until the run stops; a nanny needs a few to restart one."""
-
-RESUME_HINT = "what is done is kept, the same call with --resume goes on"
-
-LOST_RESULT = ("FutureCancelledError", "FuturesCancelledError", "CancelledError", "TimeoutError", "CommClosedError")
-"""The errors of distributed for a lost result; the network is submitted again."""
-
-Results = Iterator[tuple[str, str | None]]
-"""Networks as they end, each with the reason why it could not be mended, or None."""
-
-NetworksProgress = Callable[[int, float, int | None], None]
-"""Called with the numbers of finished networks, of mended readings, and of workers."""
 
 
 def mend_here(tasks: Sequence[NetworkTask], progress: NetworksProgress) -> Results:

@@ -96,9 +96,9 @@ class CommandAlerts(AlertSink):
         try:
             self._words = shlex.split(words) if isinstance(words, str) else list(words)
         except ValueError as error:
-            raise ConfigError(f"a command for alerts cannot be taken apart: {error}") from None
+            raise ConfigError(f"a command for alerts cannot be parsed: {error}") from None
         if not self._words:
-            raise ConfigError("a command for alerts has no words: say which program to run")
+            raise ConfigError("a command for alerts is empty: name the program to run")
         if shutil.which(self._words[0]) is None:
             raise ConfigError(f"a command for alerts cannot be run: there is no program {self._words[0]!r}")
         self._timeout = timeout

@@ -86,9 +86,9 @@ class MqttSource(Source):
                 f"{self._shown}: the broker's certificate is not trusted ({error.verify_message}); name its CA with ca"
             ) from None
         except ssl.SSLError as error:
-            raise ConfigError(f"{self._shown}: this is no TLS port, or not for us: {error.reason}") from None
+            raise ConfigError(f"{self._shown}: TLS fails: {error.reason}; is this the port for TLS?") from None
         except OSError as error:
-            self._log_failure(error)
+            self._retry_later(error)
 
     @property
     def connected(self) -> bool:  # type: ignore[override]
@@ -110,9 +110,9 @@ class MqttSource(Source):
                     alive = self._connection.pump(remaining, wake=self._wake_reader)
                     messages = self._connection.take()
                     if not alive:
-                        self._log_failure(ConnectionError(self._connection.ended or "it broke"))
-                        self._connection.close()
-                        self._connection = None
+                        connection, self._connection = self._connection, None
+                        self._retry_later(ConnectionError(connection.ended or "the connection is lost"))
+                        connection.close()
                 if messages:
                     return self._decoded(messages)
                 if time.monotonic() >= end:
@@ -149,7 +149,7 @@ class MqttSource(Source):
         self._connections += 1
         self._outage.end()
 
-    def _log_failure(self, error: BaseException) -> None:
+    def _retry_later(self, error: BaseException) -> None:
         self._outage.begin(error=one_line(error))
         self._next = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, PAUSES[1])
@@ -170,7 +170,7 @@ class MqttSource(Source):
         if error is None:
             self._use(attempt.result())
         else:
-            self._log_failure(error)
+            self._retry_later(error)
 
     def _connect(self, attempt: futures.Future[MqttConnection]) -> None:
         try:
