@@ -27,6 +27,7 @@ __all__ = [
     "StateError",
     "StorageError",
     "ValueRangeError",
+    "one_line",
 ]
 
 
@@ -68,3 +69,8 @@ class ResultError(SensormendError):
 
 class RefusedError(SensormendError):
     """A sink is reachable and refuses this delivery, so that repeating it is useless."""
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error in one line, or its type where there is no message."""
+    return " ".join(str(error).split()) or type(error).__name__

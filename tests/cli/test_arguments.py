@@ -39,7 +39,7 @@ def test_each_command_has_its_own() -> None:
 
 
 def test_nothing_typed_is_nothing_given() -> None:
-    assert WatchArguments().given() == CleanArguments().given() == {}
+    assert WatchArguments().to_dict() == CleanArguments().to_dict() == {}
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_nothing_typed_is_nothing_given() -> None:
     ],
 )
 def test_values_are_read_as_typed(typed: dict[str, Any], given: dict[str, Any]) -> None:
-    assert CleanArguments(**typed).given() == given
+    assert CleanArguments(**typed).to_dict() == given
 
 
 def test_what_has_another_name_in_a_file_is_given_by_that() -> None:
     typed = {"start_from": Path("a"), "to": ["https://x.org"], "sinks": ["mqtt://h/x"], "topics": "a/#,b"}
-    assert WatchArguments(**typed).given() == {
+    assert WatchArguments(**typed).to_dict() == {
         "from": Path("a"), "alerts": ["https://x.org"], "sinks": ["mqtt://h/x"], "topics": ["a/#", "b"],
     }  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_what_has_another_name_in_a_file_is_given_by_that() -> None:
 )
 def test_what_is_no_number_is_said_with_its_flag(typed: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        CleanArguments(**typed).given()
+        CleanArguments(**typed).to_dict()
 
 
 @pytest.mark.parametrize("command", ["clean", "watch"])
@@ -91,10 +91,10 @@ def test_help_has_every_option_under_its_heading(command: str, capsys: pytest.Ca
 
 def test_all_of_it_is_typed_as_it_is_declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """From the words of a command to what it is told, through the parser."""
-    told: list[Settings] = []
+    opened_with: list[Settings] = []
 
     def opened(settings: Settings, dashboard: object) -> None:
-        told.append(settings)
+        opened_with.append(settings)
         raise ConfigError("enough")
 
     monkeypatch.setattr("sensormend.stream.service.open_service", opened)
@@ -104,7 +104,7 @@ def test_all_of_it_is_typed_as_it_is_declared(monkeypatch: pytest.MonkeyPatch, t
         --password-file {tmp_path}/secret --maintenance notes.csv --serve-edit --log json --valid -40,50 --fill -9
         --interval 0.8 --sensor-from-file"""
     assert main(words.split()) == 2
-    (settings,) = told
+    (settings,) = opened_with
     assert settings == Settings.of(
         source="mqtt://host/{sensor}", out="out", start_from="old", grace="2h", keep="90d",
         sinks=["mqtt://other/x", "postgresql://h/d?table=t"], alerts="https://x.org/y", after=3, stood="2h",

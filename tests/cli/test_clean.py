@@ -52,14 +52,14 @@ def test_a_summary_says_what_was_found_and_what_to_type_next(
     assert "mending" in typed.stderr
     assert "readings/s" in typed.stderr
     assert "s00" in (place / "mended" / "sensors.csv").read_text()
-    said = " ".join(typed.stdout.split())
-    words = said[said.index("sensormend explain ") :].split()[1:5]
+    summary = " ".join(typed.stdout.split())
+    words = summary[summary.index("sensormend explain ") :].split()[1:5]
     words[1] = str(place / words[1])
     assert main(words) == 0
-    told = capsys.readouterr().out
-    assert words[2] in told
-    assert "flag 4" in told
-    assert "sensormend serve mended; as one file: sensormend report mended" in said
+    explanation = capsys.readouterr().out
+    assert words[2] in explanation
+    assert "flag 4" in explanation
+    assert "sensormend serve mended; as one file: sensormend report mended" in summary
 
 
 def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["clean"], 2, "needs READINGS and OUT"),
         (["clean", "readings.csv"], 2, "needs READINGS and OUT"),
@@ -102,7 +102,7 @@ def test_a_wrong_call_is_one_line_and_writes_nothing(
     place: Path,
     words: list[str],
     code: int,
-    said: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_wrong_call_is_one_line_and_writes_nothing(
     assert main(words) == code
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("sensormend: ")
-    assert said in lines[-1]
+    assert message in lines[-1]
     # Work that was done before it failed may have been told of; nothing else.
     assert all(line.startswith(("reading", "sorting")) for line in lines[:-1])
     assert sorted(path.name for path in place.iterdir()) == before
@@ -141,9 +141,9 @@ def test_rows_per_reading_are_explained_by_their_slots(
     assert main(["clean", str(tmp_path / "jittered.csv"), out, "--per-reading", "--step", "1h"]) == 0
     capsys.readouterr()
     assert main(["explain", out, "s03", "2020-01-20T10:00"]) == 0
-    told = capsys.readouterr().out
-    assert "s03 read" in told
-    assert "correlation" in told
+    printed = capsys.readouterr().out
+    assert "s03 read" in printed
+    assert "correlation" in printed
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,9 +154,9 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsy
     )  # fmt: skip
     write_csv(tmp_path / "readings.csv", readings)
     assert main(["clean", str(tmp_path / "readings.csv"), str(tmp_path / "out[1]")]) == 0
-    told = capsys.readouterr().out
-    assert "T[/s02]" in told
-    assert "out[1]" in told
+    printed = capsys.readouterr().out
+    assert "T[/s02]" in printed
+    assert "out[1]" in printed
 
 
 def test_pipes_are_read_once_each(place: Path, tmp_path: Path) -> None:
@@ -196,10 +196,10 @@ def test_what_was_not_judged_is_said_first_of_all(
     out = tmp_path / "mended"
     readings = written_days(tmp_path / "a.csv", sensors, days)
     assert main(["clean", str(readings), str(out), "--one-pass", "--period", "1d"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert told.startswith("Nothing was judged: all readings have flag 2 and are kept as they came.")
-    assert f"judged after 5 periods with readings, here of 1d; there are {days} with readings" in told
-    assert "Nothing wrong was found" not in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("Nothing was judged: all readings have flag 2 and are kept as they came.")
+    assert f"judged after 5 periods with readings, here of 1d; there are {days} with readings" in printed
+    assert "Nothing wrong was found" not in printed
     assert main(["report", str(out)]) == 0
     page = page_of((out / "report.html").read_text(encoding="utf-8")).text
     assert "Nothing was judged" in page
@@ -210,9 +210,9 @@ def test_what_was_not_judged_is_said_first_of_all(
         assert network_overview(look).sentence.startswith("Nothing was judged: all readings have flag 2")
     capsys.readouterr()
     assert main(["explain", str(out), "s0", "2020-01-02T05:00"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "It was not judged" in told
-    assert ("There is no other sensor: it is judged by its own past alone." in told) == (sensors == 1)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "It was not judged" in printed
+    assert ("There is no other sensor: it is judged by its own past alone." in printed) == (sensors == 1)
 
 
 def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
@@ -220,11 +220,11 @@ def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
 ) -> None:
     readings = written_days(tmp_path / "a.csv", 6, 8)
     assert main(["clean", str(readings), str(tmp_path / "few"), "--one-pass", "--period", "1d"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert told.startswith("Only 38 % of the readings were judged: the others have flag 2")
-    assert "Nothing wrong was found among the readings that were judged" in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("Only 38 % of the readings were judged: the others have flag 2")
+    assert "Nothing wrong was found among the readings that were judged" in printed
     readings = written_days(tmp_path / "b.csv", 1, 28)
     assert main(["clean", str(readings), str(tmp_path / "lone"), "--period", "1d"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert told.startswith("All readings were judged. sensors 1 ")
-    assert "Nothing wrong was found. One or two sensors are judged by their own past only" in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("All readings were judged. sensors 1 ")
+    assert "Nothing wrong was found. One or two sensors are judged by their own past only" in printed

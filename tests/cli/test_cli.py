@@ -61,12 +61,12 @@ def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(
     assert without_address(again) == without_address(ended.stdout), "the same city, the same figures"
 
 
-def without_address(said: str) -> str:
+def without_address(printed: str) -> str:
     """Return what was said without the line that has the page's port, which may be another one."""
-    lines = said.splitlines()
-    kept = [line for line in lines if "http://127.0.0.1:" not in line]
-    assert len(kept) == len(lines) - 1
-    return "\n".join(kept)
+    lines = printed.splitlines()
+    others = [line for line in lines if "http://127.0.0.1:" not in line]
+    assert len(others) == len(lines) - 1
+    return "\n".join(others)
 
 
 def test_the_demo_ends_by_itself_after_so_many_seconds(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_the_demo_ends_by_itself_after_so_many_seconds(tmp_path: Path) -> None:
 def test_where_nobody_can_press_ctrl_c_the_demo_ends_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo_command, "UNWATCHED", 2.0)
+    monkeypatch.setattr(demo_command, "DEFAULT_SECONDS", 2.0)
     monkeypatch.setattr(demo_command, "FIRST_DAYS", 12)
     # What a build server sets so that logs have colours makes no terminal of a pipe.
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -108,9 +108,9 @@ def test_the_demo_goes_on_without_the_page(
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert main(["demo", "--sensors", "8", "--days", "12", "--out", str(tmp_path / "demo")]) == 0
-    said = capsys.readouterr().out
-    assert "pip install 'sensormend[web]'" in said
-    assert "http://" not in said
+    printed = capsys.readouterr().out
+    assert "pip install 'sensormend[web]'" in printed
+    assert "http://" not in printed
 
 
 def test_a_port_that_somebody_chose_is_the_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_the_demo_never_touches_a_folder_that_is_not_its_own(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["demo", "--days", "3"], 2, "--days"),
         (["demo", "--days", "many"], 2, "many"),
@@ -173,7 +173,7 @@ def test_the_demo_never_touches_a_folder_that_is_not_its_own(
 def test_a_failure_is_one_line_on_stderr_and_a_code(
     arguments: list[str],
     code: int,
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -183,7 +183,7 @@ def test_a_failure_is_one_line_on_stderr_and_a_code(
     error = capsys.readouterr().err
     lines = [line for line in error.splitlines() if line.startswith("sensormend: ")]
     assert len(lines) == 1
-    assert said in lines[0]
+    assert message in lines[0]
     assert "Traceback" not in error
 
 
@@ -203,8 +203,9 @@ def test_bench_alone_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
-    told = "import sys, sensormend.cli; print(*sorted({'duckdb', 'matplotlib', 'numpy', 'pandas'} & set(sys.modules)))"
-    ended = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=60, check=True)
+    heavy = {"duckdb", "matplotlib", "numpy", "pandas"}
+    program = f"import sys, sensormend.cli; print(*sorted({heavy} & set(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout.strip() == ""
 
 
@@ -220,7 +221,7 @@ def test_help_and_version_succeed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "said"),
+    ("raised", "message"),
     [
         (SensormendError("give it\nmore"), "sensormend: give it more\n"),
         (OSError(28, "No space left on device", "demo/demo.png"), "No space left on device"),
@@ -229,7 +230,7 @@ def test_help_and_version_succeed(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_whatever_goes_wrong_inside_becomes_one_line(
-    raised: BaseException, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    raised: BaseException, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise raised
@@ -238,22 +239,22 @@ def test_whatever_goes_wrong_inside_becomes_one_line(
     monkeypatch.setattr("sensormend.stream.sources.city.City", fail)
     assert cli.main(["demo", "--days", "12"]) == 1
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 @pytest.mark.parametrize(
-    ("words", "said_of"), [(["--days", "3000"], "3000 days"), (["--seconds", "3000"], "3000 seconds")]
+    ("words", "duration"), [(["--days", "3000"], "3000 days"), (["--seconds", "3000"], "3000 seconds")]
 )
-def test_ctrl_c_ends_it_cleanly(words: list[str], said_of: str, tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_cleanly(words: list[str], duration: str, tmp_path: Path) -> None:
     command = "import sys; from sensormend.cli import main; sys.exit(main())"
     with subprocess.Popen(
         [sys.executable, "-c", command, "demo", "--sensors", "60", *words],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        said = process.stdout.readline()
+        first_line = process.stdout.readline()
         address = process.stdout.readline().split()[-1]
         page = urllib.request.urlopen(address, timeout=20)
         events = urllib.request.urlopen(f"{address}/api/events", timeout=20)
@@ -262,7 +263,7 @@ def test_ctrl_c_ends_it_cleanly(words: list[str], said_of: str, tmp_path: Path) 
             assert events.readline()
             process.send_signal(signal.SIGINT)
             shown, error = process.communicate(timeout=60)
-    assert said_of in said
+    assert duration in first_line
     assert process.returncode == 0
     assert "It ended after" in shown or "put in" in shown, "what is known so far is said"
     assert "Traceback" not in error
@@ -270,10 +271,10 @@ def test_ctrl_c_ends_it_cleanly(words: list[str], said_of: str, tmp_path: Path) 
 
 def test_all_leaves_out_experiments_that_a_chosen_method_is_not_in() -> None:
     names = ["size", "noaa", "aot", "faults", "pictures"]
-    assert commands._where_known(names, RunPlan(methods="OLRTR r3")) == ["noaa", "faults", "pictures"]
-    assert commands._where_known(names, RunPlan()) == names
+    assert commands._runnable(names, RunPlan(methods="OLRTR r3")) == ["noaa", "faults", "pictures"]
+    assert commands._runnable(names, RunPlan()) == names
     with pytest.raises(ConfigError, match="no method 'nobody'"):
-        commands._where_known(names, RunPlan(methods="nobody"))
+        commands._runnable(names, RunPlan(methods="nobody"))
 
 
 def test_a_wrong_call_of_a_bench_gets_one_line(tmp_path: Path) -> None:

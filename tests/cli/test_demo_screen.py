@@ -15,7 +15,7 @@ ADDRESS = "http://127.0.0.1:8464"
 def watched(out: Path, page: Console, aside: Console, days: int | None, seconds: float | None) -> Screen:
     city = City(20, days=days, seed=2, hours=24)
     service = Service(
-        Settings("a city", out, metrics=None), lambda mark, memory: city, on_event=lambda event: shown.see(event)
+        Settings("a city", out, metrics=None), lambda mark, memory: city, on_event=lambda event: shown.update(event)
     )
     with Screen(page, aside, service, city, days=days, seconds=seconds, address=ADDRESS) as shown:
         service.run()

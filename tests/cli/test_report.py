@@ -19,9 +19,9 @@ from sensormend.views.reader import OutReader
 def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = small_output(tmp_path / "city").path
     assert main(["report", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert f"The report is in {out / 'report.html'} (" in said.replace("\n", "")
-    assert "kB)" in said
+    printed = capsys.readouterr().out
+    assert f"The report is in {out / 'report.html'} (" in printed.replace("\n", "")
+    assert "kB)" in printed
     assert main(["report", str(out), "--to", str(tmp_path / "mail.html")]) == 0
     assert page_of((tmp_path / "mail.html").read_text(encoding="utf-8")).text
 
@@ -50,10 +50,10 @@ def test_what_goes_wrong_is_one_line(
     (tmp_path / "readings.csv").write_text("sensor,time,value\n")
     os.mkfifo(tmp_path / "pipe")
     assert main(words) == code
-    said = capsys.readouterr()
-    assert not said.out
-    assert says in said.err
-    assert said.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert says in printed.err
+    assert printed.err.count("\n") == 1
     assert not (tmp_path / "city" / "report.html").exists()
     assert (tmp_path / "readings.csv").read_text() == "sensor,time,value\n"
     assert (tmp_path / "pipe").is_fifo()
@@ -69,7 +69,7 @@ def test_a_page_that_is_there_is_replaced_whatever_its_name_and_a_link_stays_one
     assert page_of((tmp_path / "page").read_text(encoding="utf-8")).text
 
 
-def kept_level(path: Path, *, after: float) -> Path:
+def offset_output(path: Path, *, after: float) -> Path:
     """Write an OUT in which sensor `a` reads 8 too much for five days, and then so much too much as is said."""
     slots, days = 24, 20
     random = np.random.default_rng(3)
@@ -95,10 +95,10 @@ def kept_level(path: Path, *, after: float) -> Path:
 def test_a_level_that_was_believed_is_told_from_one_that_came_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with OutReader(kept_level(tmp_path / "kept", after=8.0)) as reader:
-        [found] = accepted_offsets(read_report_data(reader))
-    assert found.level == pytest.approx(8.0, abs=0.2)
-    with OutReader(kept_level(tmp_path / "back", after=0.0)) as reader:
+    with OutReader(offset_output(tmp_path / "kept", after=8.0)) as reader:
+        [accepted] = accepted_offsets(read_report_data(reader))
+    assert accepted.level == pytest.approx(8.0, abs=0.2)
+    with OutReader(offset_output(tmp_path / "back", after=0.0)) as reader:
         assert accepted_offsets(read_report_data(reader)) == []
     assert main(["report", str(tmp_path / "kept")]) == 0
     text = page_of((tmp_path / "kept" / "report.html").read_text(encoding="utf-8")).text

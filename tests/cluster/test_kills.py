@@ -61,29 +61,29 @@ def slow(slow_cluster: Cluster, notes: Path) -> Cluster:
     return slow_cluster
 
 
-def wait_until(there: Callable[[], object], run: subprocess.Popen[str] | None = None, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], object], run: subprocess.Popen[str] | None = None, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
-    while not there():
+    while not condition():
         assert run is None or run.poll() is None, run.communicate()
         assert time.monotonic() < end, "it does not come to that"
         time.sleep(0.01)
 
 
-def kept(work: Path) -> int:
+def resumable(work: Path) -> int:
     """Return how many networks are in the middle, with a state to go on from."""
     states = [path.read_text() for path in work.glob("*.partial/state/checkpoint.json")]
     return sum('"place"' in state for state in states)
 
 
 @contextmanager
-def held(folder: Path, there: Callable[[], object], run: subprocess.Popen[str]) -> Iterator[None]:
+def held(folder: Path, condition: Callable[[], object], run: subprocess.Popen[str]) -> Iterator[None]:
     """Have all workers hold on, at a moment of which something is true."""
     hold = folder / "restored.hold"
     while True:
-        wait_until(there, run)
+        wait_until(condition, run)
         hold.touch()
         time.sleep(1.0)  # who was beyond the point where it holds on has come to the next one
-        if there():
+        if condition():
             break
         hold.unlink()
     try:
@@ -103,13 +103,13 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
 ) -> None:
     out = tmp_path / "out"
     run = typed(str(table), str(out), "--networks", "network", "--cluster", slow.address)
-    with held(notes, lambda: kept(tmp_path / "out.partial") == 2, run):
+    with held(notes, lambda: resumable(tmp_path / "out.partial") == 2, run):
         slow.kill_worker(next(iter(slow.workers)))
-    told, said = run.communicate(timeout=60)
-    assert run.returncode == 0, said
-    assert "Traceback" not in said
-    assert "1 worker" in said
-    assert "4, 4 of them cleaned" in told
+    stdout, stderr = run.communicate(timeout=60)
+    assert run.returncode == 0, stderr
+    assert "Traceback" not in stderr
+    assert "1 worker" in stderr
+    assert "4, 4 of them cleaned" in stdout
     assert_same_as_alone(out, alone)
     attempts = sorted(line["attempts"] for line in read_networks_csv(out).values())
     assert attempts == ["1", "1", "1", "2"]
@@ -122,16 +122,16 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
     out, work = tmp_path / "out", tmp_path / "out.partial"
     words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
     run = typed(*words)
-    with held(notes, lambda: list(work.glob("*/run.json")) and kept(work), run):
+    with held(notes, lambda: list(work.glob("*/run.json")) and resumable(work), run):
         slow.kill_scheduler()
-        told, said = run.communicate(timeout=30)
+        stdout, stderr = run.communicate(timeout=30)
     assert run.returncode == 1
-    assert said.splitlines()[-1] == (
+    assert stderr.splitlines()[-1] == (
         f"sensormend: the scheduler at {slow.address} is lost; what is done is kept, "
         "the same call with --resume goes on"
     )
-    assert "Traceback" not in said
-    assert told == ""
+    assert "Traceback" not in stderr
+    assert stdout == ""
     assert not out.exists()
     finished = {path.parent: path.stat().st_mtime_ns for path in work.glob("*/run.json")}
     assert finished
@@ -154,18 +154,18 @@ def test_after_ctrl_c_the_workers_stop_too_and_let_go(
     out = tmp_path / "out"
     words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
     run = typed(*words)
-    with held(notes, lambda: kept(tmp_path / "out.partial") == 2, run):
+    with held(notes, lambda: resumable(tmp_path / "out.partial") == 2, run):
         run.send_signal(signal.SIGINT)
-        _, said = run.communicate(timeout=30)
+        _, stderr = run.communicate(timeout=30)
         assert run.returncode == 1
         last = "sensormend: stopped; what is done is kept, the same call with --resume goes on"
-        assert said.splitlines()[-1] == last
-        assert "Traceback" not in said
+        assert stderr.splitlines()[-1] == last
+        assert "Traceback" not in stderr
         # The workers are still at it, and hold their locks, when the next run begins.
         again = typed(*words, "--resume")
         time.sleep(2)
-    _, said = again.communicate(timeout=60)
-    assert again.returncode == 0, said
+    _, stderr = again.communicate(timeout=60)
+    assert again.returncode == 0, stderr
     assert_same_as_alone(out, alone)
     # On a loaded machine one worker may have been in its last period when the other had kept its first.
     assert (notes / "restored").read_text().count("\n") in (1, 2)
@@ -177,7 +177,7 @@ def test_a_run_killed_here_goes_on_here_or_elsewhere(
     monkeypatch.setenv("SENSORMEND_RESTORED", str(tmp_path / "restored"))
     out, work = tmp_path / "out", tmp_path / "out.partial"
     run = typed(str(table), str(out), "--networks", "network", first=SLOW)
-    with held(tmp_path, lambda: list(work.glob("*/run.json")) and kept(work), run):
+    with held(tmp_path, lambda: list(work.glob("*/run.json")) and resumable(work), run):
         run.kill()
         run.communicate()
     clean_networks(table, out, "network", cluster.address, resume=True)
@@ -202,7 +202,7 @@ Mender.push = deadly
 def test_a_network_that_kills_its_workers_is_left_alone(
     networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sensormend.cluster.workers.FRUITLESS", 2)
+    monkeypatch.setattr("sensormend.cluster.workers.MOST_DEATHS", 2)
     deadly = [["poison", "deadly", f"2020-01-{day:02d}T{hour:02d}:00:00", str(hour)]
               for day in range(1, 30) for hour in range(24)]  # fmt: skip
     table = write_networks(tmp_path / "readings.csv", {name: networks[name] for name in NAMES[:2]}, deadly)

@@ -28,7 +28,7 @@ from network_tables import (
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
 from sensormend.cluster.splitting import NetworkPart
-from sensormend.cluster.workers import Order, RunStoppedError, attempts_of, clean_part, fruitless
+from sensormend.cluster.workers import NetworkTask, RunStoppedError, attempts_of, clean_part, repeated_attempts
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
@@ -39,20 +39,20 @@ from simulated_city import city_readings
 def test_on_this_machine_each_network_is_as_if_it_were_alone(
     table: Path, alone: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told: dict[str, list[Any]] = {}
+    progress: dict[str, list[Any]] = {}
 
     def stages(name: str, readings: int) -> Any:
-        told[name] = []
-        return lambda done, beside="": told[name].append((done, beside))
+        progress[name] = []
+        return lambda done, beside="": progress[name].append((done, beside))
 
     report = clean_networks(table, tmp_path / "out", "network", stages=stages)
     assert not report.failed
     assert_same_as_alone(tmp_path / "out", alone)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*NAMES, "networks.csv", "run.json"}
-    assert list(told) == ["reading", "sorting", "mending"]
-    assert told["mending"][-1] == (1.0, "4 of 4 networks")
-    assert [done for done, _ in told["mending"]] == sorted(done for done, _ in told["mending"])
+    assert list(progress) == ["reading", "sorting", "mending"]
+    assert progress["mending"][-1] == (1.0, "4 of 4 networks")
+    assert [done for done, _ in progress["mending"]] == sorted(done for done, _ in progress["mending"])
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (record["networks"], record["failed"], record["readings"]) == (4, 0, report.readings)
     one = json.loads((tmp_path / "out" / "east" / "run.json").read_text())
@@ -68,15 +68,15 @@ def test_on_this_machine_each_network_is_as_if_it_were_alone(
 
 
 def test_a_cluster_gives_the_same(cluster: Cluster, table: Path, alone: Path, tmp_path: Path) -> None:
-    beside = []
+    counts = []
 
     def stages(name: str, readings: int) -> Any:
-        return lambda done, said="": beside.append(said)
+        return lambda done, beside="": counts.append(beside)
 
     clean_networks(table, tmp_path / "out", "network", cluster.address, stages=stages)
     assert_same_as_alone(tmp_path / "out", alone)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
-    assert beside[-1] == "4 of 4 networks, 2 workers"
+    assert counts[-1] == "4 of 4 networks, 2 workers"
     assert {line["attempts"] for line in read_networks_csv(tmp_path / "out").values()} == {"1"}
 
 
@@ -138,11 +138,11 @@ def test_a_network_that_cannot_be_mended_fails_alone(
     words = ["clean", str(table), str(tmp_path / "out"), "--networks", "network"]
     for more in ([], ["--cluster", cluster.address, "--overwrite"]):
         assert main([*words, *more]) == 1
-        told = capfd.readouterr()
-        assert told.err.splitlines()[-1] == (
+        printed = capfd.readouterr()
+        assert printed.err.splitlines()[-1] == (
             f"sensormend: 1 of 3 networks were not cleaned: see {tmp_path / 'out'}/networks.csv"
         )
-        assert "3, 2 of them cleaned" in told.out
+        assert "3, 2 of them cleaned" in printed.out
         assert_same_as_alone(tmp_path / "out", alone, NAMES[:2])
         line = read_networks_csv(tmp_path / "out")["bad"]
         assert "differ from it" in line["outcome"]
@@ -190,7 +190,7 @@ def test_a_bad_file_is_one_line_and_leaves_nothing(tmp_path: Path, content: str,
 def test_wrong_calls_are_one_line(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed")
     out = str(tmp_path / "out")
-    for words, code, said in (
+    for words, code, message in (
         (
             [out, "--cluster", "tcp://127.0.0.1:1"],
             2,
@@ -206,10 +206,10 @@ def test_wrong_calls_are_one_line(table: Path, tmp_path: Path, capfd: pytest.Cap
         ([".", "--networks", "network"], 2, "not there yet, not '.'"),
         ([out, "--networks", "sensor", "--sensor", "sensor"], 2, "both name the column 'sensor'"),
     ):
-        assert main(["clean", str(table), *words]) == code, said
-        told = capfd.readouterr()
-        assert said in told.err
-        assert "Traceback" not in told.err
+        assert main(["clean", str(table), *words]) == code, message
+        printed = capfd.readouterr()
+        assert message in printed.err
+        assert "Traceback" not in printed.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -241,13 +241,13 @@ def test_workers_that_do_not_see_out_are_named(fresh_cluster: Cluster, table: Pa
 
 
 def test_a_worker_that_came_later_is_looked_at_too(tmp_path: Path) -> None:
-    order = Order(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
+    task = NetworkTask(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
     with pytest.raises(RunStoppedError, match="cannot be seen from every worker"):
-        clean_part(order)
-    order.source.parent.mkdir(parents=True)
-    order.source.touch()
+        clean_part(task)
+    task.source.parent.mkdir(parents=True)
+    task.source.touch()
     with pytest.raises(RunStoppedError, match=r"a worker with sensormend .* has joined, and 0\.0\.1 is here"):
-        clean_part(replace(order, version="0.0.1"))
+        clean_part(replace(task, version="0.0.1"))
 
 
 def test_files_of_the_same_name_are_kept_apart(table: Path, tmp_path: Path) -> None:
@@ -273,26 +273,26 @@ def test_what_people_know_wrongly_is_no_network_s_fault(table: Path, tmp_path: P
     assert list(tmp_path.iterdir()) == [file]
 
 
-def an_order(tmp_path: Path, networks: dict[str, Readings]) -> Order:
-    """Return an order to mend one network, with all that it needs."""
+def a_task(tmp_path: Path, networks: dict[str, Readings]) -> NetworkTask:
+    """Return a task to mend one network, with all that it needs."""
     readings = networks["east"]
-    order = Order(tmp_path, NetworkPart("east", "east", len(readings), ("",)), Options(), {}, tmp_path / "token")
-    order.token.touch()
+    task = NetworkTask(tmp_path, NetworkPart("east", "east", len(readings), ("",)), Options(), {}, tmp_path / "token")
+    task.token.touch()
     (tmp_path / "staging" / "attempts").mkdir(parents=True)
-    order.source.parent.mkdir()
+    task.source.parent.mkdir()
     rows = rows_of(readings)
     pl.DataFrame(rows, schema=["sensor", "time", "value"], orient="row").with_columns(
         pl.col("time").str.to_datetime(), pl.col("value").cast(float)
-    ).sort("time", maintain_order=True).write_parquet(order.source)
-    return order
+    ).sort("time", maintain_order=True).write_parquet(task.source)
+    return task
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
     networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
 ) -> None:
-    order = an_order(tmp_path, networks)
-    monkeypatch.setattr("sensormend.cluster.workers.LOOK", 100.0 if goes_on else 0.0)
+    task = a_task(tmp_path, networks)
+    monkeypatch.setattr("sensormend.cluster.workers.CHECK_INTERVAL", 100.0 if goes_on else 0.0)
     begun, claimed = threading.Event(), threading.Event()
 
     def held(done: float) -> None:
@@ -300,10 +300,10 @@ def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
         assert claimed.wait(30)
 
     with ThreadPoolExecutor(2) as workers:
-        first = workers.submit(clean_part, order, held)
+        first = workers.submit(clean_part, task, held)
         assert begun.wait(30)
         before = (tmp_path / "staging" / "attempts" / "east.claim").read_text()
-        second = workers.submit(clean_part, order)
+        second = workers.submit(clean_part, task)
         while (tmp_path / "staging" / "attempts" / "east.claim").read_text() == before:
             time.sleep(0.01)
         claimed.set()
@@ -313,13 +313,13 @@ def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
             with pytest.raises(RunStoppedError, match="no longer wanted"):
                 first.result()
         assert second.result() is None
-    assert len(attempts_of(order)) == (1 if goes_on else 2)
-    assert_same_rows(read_rows(order.out), read_rows(alone / "east"))
-    assert not order.partial.exists()
-    order.token.unlink()
-    shutil.rmtree(order.out)
+    assert len(attempts_of(task)) == (1 if goes_on else 2)
+    assert_same_rows(read_rows(task.out), read_rows(alone / "east"))
+    assert not task.partial.exists()
+    task.token.unlink()
+    shutil.rmtree(task.out)
     with pytest.raises(RunStoppedError, match="no longer wanted"):
-        clean_part(order)
+        clean_part(task)
 
 
 def test_a_run_killed_at_its_very_end_goes_on(
@@ -359,15 +359,15 @@ def test_a_run_that_was_moved_goes_on_where_it_is(
     assert_same_as_alone(tmp_path / "there" / "out", alone)
 
 
-def test_only_what_comes_no_further_is_fruitless(tmp_path: Path) -> None:
-    order = Order(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
-    assert fruitless(order) == 0
+def test_attempts_from_the_same_state_are_counted(tmp_path: Path) -> None:
+    task = NetworkTask(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
+    assert repeated_attempts(task) == 0
     begun = tmp_path / "staging" / "attempts" / "a"
     begun.parent.mkdir(parents=True)
     for lines, count in ((["nothing"], 1), (["nothing", "nothing"], 2), (["nothing", "period-3"], 1),
                          (["nothing", "period-3", "period-3"], 2)):  # fmt: skip
         begun.write_text("".join(f"{line}\n" for line in lines))
-        assert fruitless(order) == count
+        assert repeated_attempts(task) == count
 
 
 def test_many_files_are_named_once(tmp_path: Path) -> None:
@@ -386,8 +386,8 @@ def test_names_of_folders_do_not_depend_on_the_order() -> None:
     from sensormend.cluster.splitting import folders_of
 
     names = [*HOSTILE, "x-d6b96a97", "X", "x"]
-    found = folders_of(names)
-    assert found == folders_of(reversed(names))
-    assert len({folder.casefold() for folder in found.values()}) == len(names)
+    folders = folders_of(names)
+    assert folders == folders_of(reversed(names))
+    assert len({folder.casefold() for folder in folders.values()}) == len(names)
     assert folders_of([]) == {}
-    assert os.sep not in "".join(found.values())
+    assert os.sep not in "".join(folders.values())

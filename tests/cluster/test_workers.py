@@ -36,11 +36,11 @@ def test_nobody_there_is_one_line_within_seconds(address: str, capfd: pytest.Cap
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("said", ["localhost:8786", "tcp://", ""])
-def test_what_is_no_address_is_refused(said: str) -> None:
+@pytest.mark.parametrize("address", ["localhost:8786", "tcp://", ""])
+def test_what_is_no_address_is_refused(address: str) -> None:
     pytest.importorskip("distributed")
     with pytest.raises(ConfigError, match="like tcp://10"):
-        connect(said)
+        connect(address)
 
 
 def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 from sample_deliveries import alert
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.sinks import open_alert
 from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
 from waiting import wait_until
@@ -131,7 +131,7 @@ def test_those_before_one_that_failed_are_not_posted_again(site: Site, tmp_path:
     for number in range(2):
         queue.append(two(number), number)
     wait_until(lambda: queue.backlog("hook") == 0)
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
     queue.close()
     asked = [json.loads(body)["sensor"] for *_, body in site.asked]
     assert asked == ["s1", "s2", "s2", "s2", "s1", "s2"]
@@ -156,8 +156,8 @@ def test_a_command_gets_the_alert_twice_over(tmp_path: Path, name: str) -> None:
     target = tmp_path / "seen; rm -rf $HOME"
     with open_alert([sys.executable, "-c", NOTE.format(name), str(target)]) as sink:
         sink.write(alert())
-    said, word = target.read_text().strip().split("|")
-    assert json.loads(said) == MESSAGE
+    content, word = target.read_text().strip().split("|")
+    assert json.loads(content) == MESSAGE
     assert word == MESSAGE[name.lower()]
 
 
@@ -187,7 +187,7 @@ def test_one_alert_that_a_command_fails_on_does_not_block_the_others(tmp_path: P
     queue.append(Delivery("alert", 0, 1, alerts=bad), 0)
     queue.append(alert(1, sensor="later"), 1)
     wait_until(lambda: queue.backlog("pager") == 0)
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
     assert worker.state().lost == 1
     queue.close()
     seen = runs.read_text().split()

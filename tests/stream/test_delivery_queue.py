@@ -206,11 +206,11 @@ def test_a_delivery_that_is_too_large_for_one_row_is_in_several(path: Path, monk
         for number in range(10):
             queue.append(final(number, padding=100), number)
         assert queue.size <= 40_000
-        kept = list(range(queue.lost("a"), 10))
-        assert 2 < len(kept) < 10
+        remaining = list(range(queue.lost("a"), 10))
+        assert 2 < len(remaining) < 10
         assert all(len(delivery.rows or ()) == 100 for _, delivery in queue.waiting("a"))
     with DeliveryQueue(path, ["a"]) as queue:
-        assert take(queue, "a", 20) == kept
+        assert take(queue, "a", 20) == remaining
         queue.append(final(9), 9)
         assert queue.backlog("a") == 0
 
@@ -303,18 +303,6 @@ def test_the_file_is_small_again_after_a_long_backlog(path: Path, monkeypatch: p
     assert path.stat().st_size < most / 3
 
 
-def test_what_an_older_version_left_is_said_and_stays(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = path.parent / "outbox"
-    folder.mkdir()
-    (folder / f"{0:020d}.log").touch()
-    DeliveryQueue(path, []).close()
-    assert not caplog.records
-    (folder / f"{0:020d}.log").write_bytes(b"record")
-    DeliveryQueue(path, []).close()
-    assert caplog.messages == [f"undelivered messages of an older version are in {folder}, and are not delivered"]
-    assert (folder / f"{0:020d}.log").read_bytes() == b"record"
-
-
 def started(queue: DeliveryQueue, sink: Sink, name: str = "a") -> DeliveryWorker:
     worker = DeliveryWorker(name, sink, queue, QUICK)
     worker.start()
@@ -348,7 +336,7 @@ def test_what_waits_while_a_sink_is_away_arrives_in_order_and_both_is_said_once(
     assert len(caplog.records) > 4
     state = worker.state()
     assert (state.up, state.delivered, state.lost, state.error) == (True, 5, 0, "")
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
     assert sink.closed
 
 
@@ -362,8 +350,8 @@ def test_a_sink_that_hangs_blocks_neither_others_nor_the_end(queue: DeliveryQueu
         slow.offer(Delivery("provisional", number, number))
     wait_until(lambda: len(other.seen) == 100)
     assert slow.state().busy > 0
-    assert quick.stop(5)
-    assert not slow.stop(0.2)
+    assert stop_all([quick], 5)
+    assert not stop_all([slow], 0.2)
     assert time.monotonic() - began < 5
     assert slow.state().backlog == 100
     hung.open.set()
@@ -384,7 +372,7 @@ def test_a_sink_that_hangs_counts_as_down_and_that_is_said_once(
     sink.open.set()
     wait_until(lambda: queue.backlog("a") == 0)
     assert worker.state().up
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_stop_drains_a_slow_sink_for_as_long_as_it_may(queue: DeliveryQueue) -> None:
@@ -397,13 +385,13 @@ def test_stop_drains_a_slow_sink_for_as_long_as_it_may(queue: DeliveryQueue) -> 
     worker = started(queue, sink)
     for number in range(60):
         queue.append(final(number), number)
-    assert not worker.stop(0.3)
+    assert not stop_all([worker], 0.3)
     wait_until(lambda: sink.closed)
     got = len(sink.seen)
     assert 1 < got < 40
     assert queue.backlog("a") == 60 - got
     sink.failing = lambda delivery: None
-    assert started(queue, sink).stop(10)
+    assert stop_all([started(queue, sink)], 10)
     assert sink.seen == [("final", number) for number in range(60)]
 
 
@@ -445,7 +433,7 @@ def test_whatever_fails_on_the_way_is_tried_again(
     assert traces == ["DEBUG"] * 3
     assert messages(caplog, logging.WARNING)[0].startswith("a: cannot deliver: 'kind'; ")
     assert len(messages(caplog, logging.WARNING)) == 1
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -460,7 +448,7 @@ def test_a_worker_that_is_dead_is_not_up(queue: DeliveryQueue) -> None:
     wait_until(lambda: not worker.state().up)
     assert worker.state().error == "nothing more is delivered until sensormend is started again"
     other = started(queue, RecordingSink(), "b")
-    assert other.stop(5)
+    assert stop_all([other], 5)
     assert other.state().up, "it was stopped, and is well"
 
 
@@ -472,7 +460,7 @@ def test_stop_does_not_wait_for_a_sink_that_is_down(queue: DeliveryQueue) -> Non
     queue.append(final(0), 0)
     wait_until(lambda: not worker.state().up)
     began = time.monotonic()
-    assert not worker.stop(20)
+    assert not stop_all([worker], 20)
     assert time.monotonic() - began < 2
     assert sink.closed
 
@@ -490,7 +478,7 @@ def test_only_the_newest_provisional_is_delivered_and_only_after_what_waits(queu
     sink.open.set()
     wait_until(lambda: len(sink.seen) == 4)
     assert sink.seen == [("final", 0), ("alert", 1), ("alert", 2), ("provisional", 7)]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_what_became_final_is_not_followed_by_what_was_provisional_before(queue: DeliveryQueue) -> None:
@@ -508,7 +496,7 @@ def test_what_became_final_is_not_followed_by_what_was_provisional_before(queue:
     worker.offer(Delivery("provisional", 8, 9))
     wait_until(lambda: len(sink.seen) == 4)
     assert sink.seen == [("alert", 0), ("final", 1), ("final", 2), ("provisional", 8)]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_a_sink_comes_back_with_a_provisional_alone(queue: DeliveryQueue, caplog: pytest.LogCaptureFixture) -> None:
@@ -523,7 +511,7 @@ def test_a_sink_comes_back_with_a_provisional_alone(queue: DeliveryQueue, caplog
     wait_until(lambda: sink.seen == [("provisional", 2)])
     wait_until(lambda: len(messages(caplog)) == 2)
     assert worker.state().up
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_a_delivery_that_is_refused_is_given_up_when_later_ones_pass(
@@ -545,7 +533,7 @@ def test_a_delivery_that_is_refused_is_given_up_when_later_ones_pass(
     assert messages(caplog, logging.ERROR) == [
         "a: 2 deliveries are given up and lost to it: it refuses them, and took a later one"
     ]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_a_sink_that_refuses_all_keeps_all(queue: DeliveryQueue) -> None:
@@ -560,7 +548,7 @@ def test_a_sink_that_refuses_all_keeps_all(queue: DeliveryQueue) -> None:
     sink.failing = lambda delivery: None
     wait_until(lambda: queue.backlog("a") == 0)
     assert sink.seen == [("alert", 1), ("alert", 3)]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 def test_one_that_is_refused_for_a_while_is_delivered(queue: DeliveryQueue) -> None:
@@ -571,7 +559,7 @@ def test_one_that_is_refused_for_a_while_is_delivered(queue: DeliveryQueue) -> N
         queue.append(final(number), number)
     wait_until(lambda: queue.backlog("a") == 0)
     assert sink.seen == [("final", number) for number in range(3)]
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
 
 
 DELIVERING = """
@@ -579,7 +567,7 @@ import sys, time
 from pathlib import Path
 from sample_deliveries import final
 from sensormend.stream.deliveries import Sink
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 
 class Lines(Sink):
     def write(self, delivery):
@@ -604,16 +592,16 @@ def test_killed_while_it_delivers_it_loses_nothing(path: Path, tmp_path: Path) -
         command = [sys.executable, "-c", paths + DELIVERING, str(path), str(lines), str(made)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            said = [process.stdout.readline() for _ in range(count)]
+            printed = [process.stdout.readline() for _ in range(count)]
             process.send_signal(signal.SIGKILL)
-            said += process.stdout.readlines()
+            printed += process.stdout.readlines()
         # A restart makes the last ones again: they are in the queue, or not, and come once in any case.
-        made = max(int(line) for line in said if line.endswith(b"\n")) - 3
+        made = max(int(line) for line in printed if line.endswith(b"\n")) - 3
     queue = DeliveryQueue(path, ["lines"])
     sink = RecordingSink()
     worker = DeliveryWorker("lines", sink, queue)
     worker.start()
-    assert worker.stop(20)
+    assert stop_all([worker], 20)
     queue.close()
     got = [int(line) for line in lines.read_text().splitlines()] + [start for _, start in sink.seen]
     assert list(dict.fromkeys(got)) == list(range(max(got) + 1))

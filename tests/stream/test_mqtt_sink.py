@@ -22,11 +22,11 @@ from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, Rows
 from sensormend.stream.deliveries import Delivery, Kind
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import mqtt_sink as mqtt
 from sensormend.stream.sinks import open_alert, open_sink, open_workers
-from sensormend.stream.sinks.mqtt_sink import level
+from sensormend.stream.sinks.mqtt_sink import topic_level
 from servers import Mosquitto, running_mosquitto
 from waiting import wait_until
 
@@ -37,22 +37,22 @@ class Listener:
     """Another client, which notes what it gets."""
 
     def __init__(self, broker: Mosquitto, topic: str, name: str) -> None:
-        self.heard: list[tuple[str, Any, bool]] = []
+        self.received: list[tuple[str, Any, bool]] = []
         ready = threading.Event()
         # With a name the broker keeps what comes while it is away.
         self._client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=not name)
-        self._client.on_message = self._note
+        self._client.on_message = self._add
         self._client.on_subscribe = lambda *_: ready.set()
         self._client.connect("127.0.0.1", broker.port)
         self._client.subscribe(topic, qos=1)
         self._client.loop_start()
         assert ready.wait(10)
 
-    def _note(self, client: Any, told: Any, message: Any) -> None:
-        self.heard.append((message.topic, json.loads(message.payload), bool(message.retain)))
+    def _add(self, client: Any, userdata: Any, message: Any) -> None:
+        self.received.append((message.topic, json.loads(message.payload), bool(message.retain)))
 
     def topics(self) -> list[str]:
-        return [topic for topic, _, _ in self.heard]
+        return [topic for topic, _, _ in self.received]
 
     def close(self) -> None:
         self._client.disconnect()
@@ -84,10 +84,10 @@ def test_each_row_is_a_message_under_its_sensor(broker: Mosquitto) -> None:
     with listening(broker, "plain/#") as listener, open_sink(f"{broker.address}/plain") as sink:
         sink.write(some(spoilt))
         sink.write(some(rows.taken(slice(0, 1)), "provisional"))
-        wait_until(lambda: len(listener.heard) == len(rows) + 1)
+        wait_until(lambda: len(listener.received) == len(rows) + 1)
     assert set(listener.topics()) == {f"plain/cleaned/s{k}{v}" for k in (0, 1) for v in ("", "/pm")}
-    assert not any(retained for *_, retained in listener.heard)
-    first, *_, last = [message for topic, message, _ in listener.heard]
+    assert not any(retained for *_, retained in listener.received)
+    first, *_, last = [message for topic, message, _ in listener.received]
     assert first == {
         "sensor": "s0", "variable": "", "time": "2019-01-01T00:00:00Z", "value": None, "n": int(rows.n[0]),
         "cleaned": rows.cleaned[0], "lower": rows.lower[0], "upper": rows.upper[0], "flag": int(rows.flag[0]),
@@ -95,9 +95,9 @@ def test_each_row_is_a_message_under_its_sensor(broker: Mosquitto) -> None:
     }  # fmt: skip
     assert last["provisional"] is True
     # In the order of the rows, channel by channel.
-    mine = [message["time"] for topic, message, _ in listener.heard[:-1] if topic == "plain/cleaned/s1/pm"]
-    assert mine == sorted(mine)
-    assert len(mine) == 24
+    times = [message["time"] for topic, message, _ in listener.received[:-1] if topic == "plain/cleaned/s1/pm"]
+    assert times == sorted(times)
+    assert len(times) == 24
 
 
 def test_how_a_sensor_is_is_retained_and_told_when_it_changes(broker: Mosquitto) -> None:
@@ -108,16 +108,16 @@ def test_how_a_sensor_is_is_retained_and_told_when_it_changes(broker: Mosquitto)
             sink.write(some(health=[well, other]))
             sink.write(some(kind="provisional", health=[replace(well, heard=9), other]))
             sink.write(some(health=[replace(well, state="faulty", reason="stuck", since=DAY), other]))
-            wait_until(lambda: len(listener.heard) == 3)
+            wait_until(lambda: len(listener.received) == 3)
         # One that starts anew tells all of it once.
         with open_sink(f"{broker.address}/h") as sink:
             sink.write(some(health=[other]))
-            wait_until(lambda: len(listener.heard) == 4)
+            wait_until(lambda: len(listener.received) == 4)
     assert listener.topics() == ["h/health/a", "h/health/b/t", "h/health/a", "h/health/b/t"]
     with listening(broker, "h/#") as late:
-        wait_until(lambda: len(late.heard) == 2)
-    kept = {topic: (message, retained) for topic, message, retained in late.heard}
-    assert kept["h/health/a"] == (
+        wait_until(lambda: len(late.received) == 2)
+    latest = {topic: (message, retained) for topic, message, retained in late.received}
+    assert latest["h/health/a"] == (
         {"sensor": "a", "variable": "", "state": "faulty", "reason": "stuck", "since": "1970-01-02T00:00:00Z",
          "heard": "1970-01-01T00:00:00.000005Z"},
         True,
@@ -130,11 +130,11 @@ def test_names_of_all_kinds_become_levels(broker: Mosquitto) -> None:
     rows = replace(rows, sensor=np.arange(len(names), dtype=np.int32))
     with listening(broker, "names/#") as listener, open_sink(f"{broker.address}/names/") as sink:
         sink.write(some(rows))
-        wait_until(lambda: len(listener.heard) == len(names))
+        wait_until(lambda: len(listener.received) == len(names))
     levels = [topic.removeprefix("names/cleaned/") for topic in listener.topics()]
     assert levels == ["a%2Fb", "%2B", "%23", "100 %25", "nul%00", "Straße 5", "half%ED%A0%80", "", "new%0Aline"]
-    assert levels == [level(name) for name in names]
-    assert [message["sensor"] for _, message, _ in listener.heard][:6] == [*names[:4], "nul\0", names[5]]
+    assert levels == [topic_level(name) for name in names]
+    assert [message["sensor"] for _, message, _ in listener.received][:6] == [*names[:4], "nul\0", names[5]]
 
 
 def test_what_no_broker_could_take_is_refused_and_blocks_nothing(broker: Mosquitto, tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_what_no_broker_could_take_is_refused_and_blocks_nothing(broker: Mosquit
         worker.start()
         queue.append(some(endless), 0)
         queue.append(some(rows), 1)
-        wait_until(lambda: len(listener.heard) == 1)
+        wait_until(lambda: len(listener.received) == 1)
         wait_until(lambda: worker.state().lost == 1)
-        assert worker.stop(5)
+        assert stop_all([worker], 5)
     queue.close()
     assert listener.topics() == ["long/cleaned/s0"]
 
@@ -160,8 +160,8 @@ def test_alerts_go_to_one_topic_and_are_not_kept(broker: Mosquitto) -> None:
     with listening(broker, "city/alerts") as listener, open_alert(f"{broker.address}/city/alerts") as sink:
         assert list(sink.kinds) == ["alert"]
         sink.write(alert())
-        wait_until(lambda: len(listener.heard) == 1)
-    assert listener.heard == [
+        wait_until(lambda: len(listener.received) == 1)
+    assert listener.received == [
         (
             "city/alerts",
             {
@@ -174,7 +174,7 @@ def test_alerts_go_to_one_topic_and_are_not_kept(broker: Mosquitto) -> None:
     ]  # fmt: skip
     with listening(broker, "city/alerts") as late:
         pass
-    assert late.heard == []
+    assert late.received == []
 
 
 @pytest.mark.server
@@ -186,17 +186,17 @@ def test_a_broker_that_restarts_gets_everything_in_order(tmp_path: Path, caplog:
         worker = DeliveryWorker("broker", open_sink(broker.address), queue, (0.05, 0.1))
         worker.start()
         queue.append(some(rows.taken(slice(0, 1))), 0)
-        wait_until(lambda: len(listener.heard) == 1)
+        wait_until(lambda: len(listener.received) == 1)
         broker.stop()
         for hour in range(1, 6):
             queue.append(some(rows.taken(slice(hour, hour + 1))), hour)
         wait_until(lambda: not worker.state().up)
         assert queue.backlog("broker") == 5
         broker.start()
-        wait_until(lambda: len(listener.heard) == 6)
-        assert worker.stop(5)
+        wait_until(lambda: len(listener.received) == 6)
+        assert stop_all([worker], 5)
         queue.close()
-    assert [message["time"] for _, message, _ in listener.heard] == [
+    assert [message["time"] for _, message, _ in listener.received] == [
         f"2019-01-01T{hour:02d}:00:00Z" for hour in range(6)
     ]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
@@ -218,9 +218,9 @@ def test_users_passwords_and_certificates(tmp_path: Path) -> None:
             sink.write(some(rows))
         elsewhere = replace(settings, source="mqtts://other/#")
         wrong = broker.address.replace("//", "//me:shout@")
-        for address, told in ((broker.address, elsewhere), (wrong, settings)):
+        for address, sink_settings in ((broker.address, elsewhere), (wrong, settings)):
             with (
-                open_sink(address, told) as sink,
+                open_sink(address, sink_settings) as sink,
                 pytest.raises(SensormendError, match=r"(?i)not authorized") as failed,
             ):
                 sink.write(some(rows))

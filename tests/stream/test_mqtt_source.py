@@ -68,37 +68,37 @@ def publisher(broker: Mosquitto) -> Iterator[Callable[..., None]]:
         client.loop_stop()
 
 
-def in_touch(source: Source) -> bool:
+def is_connected(source: Source) -> bool:
     """Say whether it is connected; unlike an attribute, this may change under mypy's eyes."""
     return source.connected
 
 
 def drained(source: MqttSource, enough: Callable[[list[Arrived]], bool], within: float = 20.0) -> list[Arrived]:
     """Read and acknowledge until there is enough."""
-    found: list[Arrived] = []
+    arrivals: list[Arrived] = []
     end = time.monotonic() + within
-    while not enough(found) and time.monotonic() < end:
+    while not enough(arrivals) and time.monotonic() < end:
         arrived = source.read(0.2)
         if not arrived.empty:
-            found.append(arrived)
+            arrivals.append(arrived)
             arrived.acknowledge()
-    return found
+    return arrivals
 
 
-def values(found: list[Arrived]) -> list[float]:
-    return [float(value) for arrived in found for value in arrived.readings.value]
+def values(arrivals: list[Arrived]) -> list[float]:
+    return [float(value) for arrived in arrivals for value in arrived.readings.value]
 
 
 @pytest.mark.usefixtures("client")
 def test_messages_come_and_are_not_sent_again(broker: Mosquitto) -> None:
     with MqttSource(broker.address, settings("plain")) as source, publisher(broker) as publish:
-        assert in_touch(source)
+        assert is_connected(source)
         for number in range(3000):
             publish(f"plain/s{number % 7}", f"{number}")
-        found = drained(source, lambda found: len(values(found)) >= 3000)
-    assert values(found) == list(range(3000))
-    assert found[-1].readings.sensors == tuple(f"s{number}" for number in range(7))
-    assert all(len(arrived.readings) <= 5000 for arrived in found)
+        arrivals = drained(source, lambda arrivals: len(values(arrivals)) >= 3000)
+    assert values(arrivals) == list(range(3000))
+    assert arrivals[-1].readings.sensors == tuple(f"s{number}" for number in range(7))
+    assert all(len(arrived.readings) <= 5000 for arrived in arrivals)
     with MqttSource(broker.address, settings("plain")) as source:
         assert source.read(0.3).empty
 
@@ -113,7 +113,7 @@ def test_what_was_not_acknowledged_comes_again(broker: Mosquitto) -> None:
     with publisher(broker) as publish:
         publish("again/a", "10")  # while nobody is there
     with MqttSource(broker.address, settings("again")) as source:
-        assert values(drained(source, lambda found: len(values(found)) >= 11)) == list(range(11))
+        assert values(drained(source, lambda arrivals: len(values(arrivals)) >= 11)) == list(range(11))
 
 
 @pytest.mark.usefixtures("client")
@@ -129,8 +129,8 @@ def test_what_waited_for_us_comes_at_once_however_much_it_is(broker: Mosquitto) 
         assert time.monotonic() - began < 4.0
         assert 0 < len(first.readings) < 200_000
         first.acknowledge()
-        found = drained(source, lambda found: len(values(found)) + len(first.readings) >= 300_000)
-    assert len(values(found)) + len(first.readings) == 300_000
+        arrivals = drained(source, lambda arrivals: len(values(arrivals)) + len(first.readings) >= 300_000)
+    assert len(values(arrivals)) + len(first.readings) == 300_000
 
 
 @pytest.mark.usefixtures("client")
@@ -164,17 +164,17 @@ def test_retained_messages(broker: Mosquitto) -> None:
         publish("kept/b", json.dumps({"time": now - 100_000, "value": 2}), True)
         publish("kept/c", "3", True)
     with MqttSource(broker.address, settings("kept")) as source:
-        found = drained(source, lambda found: sum(len(a.readings) + len(a.rejected) for a in found) >= 3)
-    assert values(found) == [1.0]
-    assert {(r.where, r.reason) for a in found for r in a.rejected} == {
+        arrivals = drained(source, lambda arrivals: sum(len(a.readings) + len(a.rejected) for a in arrivals) >= 3)
+    assert values(arrivals) == [1.0]
+    assert {(r.where, r.reason) for a in arrivals for r in a.rejected} == {
         ("kept/b", why.RETAINED_OLD),
         ("kept/c", why.RETAINED_TIMELESS),
     }
 
 
 def test_a_pattern_names_sensor_and_variable(broker: Mosquitto) -> None:
-    said = settings("names", "names/+/+", pattern=("names/{sensor}/{variable}",))
-    with MqttSource(broker.address, said) as source, publisher(broker) as publish:
+    with_pattern = settings("names", "names/+/+", pattern=("names/{sensor}/{variable}",))
+    with MqttSource(broker.address, with_pattern) as source, publisher(broker) as publish:
         publish("names/7/temp", "21.5")
         (arrived,) = drained(source, bool)
     assert (arrived.readings.sensors, arrived.readings.variables) == (("7",), ("temp",))
@@ -190,7 +190,7 @@ def test_topics_that_are_not_wanted_any_more_stay_out(broker: Mosquitto) -> None
     ):
         for topic, value in (("old/a", 1), ("new/a", 2), ("old/a", 3), ("new/a", 4)):
             publish(topic, str(value))
-        assert values(drained(source, lambda found: len(values(found)) >= 2)) == [2.0, 4.0]
+        assert values(drained(source, lambda arrivals: len(values(arrivals)) >= 2)) == [2.0, 4.0]
 
 
 @pytest.mark.server
@@ -205,17 +205,17 @@ def test_broker_restarted(caplog: pytest.LogCaptureFixture) -> None:
         assert len(unacknowledged.readings) > 0
         broker.stop()
         assert source.read(0.3).empty
-        assert not in_touch(source)
+        assert not is_connected(source)
         unacknowledged.acknowledge()  # too late: the connection is gone, it will come again
         time.sleep(0.3)
         broker.start()
         with publisher(broker) as publish:
             publish("back/a", "100")
-        found = drained(source, lambda found: len(set(values(found))) >= 101)
-        assert set(values(found)) == set(range(101))
-        assert in_touch(source)
-    said = [record.getMessage() for record in caplog.records if record.name == "sensormend.stream"]
-    assert [text.split()[0] for text in said] == ["no", "connected"]
+        arrivals = drained(source, lambda arrivals: len(set(values(arrivals))) >= 101)
+        assert set(values(arrivals)) == set(range(101))
+        assert is_connected(source)
+    messages = [record.getMessage() for record in caplog.records if record.name == "sensormend.stream"]
+    assert [text.split()[0] for text in messages] == ["no", "connected"]
 
 
 @pytest.mark.server
@@ -223,11 +223,11 @@ def test_a_broker_that_is_not_there_yet_is_waited_for(caplog: pytest.LogCaptureF
     with running_mosquitto() as broker:
         broker.stop()
         with MqttSource(broker.address, settings("early")) as source:
-            assert not in_touch(source)
+            assert not is_connected(source)
             assert source.read(0.1).empty
             broker.start()
-            drained(source, lambda _: in_touch(source))
-            assert in_touch(source)
+            drained(source, lambda _: is_connected(source))
+            assert is_connected(source)
     assert sum("no connection" in record.getMessage() for record in caplog.records) == 1
 
 
@@ -246,20 +246,20 @@ def test_tls_with_user_and_password(tmp_path: Path) -> None:
             for number in range(2000):
                 client.publish("safe/b", f"{number}", qos=1)
             client.publish("safe/list", messages, qos=1)
-            found = drained(source, lambda found: len(values(found)) >= 52_000)
+            arrivals = drained(source, lambda arrivals: len(values(arrivals)) >= 52_000)
             client.disconnect()
             client.loop_stop()
-            assert len(values(found)) == 52_000
-            assert all(arrived.acknowledge for arrived in found)
+            assert len(values(arrivals)) == 52_000
+            assert all(arrived.acknowledge for arrived in arrivals)
         # In the address, as a user would write it.
         with MqttSource(
             broker.address.replace("//", "//city:s%3Ae%40c%2Fret@"), settings("safe2", ca=broker.ca)
         ) as other:
             assert other.connected
         for wrong in ({"user": "city", "password": "wrong"}, {}):
-            with pytest.raises(ConfigError, match=r"not authori[sz]ed.*look at user, password") as told:
+            with pytest.raises(ConfigError, match=r"not authori[sz]ed.*look at user, password") as raised:
                 MqttSource(broker.address, settings("no", ca=broker.ca, **wrong))
-            assert "wrong" not in str(told.value).replace("wrong password", "")
+            assert "wrong" not in str(raised.value).replace("wrong password", "")
         with pytest.raises(ConfigError, match=r"certificate is not trusted.*name its CA"):
             MqttSource(broker.address, settings("no", **who))
         with pytest.raises(ConfigError, match="holds no certificates"):
@@ -269,13 +269,13 @@ def test_tls_with_user_and_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", [b"\x20\x02\x00\x01", b""], ids=["refuses", "hangs up"])
 @pytest.mark.usefixtures("client")
 def test_a_broker_that_speaks_only_3_1_1(broker: Mosquitto, answer: bytes) -> None:
-    with _old(broker.port, answer) as port:
+    with old_broker(broker.port, answer) as port:
         name = f"old{len(answer)}"
         with MqttSource(f"mqtt://127.0.0.1:{port}", settings(name)) as source, publisher(broker) as publish:
             for number in range(50):
                 publish(f"{name}/a", f"{number}")
-            found = drained(source, lambda found: len(values(found)) >= 50)
-            assert values(found) == list(range(50))
+            arrivals = drained(source, lambda arrivals: len(values(arrivals)) >= 50)
+            assert values(arrivals) == list(range(50))
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -287,11 +287,11 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 @contextmanager
-def _old(port: int, answer: bytes) -> Iterator[int]:
-    """Stand before a broker, and let nobody through who speaks MQTT 5."""
-    door = socket.create_server(("127.0.0.1", 0))
+def old_broker(port: int, answer: bytes) -> Iterator[int]:
+    """Forward connections to a broker, except for those with MQTT 5, which get an answer and are closed."""
+    listener = socket.create_server(("127.0.0.1", 0))
 
-    def pass_on(one: socket.socket, other: socket.socket) -> None:
+    def forward(one: socket.socket, other: socket.socket) -> None:
         try:
             while part := one.recv(65536):
                 other.sendall(part)
@@ -301,29 +301,29 @@ def _old(port: int, answer: bytes) -> Iterator[int]:
             one.close()
             other.close()
 
-    def guard() -> None:
+    def accept() -> None:
         while True:
             try:
-                guest, _ = door.accept()
+                client, _ = listener.accept()
             except OSError:
                 return
-            first = guest.recv(65536)
+            first = client.recv(65536)
             level = first[first.index(b"MQTT") + 4]
             if level == 5:
-                guest.sendall(answer)
-                guest.close()
+                client.sendall(answer)
+                client.close()
                 continue
             inner = socket.create_connection(("127.0.0.1", port))
             inner.sendall(first)
-            for pair in ((guest, inner), (inner, guest)):
-                threading.Thread(target=pass_on, args=pair, daemon=True).start()
+            for pair in ((client, inner), (inner, client)):
+                threading.Thread(target=forward, args=pair, daemon=True).start()
 
-    threading.Thread(target=guard, daemon=True).start()
+    threading.Thread(target=accept, daemon=True).start()
     try:
-        yield int(door.getsockname()[1])
+        yield int(listener.getsockname()[1])
     finally:
-        door.shutdown(socket.SHUT_RDWR)
-        door.close()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
 
 
 def resident() -> int:
@@ -340,7 +340,7 @@ def test_20_000_malformed_messages_with_good_ones_among_them(broker: Mosquitto) 
     chance.shuffle(messages)
     with MqttSource(broker.address, settings("fuzz")) as source:
         rejected: Counter[str] = Counter()
-        kept: list[float] = []
+        accepted: list[float] = []
         used: list[int] = []
         sensors: set[str] = set()
         with publisher(broker) as publish:
@@ -353,13 +353,13 @@ def test_20_000_malformed_messages_with_good_ones_among_them(broker: Mosquitto) 
                     arrived = source.read(5.0)
                     assert not arrived.empty
                     arrived.acknowledge()
-                    kept += arrived.readings.value.tolist()
+                    accepted += arrived.readings.value.tolist()
                     sensors |= set(arrived.readings.sensors)
                     assert all(entry.where == "fuzz/bad" for entry in arrived.rejected)
                     rejected.update(entry.reason for entry in arrived.rejected)
                     count += len(arrived.readings) + len(arrived.rejected)
                 used.append(resident())
-    assert sorted(kept) == list(range(good))
+    assert sorted(accepted) == list(range(good))
     assert sensors == {f"s{number}" for number in range(20)}
     assert sum(rejected.values()) == bad
     assert set(rejected) >= {why.NOT_UTF8, why.NOT_JSON, why.TOO_DEEP, why.TOO_LARGE, why.NOT_A_TIME, why.NOT_A_NUMBER,

@@ -16,7 +16,7 @@ from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, HOUR, Rows
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.sinks import open_sink
 from sensormend.stream.sinks.postgres_sink import PostgresSink
 from servers import Postgres, restartable_postgres
@@ -54,18 +54,18 @@ def test_rows_are_there_as_they_are(server: Postgres) -> None:
     with open_sink(f"{server.address}?table=plain") as sink:
         sink.write(day(rows))
         sink.write(day(rows))
-    found = ask(server, "SELECT * FROM plain ORDER BY sensor, variable, time")
-    assert len(found) == len(rows) == 96
-    first = found[0]
+    stored = ask(server, "SELECT * FROM plain ORDER BY sensor, variable, time")
+    assert len(stored) == len(rows) == 96
+    first = stored[0]
     assert first[:2] == ("s0", "pm")
     assert first[2].isoformat() == "2019-01-01T00:00:00+00:00"
-    got = np.array([[np.nan if x is None else x for x in (*row[3:9],)] for row in found])
+    got = np.array([[np.nan if x is None else x for x in (*row[3:9],)] for row in stored])
     want = np.column_stack([rows.value, rows.n, rows.cleaned, rows.lower, rows.upper, rows.flag])
     np.testing.assert_array_equal(got, want)
     missing = np.isnan(rows.value)
-    assert [row[3] is None for row in found] == missing.tolist()
-    assert {row[10] for row in found} == {"observed", "estimated"}
-    assert not any(row[11] for row in found)
+    assert [row[3] is None for row in stored] == missing.tolist()
+    assert {row[10] for row in stored} == {"observed", "estimated"}
+    assert not any(row[11] for row in stored)
 
 
 def test_final_late_and_provisional_rows_take_their_places(server: Postgres) -> None:
@@ -100,8 +100,8 @@ def test_how_sensors_are_is_in_a_table_of_its_own(server: Postgres) -> None:
         sink.write(day(one(1.0), health=[well, other]))
         sink.write(day(one(1.0), health=[faulty]))
         sink.write(Delivery("provisional", 0, 1, None, [other]))
-    found = ask(server, "SELECT sensor, variable, state, reason, since::text, heard::text FROM state.rows_health")
-    assert sorted(found) == [
+    stored = ask(server, "SELECT sensor, variable, state, reason, since::text, heard::text FROM state.rows_health")
+    assert sorted(stored) == [
         ("a", "", "faulty", "stuck", "1970-01-02 00:00:00+00", None),
         ("b", "pm", "silent", "", "1970-01-02 00:00:00+00", "1970-01-01 01:00:00+00"),
     ]
@@ -115,10 +115,10 @@ def test_names_and_times_of_all_kinds(server: Postgres) -> None:
             sink.write(day(one(np.inf, sensor=name)))
         far = replace(one(1.0), time=np.array([-30_610_224_000_000_000 - 1]))
         sink.write(day(far))
-    found = ask(server, 'SELECT sensor, value, time::text FROM "Mixed ""Case""; --"')
-    assert {row[0] for row in found[:-1]} == {*names[:2], "nul\ufffd", "half\ufffd", *names[4:]}
-    assert found[0][1] == np.inf
-    assert found[-1][2] == "0999-12-31 23:59:59.999999+00"
+    stored = ask(server, 'SELECT sensor, value, time::text FROM "Mixed ""Case""; --"')
+    assert {row[0] for row in stored[:-1]} == {*names[:2], "nul\ufffd", "half\ufffd", *names[4:]}
+    assert stored[0][1] == np.inf
+    assert stored[-1][2] == "0999-12-31 23:59:59.999999+00"
 
 
 def test_a_table_made_by_hand_that_does_not_fit_gets_one_line(server: Postgres) -> None:
@@ -126,10 +126,10 @@ def test_a_table_made_by_hand_that_does_not_fit_gets_one_line(server: Postgres) 
     with open_sink(f"{server.address}?table=byhand") as sink:
         with pytest.raises(RefusedError) as refused:
             sink.write(day(one(1.0)))
-        said = str(refused.value)
-        assert said.endswith("the table byhand has no column variable; let sensormend make one, with another name "
+        message = str(refused.value)
+        assert message.endswith("the table byhand has no column variable; let sensormend make one, with another name "
                              "after table=")  # fmt: skip
-        assert "\n" not in said
+        assert "\n" not in message
         with open_sink(f"{server.address}?table=model") as other:
             other.write(day(one(1.0)))
         ask(server, "DROP TABLE byhand; CREATE TABLE byhand (LIKE model)")
@@ -189,7 +189,7 @@ def test_what_the_server_cannot_hold_is_refused_and_blocks_nothing(server: Postg
     for number, name in enumerate(["bad", "good"]):
         queue.append(day(one(1.0, sensor=name)), number)
     wait_until(lambda: queue.backlog("postgres") == 0)
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
     assert worker.state().lost == 1
     queue.close()
     assert ask(server, "SELECT sensor FROM limits") == [("good",)]
@@ -242,5 +242,5 @@ def test_a_restart_of_the_server_costs_a_wait_and_nothing_else(
     assert ask(server, "SELECT value FROM restarted ORDER BY place") == [(float(hour),) for hour in range(7)]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "has the 5 deliveries that waited" in caplog.text
-    assert worker.stop(5)
+    assert stop_all([worker], 5)
     queue.close()

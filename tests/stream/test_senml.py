@@ -50,9 +50,9 @@ def test_relative_times() -> None:
         {"n":"current","v":1.7}
     ]"""
     begin = 1_276_020_076_001_000
-    found, reasons, _ = read(pack)
+    readings, reasons, _ = read(pack)
     assert not reasons
-    assert found == [
+    assert readings == [
         ("urn:dev:ow:10e2073a0108006", "voltage", begin, 120.1),
         ("urn:dev:ow:10e2073a0108006", "current", begin - 5 * SECOND, 1.2),
         ("urn:dev:ow:10e2073a0108006", "current", begin - 4 * SECOND, 1.3),
@@ -61,8 +61,8 @@ def test_relative_times() -> None:
 
 
 def test_times_relative_to_now() -> None:
-    found, _, _ = read([{"bn": "a/", "n": "t", "t": -60, "v": 1}, {"n": "t", "t": 60, "v": 2}, {"n": "t", "v": 3}])
-    assert [entry[2] for entry in found] == [NOW - 60 * SECOND, NOW + 60 * SECOND, NOW]
+    readings, _, _ = read([{"bn": "a/", "n": "t", "t": -60, "v": 1}, {"n": "t", "t": 60, "v": 2}, {"n": "t", "v": 3}])
+    assert [entry[2] for entry in readings] == [NOW - 60 * SECOND, NOW + 60 * SECOND, NOW]
 
 
 def test_a_sensor_that_moves() -> None:
@@ -77,10 +77,11 @@ def test_a_sensor_that_moves() -> None:
         {"u":"%EL","t":150,"v":98},
         {"t":180,"v":21.2}
     ]"""
-    found, reasons, positions = read(pack)
+    readings, reasons, positions = read(pack)
     begin = 1_320_067_464 * SECOND
     assert not reasons
-    assert [entry[1:4:2] for entry in found] == [("%RH", 20), ("%RH", 20.3), ("%RH", 20.7), ("%EL", 98), ("%RH", 21.2)]
+    values = [("%RH", 20), ("%RH", 20.3), ("%RH", 20.7), ("%EL", 98), ("%RH", 21.2)]
+    assert [entry[1:4:2] for entry in readings] == values
     assert positions == [Position(DEVICE, begin, 60.07965, 24.30621)]
 
 
@@ -112,8 +113,8 @@ def test_a_collection_of_resources() -> None:
 
 def test_base_value_and_sum() -> None:
     pack = [{"bn": "a:", "bv": 20, "n": "t", "v": 1.5}, {"n": "t", "v": -1}, {"n": "energy", "s": 100}]
-    found, reasons, _ = read(pack)
-    assert [entry[3] for entry in found] == [21.5, 19.0]
+    readings, reasons, _ = read(pack)
+    assert [entry[3] for entry in readings] == [21.5, 19.0]
     assert reasons == [why.NO_READING]
 
 
@@ -125,7 +126,7 @@ def test_a_record_without_a_name_is_the_topics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "found"),
+    ("record", "channel"),
     [
         ({"bn": "S2", "u": "Cel", "v": 3}, ("S2", "temp")),
         ({"u": "Cel", "v": 3}, ("S1", "temp")),
@@ -135,9 +136,9 @@ def test_a_record_without_a_name_is_the_topics() -> None:
         ({"n": "S2", "u": "Cel", "v": 3}, ("S2", "temp")),
     ],
 )
-def test_a_variable_in_the_topic_goes_before_the_unit(record: dict[str, Any], found: tuple[str, str]) -> None:
+def test_a_variable_in_the_topic_goes_before_the_unit(record: dict[str, Any], channel: tuple[str, str]) -> None:
     readings, reasons, _ = read([record], "city/S1/temp", "city/{sensor}/{variable}", ["temp", "humidity"])
-    assert (readings, reasons) == ([(*found, NOW, 3.0)], [])
+    assert (readings, reasons) == ([(*channel, NOW, 3.0)], [])
 
 
 def test_the_only_variable_goes_before_the_unit() -> None:
@@ -172,8 +173,8 @@ def test_base_fields_alone_are_no_error() -> None:
     ],
 )
 def test_what_is_refused(pack: Any, reasons: list[str]) -> None:
-    found, why_not, _ = read(pack)
-    assert not found
+    readings, why_not, _ = read(pack)
+    assert not readings
     assert why_not == reasons
 
 
@@ -184,6 +185,6 @@ def test_after_a_broken_base_name_nothing_goes_to_the_sensor_before() -> None:
         {"n": "t", "v": 3},
         {"bn": "b/", "n": "t", "v": 4},
     ]
-    found, reasons, _ = read(pack)
-    assert [(entry[0], entry[3]) for entry in found] == [("a", 1.0), ("b", 4.0)]
+    readings, reasons, _ = read(pack)
+    assert [(entry[0], entry[3]) for entry in readings] == [("a", 1.0), ("b", 4.0)]
     assert len(reasons) == 2

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import cyclopts
 
 from sensormend import __version__
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, SensormendError, one_line
 
 __all__ = ["STDIN", "app", "main"]
 
@@ -39,25 +39,25 @@ STOPPED = {
 }
 """The state of each command's work after Ctrl-C."""
 
-PLACE = r"on|off|(\S*:)?\d+|(localhost|\d+(\.\d+){3}|\[[\da-fA-F:.]+\])(:\S*)?"
+SERVE_VALUE = r"on|off|(\S*:)?\d+|(localhost|\d+(\.\d+){3}|\[[\da-fA-F:.]+\])(:\S*)?"
 """The value of `--serve`: an address, or a malformed one, which is then reported."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    words = _as_parsed(sys.argv[1:] if argv is None else argv)
+    words = _for_parser(sys.argv[1:] if argv is None else argv)
     try:
         if words in ([], ["-h"], ["--help"]):
             tuple(app.subapps)  # Imports all: the list of commands has the first line of each.
         command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
         command(*bound.args, **bound.kwargs)
     except cyclopts.UnusedCliTokensError as error:
-        more = " ".join(error.unused_tokens or ())
-        return _fail(2, f"{words[0]} does not know what to do with {more!r} (see sensormend {words[0]} --help)")
+        unused = " ".join(error.unused_tokens or ())
+        return _fail(2, f"{words[0]} does not know what to do with {unused!r} (see sensormend {words[0]} --help)")
     except (cyclopts.CycloptsError, ConfigError) as error:
-        return _fail(2, f"{_one_line(error)} (see sensormend --help)")
+        return _fail(2, f"{one_line(error)} (see sensormend --help)")
     except SensormendError as error:
-        return _fail(1, _one_line(error))
+        return _fail(1, one_line(error))
     except KeyboardInterrupt:
         return _fail(1, f"stopped; {STOPPED.get(words[0] if words else '', 'nothing more was written')}")
     except BrokenPipeError:
@@ -65,27 +65,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        return _fail(1, _one_line(error))
+        return _fail(1, one_line(error))
     except Exception as error:
         if os.environ.get("SENSORMEND_DEBUG"):
             raise
         kind = type(error).__name__
-        return _fail(1, f"{kind}: {_one_line(error)} (set SENSORMEND_DEBUG=1 for the details, and report it)")
+        return _fail(1, f"{kind}: {one_line(error)} (set SENSORMEND_DEBUG=1 for the details, and report it)")
     return 0
 
 
-def _as_parsed(typed: Sequence[str]) -> list[str]:
+def _for_parser(typed: Sequence[str]) -> list[str]:
     """Return the arguments for the parser, which knows neither a lone `-` nor an option with an optional value."""
     words: list[str] = []
     for word, following in zip(typed, [*typed[1:], ""], strict=False):
         words.append(STDIN if word == "-" else word)
-        if word == "--serve" and not re.fullmatch(PLACE, following):
+        if word == "--serve" and not re.fullmatch(SERVE_VALUE, following):
             words.append("on")
     return words
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _fail(code: int, message: str) -> int:

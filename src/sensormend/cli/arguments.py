@@ -32,13 +32,12 @@ class Arguments:
 
     declared: dict[str, Declaration]
 
-    def given(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the given arguments as values of options, by key."""
-        typed = {name: getattr(self, name) for name in self.declared}
         return {
-            self.declared[name].key or name: value if (parse := self.declared[name].parse) is None else parse(value)
-            for name, value in typed.items()
-            if value is not None
+            declaration.key or name: value if declaration.parse is None else declaration.parse(value)
+            for name, declaration in self.declared.items()
+            if (value := getattr(self, name)) is not None
         }
 
 
@@ -46,15 +45,15 @@ def declared_options(command: str, *declaring: type) -> Callable[[type[_Class]],
     """Return a decorator that adds a field to a class for each option of these dataclasses that a command takes."""
 
     def decorated(kind: type[_Class]) -> type[_Class]:
-        known = {
+        options = {
             name: declaration
             for declared in declaring
             for name, declaration in _nested(declared)
             if declaration.group and declaration.command in (None, command)
         }
-        kind.declared = known  # type: ignore[attr-defined]
-        kind.__annotations__ = {name: _annotation(declaration) for name, declaration in known.items()}
-        for name in known:
+        kind.declared = options  # type: ignore[attr-defined]
+        kind.__annotations__ = {name: _annotation(declaration) for name, declaration in options.items()}
+        for name in options:
             setattr(kind, name, None)
         return Parameter(name="*")(dataclass(frozen=True)(kind))
 

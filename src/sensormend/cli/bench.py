@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sensormend.bench.experiment import RunPlan
     from sensormend.bench.runner import RunProgress
 
-__all__ = ["Common", "bench", "everything", "faults", "page", "screen"]
+__all__ = ["Common", "bench", "everything", "faults", "page", "wide_console"]
 
 bench = cyclopts.App(name="bench", help="The paper's tables and figures, every method in them, and the fault bench.")
 
@@ -123,12 +123,12 @@ def faults(
         hidden = tuple(int(part) for part in unscored.split(",") if part.strip())
     except ValueError:
         raise ConfigError(f"--unscored takes numbers of sensors, like 3,27; got {unscored!r}") from None
-    given: dict[str, Any] = {"data": data, "cases": cases, "sensors": sensors, "days": days, "slots": slots}
+    options: dict[str, Any] = {"data": data, "cases": cases, "sensors": sensors, "days": days, "slots": slots}
     if Path(data).is_file():
         # A changed file under the same name is another experiment.
-        given["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
-    usual = {"data": "noaa", "cases": "all", "slots": 24}
-    _run(["faults"], common, unscored=hidden, **{k: v for k, v in given.items() if v != usual.get(k)})
+        options["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
+    defaults = {"data": "noaa", "cases": "all", "slots": 24}
+    _run(["faults"], common, unscored=hidden, **{k: v for k, v in options.items() if v != defaults.get(k)})
 
 
 @bench.command(name="all")
@@ -152,7 +152,7 @@ def page(*, out: Path = OUT) -> None:
 
     if not (out / "results.jsonl").is_file():
         raise ConfigError(f"no results in {out}")
-    screen().print(f"Page: {show_again(out)}", soft_wrap=True, markup=False)
+    wide_console().print(f"Page: {show_again(out)}", soft_wrap=True, markup=False)
 
 
 def _run(names: list[str], common: Common | None, **options: Any) -> None:
@@ -161,63 +161,63 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
     from sensormend.bench.registry import EXPERIMENTS
     from sensormend.bench.runner import run
 
-    asked = Common() if common is None else common
-    if asked.jobs < 1:
-        raise ConfigError(f"--jobs must be 1 or more, not {asked.jobs}")
+    common = Common() if common is None else common
+    if common.jobs < 1:
+        raise ConfigError(f"--jobs must be 1 or more, not {common.jobs}")
     # Options that are not given are left out, so that a plan does not depend on whether a default was typed.
-    given = tuple(sorted((name, value) for name, value in options.items() if value not in (None, False, ())))
-    plan = RunPlan(asked.trials, asked.seed, asked.methods, asked.quick, asked.minibatches, given)
-    names = _where_known(names, plan)
-    paper, problems = screen(), dict[str, SensormendError]()
+    changed = tuple(sorted((name, value) for name, value in options.items() if value not in (None, False, ())))
+    plan = RunPlan(common.trials, common.seed, common.methods, common.quick, common.minibatches, changed)
+    names = _runnable(names, plan)
+    console, problems = wide_console(), dict[str, SensormendError]()
     with _progress() as progress:
-        ran = run([(EXPERIMENTS[name], plan) for name in names], asked.out, processes=asked.jobs, fresh=asked.fresh,
-                  progress=progress, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
-    for done in ran:
-        for table in (table for table in done.tables if not table.aside):
-            for part in table.screen(paper.width):
-                paper.print(part)
-                paper.print()
-    for done in ran:
-        written = ", ".join(str(path) for path in done.written)
-        paper.print(f"Written: {written}", soft_wrap=True, highlight=False, markup=False)
+        done = run([(EXPERIMENTS[name], plan) for name in names], common.out, processes=common.jobs, fresh=common.fresh,
+                   progress=progress, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
+    for experiment in done:
+        for table in (table for table in experiment.tables if not table.aside):
+            for part in table.screen(console.width):
+                console.print(part)
+                console.print()
+    for experiment in done:
+        written = ", ".join(str(path) for path in experiment.written)
+        console.print(f"Written: {written}", soft_wrap=True, highlight=False, markup=False)
     if problems:
         raise SensormendError(f"{', '.join(problems)} left out: {next(iter(problems.values()))}")
 
 
-def _where_known(names: list[str], plan: RunPlan) -> list[str]:
+def _runnable(names: list[str], plan: RunPlan) -> list[str]:
     """Drop experiments in which none of the chosen methods runs, unless that would drop all of them."""
     from sensormend.bench.registry import EXPERIMENTS
 
-    known, runs, refused = [], 0, None
+    runnable, runs, refused = [], 0, None
     for name in names:
         try:
             runs += len(EXPERIMENTS[name].jobs(plan))
-            known.append(name)
+            runnable.append(name)
         except ConfigError as error:
             refused = error
     if refused is not None and not runs:
         raise refused
-    return known
+    return runnable
 
 
-def screen() -> Console:
+def wide_console() -> Console:
     """Return the console for tables: as wide as the terminal, or wide where there is none."""
     return Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
 
 
-class _Left(ProgressColumn):
+class _RemainingTime(ProgressColumn):
     """The remaining time, by the cost of the runs and not by their number."""
 
     def render(self, task: Task) -> Text:
         """Return the remaining time as text."""
-        left = task.fields.get("left", float("nan"))
-        return Text("" if left != left else f"{_clock(left)} left", style="progress.remaining")
+        seconds = task.fields.get("left", float("nan"))
+        return Text("" if seconds != seconds else f"{_clock(seconds)} left", style="progress.remaining")
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[RunProgress], None]]:
     """Show the progress on stderr."""
-    columns = (TextColumn("{task.fields[runs]}"), BarColumn(), _Left(), TextColumn("{task.description}"))
+    columns = (TextColumn("{task.fields[runs]}"), BarColumn(), _RemainingTime(), TextColumn("{task.description}"))
     progress = Progress(*columns, console=Console(stderr=True))
     task = progress.add_task("", total=1.0, runs="")
 
@@ -235,6 +235,6 @@ def _progress() -> Iterator[Callable[[RunProgress], None]]:
 
 
 def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, whole_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{whole_seconds:02d}" if hours else f"{minutes}:{whole_seconds:02d}"

@@ -25,14 +25,18 @@ from sensormend.io.options import Options, in_words
 from sensormend.pipeline.sentences import how_far_judged, how_long, little_judged, without_number
 from sensormend.readings import Flag
 
-__all__ = ["CleanArguments", "clean", "worst"]
+__all__ = ["Channels", "CleanArguments", "clean", "explain_command", "worst_channels"]
 
 if TYPE_CHECKING:
     from sensormend.cluster import NetworksReport
     from sensormend.pipeline.archive import Report
 
 
-WORST = 5
+MOST_CHANNELS = 5
+"""The number of channels in the list of the worst."""
+
+Channels = list[tuple[tuple[str, str], list[FaultInterval]]]
+"""Sensor and variable of channels, each with its faults."""
 
 
 @declared_options("clean", Options)
@@ -43,7 +47,7 @@ class CleanArguments(Arguments):
 def clean(
     *paths: Annotated[str, Parameter(name="READINGS... OUT", negative=())],
     config: Annotated[Path | None, Parameter(group=GROUPS["columns"])] = None,
-    typed: CleanArguments | None = None,
+    arguments: CleanArguments | None = None,
     cluster: Annotated[str | None, Parameter(group=GROUPS["networks"])] = None,
     overwrite: Annotated[bool, Parameter(group=GROUPS["output"], **FLAG)] = False,
     resume: Annotated[bool, Parameter(group=GROUPS["output"], **FLAG)] = False,
@@ -68,7 +72,7 @@ def clean(
         The readings, one or several, and last the OUT.
     config
         A TOML file with any of the options below, by the same names: `sensor = "node_id"`, `valid = [-40, 50]`.
-    typed
+    arguments
         Options for the readings.
     cluster
         Spread the networks over a Dask cluster: the address of its scheduler, tcp://host:8786. Its workers must have
@@ -83,8 +87,8 @@ def clean(
     if len(paths) < 2:
         raise ConfigError("clean needs READINGS and OUT: sensormend clean readings.csv mended")
     *readings, out = ["-" if path == STDIN else path for path in paths]
-    given = (typed or CleanArguments()).given()
-    options = Options.from_toml(config, **given) if config else Options.of(**given)
+    values = (arguments or CleanArguments()).to_dict()
+    options = Options.from_toml(config, **values) if config else Options.of(**values)
     source = readings[0] if len(readings) == 1 else readings
     if options.networks:
         _clean_networks(source, out, cluster, options, overwrite=overwrite, resume=resume)
@@ -137,8 +141,8 @@ def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
 
     def finish() -> None:
         while current:
-            name, readings, began = current.pop()
-            seconds = perf_counter() - began
+            name, readings, start = current.pop()
+            seconds = perf_counter() - start
             speed = f", {readings / seconds:,.0f} readings/s" if readings and seconds > 0 else ""
             beside = f", {remarks.pop(name)}" if remarks.get(name) else ""
             console.print(f"{name:<8} {seconds:.1f} s{speed}{beside}", highlight=False)
@@ -146,8 +150,8 @@ def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
     def begin(name: str, readings: int) -> Callable[..., None]:
         finish()
         current.append((name, readings, perf_counter()))
-        for old in bars.task_ids:
-            bars.remove_task(old)
+        for former in bars.task_ids:
+            bars.remove_task(former)
         task = bars.add_task(name, total=1.0, readings=readings, beside="")
 
         def update(done: float, beside: str = "") -> None:
@@ -165,50 +169,33 @@ def _summary(report: Report) -> RenderableType:
     """Return the summary of a run."""
     slots = sum(report.flags.values()) or 1
     present = slots - report.flags[Flag.MISSING]
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column()
 
-    def share(count: int, whole: int) -> str:
-        return f"{count:,} ({count / max(whole, 1):.1%})"
+    def share(count: int, total: int) -> str:
+        return f"{count:,} ({count / max(total, 1):.1%})"
 
-    table.add_row("sensors", f"{report.sensors:,}")
-    rejected = f", {report.rejected:,} rows rejected (rejected.csv)" if report.rejected else ""
-    table.add_row("readings", f"{report.readings:,}{rejected}")
-    table.add_row("grid", f"{in_words(report.grid.step)} in a period of {in_words(report.grid.period)}")
-    table.add_row("missing slots", share(report.flags[Flag.MISSING], slots))
-    table.add_row("faulty", share(report.flags[Flag.FAIL], present))
-    table.add_row("suspect", share(report.flags[Flag.SUSPECT], present))
-    table.add_row("not evaluated", share(report.flags[Flag.NOT_EVALUATED], present))
-    table.add_row("filled or replaced", share(report.filled, slots))
-    if report.corrected:
-        table.add_row("corrected", share(report.corrected, slots))
-    table.add_row("seconds", f"{report.seconds:.1f}")
+    rows = {
+        "sensors": f"{report.sensors:,}",
+        "readings": _counted_readings(report),
+        "grid": f"{in_words(report.grid.step)} in a period of {in_words(report.grid.period)}",
+        "missing slots": share(report.flags[Flag.MISSING], slots),
+        "faulty": share(report.flags[Flag.FAIL], present),
+        "suspect": share(report.flags[Flag.SUSPECT], present),
+        "not evaluated": share(report.flags[Flag.NOT_EVALUATED], present),
+        "filled or replaced": share(report.filled, slots),
+        **({"corrected": share(report.corrected, slots)} if report.corrected else {}),
+        "seconds": f"{report.seconds:.1f}",
+    }
     judged = how_far_judged(report.flags, *without_number(report.summaries))
-    why = _why_not(report) if little_judged(report.flags) else ""
-    parts: list[RenderableType] = [f"[bold]{judged}[/]{why}", ""] if judged else []
-    parts.append(table)
-    parts += [f"note: {escape(note)}" for note in report.notes]
-    worst_channels = worst(report.faults)
-    if worst_channels:
-        table = Table(
-            "sensor", "variable", "faulty", "reasons", "longest", box=None, padding=(0, 2), title_justify="left"
-        )
-        for (sensor, variable), faults in worst_channels:
-            reasons: Counter[str] = Counter()
-            for fault in faults:
-                reasons[fault.reason] += fault.end - fault.start
-            longest = max(faults, key=lambda fault: fault.end - fault.start)
-            table.add_row(
-                escape(sensor),
-                escape(variable),
-                how_long(sum(fault.end - fault.start for fault in faults)),
-                ", ".join(reason for reason, _ in reasons.most_common(3)),
-                f"{longest.reason} {iso(longest.start)[:10]}",
-            )
-        parts += ["", "[bold]The worst of them[/]", table]
+    reason = _too_short(report) if little_judged(report.flags) else ""
+    parts: list[RenderableType] = [f"[bold]{judged}[/]{reason}", ""] if judged else []
+    parts += [_grid(rows), *(f"note: {escape(note)}" for note in report.notes), ""]
     out = escape(shlex.quote(str(report.out)))
-    parts += ["", _next(report, worst_channels, out)]
+    channels = worst_channels(report.faults)
+    if channels:
+        parts += ["[bold]The worst of them[/]", _channels_table(channels), ""]
+        parts.append(explain_command(out, channels, report.grid.step))
+    else:
+        parts.append(f"{_no_faults(report)} The rows are in [bold]{out}[/].")
     parts.append(f"Look at it: [bold]sensormend serve {out}[/]; as one file: [bold]sensormend report {out}[/]")
     return Group(*parts)
 
@@ -216,45 +203,76 @@ def _summary(report: Report) -> RenderableType:
 def _networks_summary(report: NetworksReport) -> RenderableType:
     """Return the summary of a run over many networks."""
     done = [network for network in report.networks if network.outcome == "done"]
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column()
-    table.add_row("networks", f"{len(report.networks):,}, {len(done):,} of them cleaned")
-    table.add_row("sensors", f"{sum(network.sensors for network in done):,}")
-    rejected = f", {report.rejected:,} rows rejected (rejected.csv)" if report.rejected else ""
-    table.add_row("readings", f"{report.readings:,}{rejected}")
-    table.add_row("faulty sensor-days", f"{sum(network.faulty_sensor_days for network in done):,}")
-    table.add_row("filled or replaced", f"{sum(network.filled for network in done):,}")
-    table.add_row("seconds", f"{report.seconds:.1f}")
-    parts: list[RenderableType] = [table]
+    rows = {
+        "networks": f"{len(report.networks):,}, {len(done):,} of them cleaned",
+        "sensors": f"{sum(network.sensors for network in done):,}",
+        "readings": _counted_readings(report),
+        "faulty sensor-days": f"{sum(network.faulty_sensor_days for network in done):,}",
+        "filled or replaced": f"{sum(network.filled for network in done):,}",
+        "seconds": f"{report.seconds:.1f}",
+    }
+    parts: list[RenderableType] = [_grid(rows)]
     if done:
-        worst_one = max(done, key=lambda network: network.faulty_sensor_days / max(network.sensors, 1))
-        one = escape(shlex.quote(f"{report.out}/{worst_one.folder}"))
-        parts += ["", f"Look at the one with most faults: [bold]sensormend serve {one}[/]"]
+        worst = max(done, key=lambda network: network.faulty_sensor_days / max(network.sensors, 1))
+        out = escape(shlex.quote(f"{report.out}/{worst.folder}"))
+        parts += ["", f"Look at the one with most faults: [bold]sensormend serve {out}[/]"]
     return Group(*parts)
 
 
-def worst(faults: list[FaultInterval]) -> list[tuple[tuple[str, str], list[FaultInterval]]]:
+def _counted_readings(report: Report | NetworksReport) -> str:
+    rejected = f", {report.rejected:,} rows rejected (rejected.csv)" if report.rejected else ""
+    return f"{report.readings:,}{rejected}"
+
+
+def _grid(rows: dict[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    for row in rows.items():
+        table.add_row(*row)
+    return table
+
+
+def _channels_table(channels: Channels) -> Table:
+    table = Table("sensor", "variable", "faulty", "reasons", "longest", box=None, padding=(0, 2), title_justify="left")
+    for (sensor, variable), faults in channels:
+        reasons: Counter[str] = Counter()
+        for fault in faults:
+            reasons[fault.reason] += _length(fault)
+        longest = max(faults, key=_length)
+        table.add_row(
+            escape(sensor),
+            escape(variable),
+            how_long(reasons.total()),
+            ", ".join(reason for reason, _ in reasons.most_common(3)),
+            f"{longest.reason} {iso(longest.start)[:10]}",
+        )
+    return table
+
+
+def worst_channels(faults: list[FaultInterval]) -> Channels:
     """Return the channels that were wrong for longest, each with its faults, without silence and doubtful faults."""
     by_channel: dict[tuple[str, str], list[FaultInterval]] = defaultdict(list)
     for fault in faults:
         if fault.reason != "silent" and not fault.doubtful:
             by_channel[fault.sensor, fault.variable].append(fault)
-    length = {key: sum(fault.end - fault.start for fault in own) for key, own in by_channel.items()}
-    return [(key, by_channel[key]) for key in sorted(length, key=lambda key: (-length[key], key))[:WORST]]
+    return sorted(by_channel.items(), key=lambda entry: (-sum(map(_length, entry[1])), entry[0]))[:MOST_CHANNELS]
 
 
-def _next(report: Report, worst_channels: list[tuple[tuple[str, str], list[FaultInterval]]], out: str) -> str:
-    if not worst_channels:
-        return f"{_nothing_found(report)} The rows are in [bold]{out}[/]."
-    (sensor, variable), faults = worst_channels[0]
-    longest = max(faults, key=lambda fault: fault.end - fault.start)
-    named = f" --variable {escape(shlex.quote(variable))}" if variable else ""
-    middle = iso((longest.start + longest.end) // 2 // report.grid.step * report.grid.step)[:16]
-    return f"Why? Type: [bold]sensormend explain {out} {escape(shlex.quote(sensor))} {middle}{named}[/]"
+def explain_command(out: str, channels: Channels, step: int) -> str:
+    """Return the command that explains the middle of the longest fault of the first channel."""
+    (sensor, variable), faults = channels[0]
+    longest = max(faults, key=_length)
+    option = f" --variable {escape(shlex.quote(variable))}" if variable else ""
+    middle = iso((longest.start + longest.end) // 2 // step * step)[:16]
+    return f"Why? Type: [bold]sensormend explain {out} {escape(shlex.quote(sensor))} {middle}{option}[/]"
 
 
-def _why_not(report: Report) -> str:
+def _length(fault: FaultInterval) -> int:
+    return fault.end - fault.start
+
+
+def _too_short(report: Report) -> str:
     """Return why few readings were judged, where the length of the archive is the cause."""
     from sensormend.model.auto import LEARNING_PERIODS
 
@@ -266,7 +284,7 @@ def _why_not(report: Report) -> str:
     )
 
 
-def _nothing_found(report: Report) -> str:
+def _no_faults(report: Report) -> str:
     """Return the message for a run without faults, with the limits of what was judged."""
     flags = report.flags
     if flags[Flag.MISSING] == sum(flags.values()):

@@ -10,7 +10,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from sensormend.cli.bench import screen
+from sensormend.cli.bench import wide_console
 from sensormend.errors import ConfigError, StorageError
+from sensormend.io.options import DASHBOARD
 
 __all__ = ["DemoPage", "demo", "has_screen", "served"]
 
@@ -27,10 +28,21 @@ if TYPE_CHECKING:
     from sensormend.simulate.staged_faults import StagedFaults
     from sensormend.stream.service import Service
     from sensormend.stream.stream import Event
-    from sensormend.web.server import Server
 
 
-LACKING = "No page to look at: it needs fastapi and uvicorn, pip install 'sensormend[web]'"
+MISSING_EXTRA = "No page to look at: it needs fastapi and uvicorn, pip install 'sensormend[web]'"
+
+FIRST_DAYS = 90
+"""Days that are replayed at once, in a few seconds, so that the model has learned and the page has content."""
+
+PACE = 1.0
+"""Simulated hours per second after that: a day is final every 24 seconds."""
+
+DEFAULT_SECONDS = 60.0
+"""Seconds after which the demo ends without a terminal, where Ctrl-C is not available."""
+
+MARK = "demo.json"
+"""The file that marks an OUT as written by the demo, which may replace it."""
 
 
 class DemoPage:
@@ -54,49 +66,30 @@ def served(out: Path, port: int | None, edit: Path | None = None) -> Iterator[De
     Notes from the page go to the file `edit`, if given.
     """
     if not all(map(find_spec, ("fastapi", "uvicorn"))):
-        yield DemoPage("", LACKING)
+        yield DemoPage("", MISSING_EXTRA)
         return
-    with _bound(out, port, edit) as server:
+    from sensormend.web.server import Server
+
+    try:
+        server = Server(out, port=DASHBOARD[1] if port is None else port, edit=edit)
+    except ConfigError:
+        if port is not None:
+            raise
+        server = Server(out, port=0, edit=edit)
+    with server:
         server.start()
         yield DemoPage(server.address, f"Look at it in a browser: {server.address}")
 
 
 def has_screen() -> bool:
     """Return whether the program runs on a terminal with a screen that can show a browser."""
-    somewhere = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    return somewhere and sys.stdout.isatty()
-
-
-def _bound(out: Path, port: int | None, edit: Path | None) -> Server:
-    from sensormend.web.server import Server
-
-    if port is not None:
-        return Server(out, port=port, edit=edit)
-    try:
-        return Server(out, edit=edit)
-    except ConfigError:
-        return Server(out, port=0, edit=edit)
+    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return has_display and sys.stdout.isatty()
 
 
 def _open(address: str) -> None:
-    try:
+    with suppress(OSError, webbrowser.Error):  # the address is printed as well
         webbrowser.open(address)
-    except (OSError, webbrowser.Error):
-        # The address is printed as well.
-        return
-
-
-FIRST_DAYS = 90
-"""Days that are replayed at once, in a few seconds, so that the model has learned and the page has content."""
-
-PACE = 1.0
-"""Simulated hours per second after that: a day is final every 24 seconds."""
-
-UNWATCHED = 60.0
-"""Seconds after which the demo ends without a terminal, where Ctrl-C is not available."""
-
-MARK = "demo.json"
-"""The file that marks an OUT as written by the demo, which may replace it."""
 
 
 def demo(
@@ -138,6 +131,9 @@ def demo(
     out
         The folder for rows, alerts and the picture; that of an earlier demo is replaced.
     """
+    import numpy as np
+
+    from sensormend import AutoOLRTR
     from sensormend.cli.demo_screen import Screen, show_results
     from sensormend.io.options import Options
     from sensormend.readings import DAY, HOUR
@@ -151,7 +147,7 @@ def demo(
         raise ConfigError(f"--seconds must be above 0, not {seconds:g}")
     # Not rich's own check: with FORCE_COLOR it takes a pipe for a terminal.
     if days is None and seconds is None and not sys.stdout.isatty():
-        seconds = UNWATCHED
+        seconds = DEFAULT_SECONDS
     if days is not None and days <= DROPPED:
         raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
     staged = StagedFaults(sensors, FIRST_DAYS)
@@ -159,32 +155,33 @@ def demo(
         sensors, days=days, seed=seed, climate=climate, pace=None if days else pace, at_once=FIRST_DAYS, change=staged
     )
     _empty(out)
-    notes = _accepting(out, staged)
-    _compile_engine()
-    page = screen()
+    notes = _write_maintenance(out, staged)
+    # Compile the engine before the clock starts, which takes a minute the first time.
+    AutoOLRTR().update(np.eye(4))
+    console = wide_console()
     settings = Settings("a simulated city", out, Options(step=HOUR, period=DAY, maintenance=notes), metrics=None)
 
-    def look_on(event: Event | None) -> None:
-        shown.see(event)
+    def on_event(event: Event | None) -> None:
+        screen.update(event)
         if city.paced and browser and has_screen():
-            window.open()
+            page.open()
 
-    service = Service(settings, lambda mark, memory: city, on_event=look_on)
+    service = Service(settings, lambda mark, memory: city, on_event=on_event)
     # The screen shows the alerts; they are not logged as well.
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
-    with _stoppable(service), served(out, port, notes) as window:
-        lasting = f"for {days} days" if days else f"for {seconds:g} seconds" if seconds else "day after day"
-        network = f"{sensors} sensors of a simulated city, {city.quantity} {lasting}"
-        page.print(f"{network}; sensormend is given the readings only.", soft_wrap=True)
-        page.print(window.message + ("" if days or seconds else " (Ctrl-C ends it)"), soft_wrap=True, markup=False)
+    with _stoppable(service), served(out, port, notes) as page:
+        duration = f"for {days} days" if days else f"for {seconds:g} seconds" if seconds else "day after day"
+        network = f"{sensors} sensors of a simulated city, {city.quantity} {duration}"
+        console.print(f"{network}; sensormend is given the readings only.", soft_wrap=True)
+        console.print(page.message + ("" if days or seconds else " (Ctrl-C ends it)"), soft_wrap=True, markup=False)
         sys.stdout.flush()
-        aside = Console(stderr=True)
-        with Screen(page, aside, service, city, days=days, seconds=seconds, address=window.address) as shown:
+        lines = Console(stderr=True)
+        with Screen(console, lines, service, city, days=days, seconds=seconds, address=page.address) as screen:
             service.run()
-    show_results(page, service, city, out, seed, climate, staged, shown.faulty.get(staged.jumping))
+    show_results(console, service, city, out, seed, climate, staged, screen.faulty.get(staged.jumping))
 
 
-def _accepting(out: Path, staged: StagedFaults) -> Path:
+def _write_maintenance(out: Path, staged: StagedFaults) -> Path:
     """Write a maintenance.csv that accepts the new level of a sensor, and return its path."""
     from sensormend.pipeline.maintenance import EVER, Note, write_note
     from sensormend.readings import DAY
@@ -194,15 +191,6 @@ def _accepting(out: Path, staged: StagedFaults) -> Path:
     path = out / "maintenance.csv"
     write_note(path, Note(staged.accepted, FIRST + ACCEPTED_FROM * DAY, EVER, "recalibrated", ""))
     return path
-
-
-def _compile_engine() -> None:
-    """Compile the engine before the clock starts, which takes a minute the first time."""
-    import numpy as np
-
-    from sensormend import AutoOLRTR
-
-    AutoOLRTR().update(np.eye(4))
 
 
 def _empty(out: Path) -> None:

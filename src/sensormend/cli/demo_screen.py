@@ -17,10 +17,9 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from sensormend.cli.clean import worst
+from sensormend.cli.clean import explain_command, worst_channels
 from sensormend.errors import SensormendError
 from sensormend.io.folder import Archive
-from sensormend.io.metadata import iso
 from sensormend.pipeline.sentences import counted, how_long, readable
 from sensormend.plot.drawing import picture
 from sensormend.readings import DAY, HOUR, Flag
@@ -44,38 +43,32 @@ from sensormend.stream.stream import AlertsRaised, Event
 
 __all__ = ["Screen", "show_results"]
 
-NEWEST = 4
-NAMED = 8
+MOST_ALERTS, MOST_SENSORS = 4, 8
 """The numbers of alerts and of named sensors that are shown."""
 
 REFRESH, LINE = 0.12, 3.0
 """Seconds between two updates of the table, and between two lines where there is no terminal."""
 
-LATELY = 3.0
+RATE_SPAN = 3.0
 """Seconds over which the rate of readings is measured."""
 
-NAMES = {"faulty": "fault", "silent": "silence"}
+STATES = {"faulty": "fault", "silent": "silence"}
+"""The states that are shown, with the noun for each."""
 
 
 class Screen:
-    """A small table on a terminal, elsewhere a line from time to time.
+    """A small table on a terminal, elsewhere a line from time to time; `days` and `seconds` are the duration.
 
-    Parameters
+    Attributes
     ----------
-    page, aside
-        The consoles of the table and of the lines.
-    service, city
-        The running service and its source.
-    days, seconds
-        The duration; None where the user ends it.
-    address
-        The address of the page.
+    faulty
+        The newest alert that a sensor is faulty, by sensor.
     """
 
     def __init__(
         self,
-        page: Console,
-        aside: Console,
+        console: Console,
+        lines: Console,
         service: Service,
         city: City,
         *,
@@ -84,19 +77,18 @@ class Screen:
         address: str = "",
     ) -> None:
         self._service, self._city, self._days, self._seconds = service, city, days, seconds
-        self._aside, self._address = aside, address
-        self._live = Live(console=page, auto_refresh=False) if page.is_terminal else None
-        self._newest: deque[Alert] = deque(maxlen=NEWEST)
-        self._now: dict[str, dict[str, str]] = {state: {} for state in NAMES}
-        self._detected = dict.fromkeys(NAMES, 0)
+        self._lines, self._address = lines, address
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._newest: deque[Alert] = deque(maxlen=MOST_ALERTS)
+        self._now: dict[str, dict[str, str]] = {state: {} for state in STATES}
+        self._detected = dict.fromkeys(STATES, 0)
         self.faulty: dict[str, Alert] = {}
-        # By sensor: the newest alert that it is faulty.
-        self._counted: deque[tuple[float, int]] = deque()
-        self._began = self._drawn = perf_counter()
+        self._counts: deque[tuple[float, int]] = deque()
+        self._start = self._drawn = perf_counter()
 
     def __enter__(self) -> Self:
-        self._began = self._drawn = perf_counter()
-        self._counted.append((self._began, 0))
+        self._start = self._drawn = perf_counter()
+        self._counts.append((self._start, 0))
         if self._live is not None:
             self._live.start()
         return self
@@ -109,18 +101,18 @@ class Screen:
         if self._live is not None:
             self._live.stop()
 
-    def see(self, event: Event | None) -> None:
-        """Update the screen with an event of the service, and stop it when its time is over."""
+    def update(self, event: Event | None) -> None:
+        """Update the screen with an event of the service, and stop the service when its time is over."""
         if isinstance(event, AlertsRaised):
             for alert in event.alerts:
-                self._note(alert)
+                self._add(alert)
         now = perf_counter()
-        if self._seconds is not None and now - self._began > self._seconds:
+        if self._seconds is not None and now - self._start > self._seconds:
             self._service.stop()
         if now - self._drawn > (LINE if self._live is None else REFRESH):
             self._show()
 
-    def _note(self, alert: Alert) -> None:
+    def _add(self, alert: Alert) -> None:
         self._newest.append(alert)
         for sensor in alert.sensors:
             for sensors in self._now.values():
@@ -133,19 +125,19 @@ class Screen:
 
     def _show(self) -> None:
         self._drawn = perf_counter()
-        self._counted.append((self._drawn, self._service.status().readings))
-        while len(self._counted) > 2 and self._drawn - self._counted[1][0] > LATELY:
-            self._counted.popleft()
+        self._counts.append((self._drawn, self._service.status().readings))
+        while len(self._counts) > 2 and self._drawn - self._counts[1][0] > RATE_SPAN:
+            self._counts.popleft()
         if self._live is None:
-            self._aside.print(self._line(), highlight=False, soft_wrap=True)
+            self._lines.print(self._line(), highlight=False, soft_wrap=True)
         else:
             self._live.update(self.table(), refresh=True)
 
     @property
     def _speed(self) -> float:
         """Return the readings per second of the last seconds: the first days are replayed faster than the others."""
-        (began, before), (now, count) = self._counted[0], self._counted[-1]
-        return (count - before) / max(now - began, 1e-9)
+        (start, first), (end, last) = self._counts[0], self._counts[-1]
+        return (last - first) / max(end - start, 1e-9)
 
     def _day(self) -> str:
         status = self._service.status()
@@ -153,8 +145,8 @@ class Screen:
         return f"{reached} (day {len(self._city.drawn)}{f' of {self._days}' if self._days else ''})"
 
     def _line(self) -> str:
-        detected = " and ".join(counted(self._detected[state], name) for state, name in NAMES.items())
-        now = " and ".join(f"{len(self._now[state])} {state}" for state in NAMES)
+        detected = " and ".join(counted(self._detected[state], name) for state, name in STATES.items())
+        now = " and ".join(f"{len(self._now[state])} {state}" for state in STATES)
         return f"{self._day()}: {self._speed:,.0f} readings/s; {detected} found; {now} now"
 
     def table(self) -> RenderableType:
@@ -170,25 +162,25 @@ class Screen:
         grid.add_row("readings", f"{status.readings:,} ({self._speed:,.0f} per second)")
         if stream.mender is not None:
             values = sum(stream.tally.flags.values())
-            missing = stream.tally.flags[Flag.MISSING]
-            share = stream.tally.filled / max(values, 1)
-            grid.add_row("mended", f"{share:.1%} of {values:,} values ({missing / max(values, 1):.1%} never came)")
-        grid.add_row("found", ", ".join(counted(self._detected[state], name) for state, name in NAMES.items()))
-        grid.add_row("faulty now", _named(self._now["faulty"], "bold red"))
-        grid.add_row("silent now", _named(self._now["silent"], "bold yellow"))
-        for place in range(NEWEST):
-            alert = self._newest[-1 - place] if place < len(self._newest) else None
-            grid.add_row("" if place else "newest", _alert_line(alert) if alert else "")
+            filled, missing = (n / max(values, 1) for n in (stream.tally.filled, stream.tally.flags[Flag.MISSING]))
+            grid.add_row("mended", f"{filled:.1%} of {values:,} values ({missing:.1%} never came)")
+        grid.add_row("found", ", ".join(counted(self._detected[state], name) for state, name in STATES.items()))
+        grid.add_row("faulty now", _listed(self._now["faulty"], "bold red"))
+        grid.add_row("silent now", _listed(self._now["silent"], "bold yellow"))
+        lines = [*map(_alert_line, reversed(self._newest)), *[""] * MOST_ALERTS][:MOST_ALERTS]
+        for place, line in enumerate(lines):
+            grid.add_row("" if place else "newest", line)
         return Panel(grid, title="sensormend, live", title_align="left", border_style="dim")
 
 
-def _named(sensors: dict[str, str], style: str) -> str:
+def _listed(sensors: dict[str, str], style: str) -> str:
     """Return the names of some of the sensors with their reasons."""
     if not sensors:
         return "[dim]none[/]"
-    named = [f"[{style}]{escape(name)}[/]{f' {why}' if why else ''}" for name, why in sorted(sensors.items())[:NAMED]]
-    more = len(sensors) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
+    first = sorted(sensors.items())[:MOST_SENSORS]
+    names = [f"[{style}]{escape(name)}[/]{f' {reason}' if reason else ''}" for name, reason in first]
+    more = len(sensors) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def _alert_line(alert: Alert) -> str:
@@ -197,7 +189,7 @@ def _alert_line(alert: Alert) -> str:
 
 
 def show_results(
-    page: Console,
+    console: Console,
     service: Service,
     city: City,
     out: Path,
@@ -209,59 +201,58 @@ def show_results(
     """Print the scores, and the next commands."""
     done = min(service.status().periods, len(city.drawn))
     if done <= DROPPED:
-        page.print(f"It ended after {done} days; what was found is judged from {DROPPED + 1} days on.")
+        console.print(f"It ended after {done} days; what was found is judged from {DROPPED + 1} days on.")
         return
     network = assembled(city.drawn[:done], seed=seed, climate=climate)
     recovery = recovery_of_rows(Archive(out).rows(), network)
     # A sensor without readings so far has no rows, and cannot be judged.
     network = replace(network, truth=np.where(np.isnan(recovery.cleaned), np.nan, network.truth))
-    page.print(
+    console.print(
         f"\nPut in on {done} days: {len(network.faults)} faults and {network.spikes.sum()} single wrong readings; "
         f"{np.isnan(network.readings).mean():.1%} of the readings were lost. "
         f"The tables are without the first {DROPPED} days, in which it learns."
     )
     scores = score(recovery, network.degraded())
-    page.print(_faults_table(faults_by_kind(network, recovery), scores))
-    page.print()
-    page.print(_errors_table(network, recovery, scores))
-    _show_staged(page, network, recovery, staged, alert, out)
-    _draw(page, network, recovery, out)
-    _show_commands(page, out)
+    console.print(_faults_table(faults_by_kind(network, recovery), scores))
+    console.print()
+    console.print(_errors_table(network, recovery, scores))
+    _show_staged(console, network, recovery, staged, alert, out)
+    _draw(console, network, recovery, out)
+    _show_commands(console, out)
 
 
 def _show_staged(
-    page: Console, network: Network, recovery: Recovery, staged: StagedFaults, alert: Alert | None, out: Path
+    console: Console, network: Network, recovery: Recovery, staged: StagedFaults, alert: Alert | None, out: Path
 ) -> None:
     """Print the results on the three faults that every demo has."""
     days = network.readings.shape[-1]
     if staged.sensors < LEAST or days <= ACCEPTED_FROM + 1:
         return
     faults = Archive(out).faults()
-    page.print("\nThree of them, closely:")
+    console.print("\nThree of them, closely:")
     if alert is not None:
-        took = how_long(alert.at - alert.since)
-        page.print(f"  {alert.sentence}; alert {took} after it began.", soft_wrap=True, markup=False, highlight=False)
-    mine = [one for one in faults if one.sensor == staged.drifting and one.reason in ("drifting", "offset")]
-    if mine and mine[-1].start >= FIRST + DRIFTS_FROM * DAY:
-        page.print(f"  {mine[-1].sentence}", soft_wrap=True, markup=False, highlight=False)
+        delay = f"alert {how_long(alert.at - alert.since)} after it began"
+        console.print(f"  {alert.sentence}; {delay}.", soft_wrap=True, markup=False, highlight=False)
+    drifts = [fault for fault in faults if fault.sensor == staged.drifting and fault.reason in ("drifting", "offset")]
+    if drifts and drifts[-1].start >= FIRST + DRIFTS_FROM * DAY:
+        console.print(f"  {drifts[-1].sentence}", soft_wrap=True, markup=False, highlight=False)
     row, since = network.sensors.index(staged.drifting), slice(DRIFTS_FROM, None)
     truth, read, cleaned = (part[row, :, since] for part in (network.truth, network.readings, recovery.cleaned))
-    off = [float(np.sqrt(np.nanmean((values - truth) ** 2))) for values in (read, cleaned)]
-    page.print(
-        f"  As it came, {staged.drifting} is off by {off[0]:.1f} since it began to drift, corrected by {off[1]:.1f}.",
+    before, after = (float(np.sqrt(np.nanmean((values - truth) ** 2))) for values in (read, cleaned))
+    console.print(
+        f"  As it came, {staged.drifting} is off by {before:.1f} since it began to drift, corrected by {after:.1f}.",
         soft_wrap=True, highlight=False,
     )  # fmt: skip
     row = network.sensors.index(staged.accepted)
     flagged = recovery.wrong[row, :, ACCEPTED_FROM + 1 :].mean()
-    page.print(
+    console.print(
         f"  {staged.accepted} was shifted, and maintenance.csv accepts its new level from day {ACCEPTED_FROM} on: "
         f"{1 - flagged:.0%} of its readings since are trusted.",
         soft_wrap=True, highlight=False,
     )  # fmt: skip
 
 
-def _draw(page: Console, network: Network, recovery: Recovery, out: Path) -> None:
-
+def _draw(console: Console, network: Network, recovery: Recovery, out: Path) -> None:
     try:
         path = picture(
             out / "demo.png",
@@ -275,27 +266,23 @@ def _draw(page: Console, network: Network, recovery: Recovery, out: Path) -> Non
             title=f"A simulated network of {len(network.sensors)} sensors, mended live from the readings alone",
         )
     except SensormendError as error:
-        page.print(f"\nNo picture: {error}", soft_wrap=True, markup=False)
+        console.print(f"\nNo picture: {error}", soft_wrap=True, markup=False)
         return
-    page.print(f"\nPicture: [bold]{escape(str(path))}[/]", soft_wrap=True)
+    console.print(f"\nPicture: [bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
-def _show_commands(page: Console, out: Path) -> None:
-
+def _show_commands(console: Console, out: Path) -> None:
     name = escape(shlex.quote(str(out)))
-    page.print(f"The mended readings: [bold]{name}/data[/]; what to repair: [bold]{name}/faults.csv[/]", soft_wrap=True)
-    page.print(
+    console.print(
+        f"The mended readings: [bold]{name}/data[/]; what to repair: [bold]{name}/faults.csv[/]", soft_wrap=True
+    )
+    console.print(
         f"Look again: [bold]sensormend serve {name}[/]; as one file: [bold]sensormend report {name}[/]", soft_wrap=True
     )
-    worst_channels = worst(Archive(out).faults())
-    if worst_channels:
-        (sensor, _), faults = worst_channels[0]
-        longest = max(faults, key=lambda fault: fault.end - fault.start)
-        middle = iso((longest.start + longest.end) // 2 // HOUR * HOUR)[:16]
-        page.print(
-            f"Why? Type: [bold]sensormend explain {name} {escape(shlex.quote(sensor))} {middle}[/]", soft_wrap=True
-        )
-    page.print("Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]", soft_wrap=True)
+    channels = worst_channels(Archive(out).faults())
+    if channels:
+        console.print(explain_command(name, channels, HOUR), soft_wrap=True)
+    console.print("Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]", soft_wrap=True)
 
 
 def _faults_table(rows: list[KindCounts], scores: Scores) -> Table:
@@ -342,9 +329,9 @@ def _errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table
         ("a straight line", _line_scores(recovery, case, nothing)),
         ("a straight line, given every fault", _line_scores(recovery, case, case.faulty)),
     ]
-    for name, of in rows:
-        inside = f"{of.coverage_missing:.0%}, {of.coverage_repaired:.0%}" if of is scores else "-"
-        table.add_row(name, f"{of.missing:.2f}", f"{of.repaired:.2f}", f"{of.trusted:.2f}", inside)
+    for name, row in rows:
+        inside = f"{row.coverage_missing:.0%}, {row.coverage_repaired:.0%}" if row is scores else "-"
+        table.add_row(name, f"{row.missing:.2f}", f"{row.repaired:.2f}", f"{row.trusted:.2f}", inside)
     table.caption = (
         "missing: readings that never came; repaired: sensor-days that were found faulty; trusted: readings "
         f"of sound sensor-days, single wrong ones among them. Without the first {DROPPED} days."
@@ -353,6 +340,6 @@ def _errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table
     return table
 
 
-def _line_scores(recovery: Recovery, case: Degraded, left_out: BoolArray) -> Scores:
+def _line_scores(recovery: Recovery, case: Degraded, excluded: BoolArray) -> Scores:
     """Score linear interpolation at the same cells as the recovery."""
-    return score(replace(recovery, cleaned=straight_line(case.readings, left_out), lower=None, upper=None), case)
+    return score(replace(recovery, cleaned=straight_line(case.readings, excluded), lower=None, upper=None), case)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from sensormend.cli.bench import screen
+from sensormend.cli.bench import wide_console
 
 __all__ = ["example"]
 
@@ -29,6 +29,6 @@ def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) 
     from sensormend.simulate.network import write_example
 
     rows = write_example(file, sensors=sensors, days=days, seed=seed)
-    page, name = screen(), escape(shlex.quote(str(file)))
-    page.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
-    page.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)
+    console, name = wide_console(), escape(shlex.quote(str(file)))
+    console.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
+    console.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 __all__ = ["report"]
 
-PATIENCE = 1.0
+SHOW_AFTER = 1.0
 """Seconds after which the progress is shown."""
 
 
@@ -34,22 +34,22 @@ def report(out: Path, /, *, to: Path | None = None) -> None:
 
     with _progress() as done:
         written = write_report(out, to, done)
-    size = written.stat().st_size
-    written_size = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size // 1000, 1)} kB"
-    Console(highlight=False, soft_wrap=True).print(f"The report is in {written} ({written_size}).", markup=False)
+    count = written.stat().st_size
+    size = f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{max(count // 1000, 1)} kB"
+    Console(highlight=False, soft_wrap=True).print(f"The report is in {written} ({size}).", markup=False)
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[float], None]]:
-    """Show the progress on stderr, unless the work is done within `PATIENCE` seconds."""
+    """Show the progress on stderr, unless the work is done within `SHOW_AFTER` seconds."""
     console = Console(stderr=True)
     bars = Progress(TextColumn("reading"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), console=console,
                     disable=not console.is_terminal, transient=True)  # fmt: skip
     task = bars.add_task("reading", total=1.0)
-    began = perf_counter()
+    start = perf_counter()
 
     def done(share: float) -> None:
-        if perf_counter() - began > PATIENCE and not bars.live.is_started:
+        if perf_counter() - start > SHOW_AFTER and not bars.live.is_started:
             bars.start()
         bars.update(task, completed=share)
 
@@ -58,6 +58,6 @@ def _progress() -> Iterator[Callable[[float], None]]:
     finally:
         if bars.live.is_started:
             bars.stop()
-    seconds = perf_counter() - began
-    if seconds > PATIENCE and not console.is_terminal:
+    seconds = perf_counter() - start
+    if seconds > SHOW_AFTER and not console.is_terminal:
         print(f"reading  {seconds:.1f} s", file=sys.stderr)

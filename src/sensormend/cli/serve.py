@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sensormend.cli.arguments import FLAG
-from sensormend.cli.watch import stopping
+from sensormend.cli.watch import stop_on_signals
 from sensormend.io.options import DASHBOARD
 
 __all__ = ["serve"]
@@ -50,15 +50,15 @@ def serve(
     from sensormend.web.sessions import read_token
 
     setup("text", "warning")
-    token, over = read_token(token_file), threading.Event()
+    token, stopped = read_token(token_file), threading.Event()
     with Server(out, host, port, token, edit) as server:
         server.start()
-        stopping(over.set)
-        asks = ", with the token" if token else ""
-        writes = f", notes go to {edit}" if edit else ""
-        print(f"{out} is shown at {server.address}{asks}{writes}; Ctrl-C ends it", flush=True)
+        stop_on_signals(stopped.set)
+        with_token = ", with the token" if token else ""
+        notes = f", notes go to {edit}" if edit else ""
+        print(f"{out} is shown at {server.address}{with_token}{notes}; Ctrl-C ends it", flush=True)
         if open_page:
             import webbrowser
 
             webbrowser.open(server.address)
-        server.wait(over)
+        server.wait(stopped)

@@ -18,7 +18,7 @@ from sensormend.errors import ConfigError
 from sensormend.io.options import Options
 from sensormend.stream.settings import Settings
 
-__all__ = ["WatchArguments", "open_dashboard", "stopping", "watch"]
+__all__ = ["WatchArguments", "open_dashboard", "stop_on_signals", "watch"]
 
 _log = logging.getLogger("sensormend.stream")
 
@@ -34,7 +34,7 @@ def watch(
     /,
     *,
     config: Annotated[Path | None, Parameter(group=GROUPS["feed"])] = None,
-    typed: WatchArguments | None = None,
+    arguments: WatchArguments | None = None,
     verbose: Annotated[bool, Parameter(group=GROUPS["alerts"], **FLAG)] = False,
 ) -> None:
     """Mend a live feed: clean values as they come, a list of what to repair, an alert when a sensor fails.
@@ -57,7 +57,7 @@ def watch(
         The folder for the results.
     config
         A TOML file with any of the options below, by the same names, and with SOURCE and OUT as `source` and `out`.
-    typed
+    arguments
         Options for the feed and its readings.
     verbose
         Log when each period is final.
@@ -67,11 +67,11 @@ def watch(
 
     if source is not None and out is None and config is None:
         raise ConfigError("watch needs SOURCE and OUT: sensormend watch mqtt://localhost/city/# mended")
-    given = (typed or WatchArguments()).given()
-    settings = Settings.of(config, source="-" if source == STDIN else source, out=out, **given)
+    options = (arguments or WatchArguments()).to_dict()
+    settings = Settings.of(config, source="-" if source == STDIN else source, out=out, **options)
     setup(settings.log, "debug" if verbose else "info")
     with open_service(settings, open_dashboard) as service:
-        stopping(service.stop)
+        stop_on_signals(service.stop)
         service.run()
 
 
@@ -88,20 +88,20 @@ def open_dashboard(settings: Settings) -> Iterator[None]:
 
     edit = settings.options.maintenance if settings.serve_edit else None
     with Server(settings.out, *settings.serve, read_token(settings.serve_token_file), edit) as server:
-        memory = ServiceState(settings.out)
-        memory.claim()
-        memory.begin()
+        state = ServiceState(settings.out)
+        state.claim()
+        state.begin()
         server.start()
         say(_log, logging.INFO, "the dashboard is shown", address=server.address)
         yield
 
 
-def stopping(stop: Callable[[], None]) -> None:
+def stop_on_signals(stop: Callable[[], None]) -> None:
     """Let SIGTERM and Ctrl-C stop the service cleanly; a second one ends it at once, also without loss."""
 
-    def asked(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
         stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, asked)
+        signal.signal(number, handle)

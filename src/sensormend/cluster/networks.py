@@ -16,13 +16,13 @@ from sensormend.cluster.splitting import NetworkPart, NetworkParts, split
 from sensormend.cluster.workers import (
     Client,
     NetworksProgress,
-    Order,
+    NetworkTask,
     Outcome,
     connected,
-    in_turn,
+    mend_here,
+    mend_on_workers,
     outcome_of,
     probe,
-    spread,
 )
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside, now, surroundings
@@ -64,10 +64,6 @@ class NetworksReport:
         return tuple(network for network in self.networks if network.outcome != "done")
 
 
-def _quiet(name: str, readings: int) -> StageProgress:
-    return lambda done, beside="": None
-
-
 def clean_networks(
     readings: SourcePaths,
     out: str | PathLike[str],
@@ -77,7 +73,7 @@ def clean_networks(
     *,
     overwrite: bool = False,
     resume: bool = False,
-    stages: Callable[[str, int], StageProgress] = _quiet,
+    stages: Callable[[str, int], StageProgress] = lambda name, readings: lambda done, beside="": None,
 ) -> NetworksReport:
     """Mend many networks, each with a model of its own, into `out/<network>`.
 
@@ -113,7 +109,11 @@ def clean_networks(
         raise ConfigError("many networks need the name of the column that keeps them apart: networks")
     if target.ending:
         raise ConfigError(f"many networks go into a folder, each into its own; {Path(out).name} would be one file")
-    _refuse_unreadable(options)
+    # Unreadable notes and coordinates are refused once, before every network fails on them.
+    if options.maintenance:
+        Maintenance.read(options.maintenance)
+    if options.coordinates:
+        Places.read(options.coordinates)
     started = monotonic()
     with nullcontext(None) if cluster is None else connected(cluster) as client:
         identity = identity_of(readings)
@@ -157,7 +157,7 @@ class _NetworksRun:
         """Split the readings by network, unless that is done."""
         self.staging.mkdir(exist_ok=True)
         if self.client is not None:
-            probe(self.client, self.staging, "OUT")
+            probe(self.client, self.staging)
             self.visible = True
         self.parts = split(
             self.staging, source, self.options, self.stages("reading", 0),
@@ -168,10 +168,9 @@ class _NetworksRun:
         """Mend every network that is not done yet."""
         (self.staging / "attempts").mkdir(exist_ok=True)
         with self._token() as token:
-            orders = [self._order(part, token) for part in self.parts.parts]
-            ended = spread(self.client, orders, self._progress()) if self.client else in_turn(orders, self._progress())
-            failed = dict(ended)
-        outcomes = tuple(outcome_of(order, failed.get(order.part.network)) for order in orders)
+            tasks, progress = [self._task(part, token) for part in self.parts.parts], self._progress()
+            failed = dict(mend_on_workers(self.client, tasks, progress) if self.client else mend_here(tasks, progress))
+        outcomes = tuple(outcome_of(task, failed.get(task.part.network)) for task in tasks)
         return NetworksReport(out, outcomes, self.parts.readings, self.parts.rejected, monotonic() - started)
 
     def finish(self, report: NetworksReport) -> None:
@@ -192,8 +191,8 @@ class _NetworksRun:
     @contextmanager
     def _token(self) -> Iterator[Path]:
         """Create the run's token, a file without which workers stop, and remove it at the end."""
-        for old in self.staging.glob("wanted-*"):
-            old.unlink()
+        for former in self.staging.glob("wanted-*"):
+            former.unlink()
         token = self.staging / f"wanted-{uuid4().hex}"
         token.touch()
         try:
@@ -201,7 +200,7 @@ class _NetworksRun:
         finally:
             token.unlink(missing_ok=True)
 
-    def _order(self, part: NetworkPart, token: Path) -> Order:
+    def _task(self, part: NetworkPart, token: Path) -> NetworkTask:
         options = self.parts.options(self.options, part)
         copies: dict[str, Any] = {
             name: self._copied(name, path) for name in FILE_OPTIONS if (path := getattr(options, name))
@@ -211,7 +210,7 @@ class _NetworksRun:
             "options": changed_options(self.options),
             "network": part.network,
         }
-        return Order(self.target.work, part, replace(options, **copies), record, token)
+        return NetworkTask(self.target.work, part, replace(options, **copies), record, token)
 
     def _copied(self, name: str, path: Path) -> Path:
         """Copy a file of the user to a place that every worker can read, and return its path."""
@@ -226,9 +225,9 @@ class _NetworksRun:
         stage = self.stages("mending", readings)
 
         def report(done: int, read: float, workers: int | None) -> None:
-            words = f"{done:,} of {total:,} networks"
-            words += "" if workers is None else f", {workers:,} worker{'s' * (workers != 1)}"
-            stage(read / max(readings, 1), words)
+            counts = f"{done:,} of {total:,} networks"
+            counts += "" if workers is None else f", {workers:,} worker{'s' * (workers != 1)}"
+            stage(read / max(readings, 1), counts)
 
         return report
 
@@ -248,14 +247,6 @@ class _NetworksRun:
             "faulty_sensor_days": sum(network.faulty_sensor_days for network in report.networks),
             "surroundings": surroundings(),
         }
-
-
-def _refuse_unreadable(options: Options) -> None:
-    """Refuse unreadable files of notes and coordinates once, before every network fails on them."""
-    if options.maintenance:
-        Maintenance.read(options.maintenance)
-    if options.coordinates:
-        Places.read(options.coordinates)
 
 
 def _shortened(identity: list[list[str | int]]) -> list[list[str | int]]:

@@ -23,11 +23,9 @@ __all__ = ["NetworkPart", "NetworkParts", "folders_of", "split"]
 LONGEST = 80
 """The longest name of a folder, in characters: endings are appended, and file systems allow 255 bytes."""
 
-OURS = {"data", "state", "staging", "meta", "partial"}
-"""Names that have a meaning in an OUT, or look like it."""
-
-DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
-"""Names that Windows reserves."""
+RESERVED = {"data", "state", "staging", "meta", "partial"}
+RESERVED |= {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
+"""Names that have a meaning in an OUT, or are reserved by Windows."""
 
 
 def folders_of(networks: Iterable[str]) -> dict[str, str]:
@@ -43,26 +41,26 @@ def folders_of(networks: Iterable[str]) -> dict[str, str]:
     {'river': 'river', '../x': 'x-d6b96a97', 'A': 'A-559aead0', 'a': 'a-ca978112'}
     """
     networks = list(dict.fromkeys(networks))
-    alike = Counter(name.casefold() for name in networks)
+    counts = Counter(name.casefold() for name in networks)
     for length in (8, 16, 64):
-        folders = {name: name if alike[name.casefold()] == 1 and _is_safe(name) else _made(name, length)
-                 for name in networks}  # fmt: skip
+        folders = {
+            name: name if counts[name.casefold()] == 1 and _is_safe(name) else _encoded(name, length)
+            for name in networks
+        }
         if len({folder.casefold() for folder in folders.values()}) == len(folders):
             break
     return folders if networks else {}
 
 
 def _is_safe(name: str) -> bool:
-    plain = name.casefold()
-    return (
-        bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name)) and len(name) <= LONGEST and plain not in OURS | DEVICES
-    )
+    characters = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name)
+    return characters is not None and len(name) <= LONGEST and name.casefold() not in RESERVED
 
 
-def _made(name: str, length: int) -> str:
-    # Accents are dropped, their letters kept.
-    spelled = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    word = re.sub(r"[^A-Za-z0-9]+", "_", spelled).strip("_")[: LONGEST - 1 - length] or "network"
+def _encoded(name: str, length: int) -> str:
+    # Accents are dropped, their letters stay.
+    ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    word = re.sub(r"[^A-Za-z0-9]+", "_", ascii_name).strip("_")[: LONGEST - 1 - length] or "network"
     return f"{word}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:length]}"
 
 
@@ -92,11 +90,11 @@ class NetworkParts:
     def options(self, options: Options, part: NetworkPart) -> Options:
         """Return options for one part: its columns have fixed names, and it may lack variables of other networks."""
 
-        def own(given: Any) -> Any:
-            return given and {name: value for name, value in given.items() if name == EVERY or name in part.variables}
+        def own(values: Any) -> Any:
+            return values and {name: value for name, value in values.items() if name in (EVERY, *part.variables)}
 
-        ours = ("sensor", "time", "value", *self.columns)
-        names: dict[str, Any] = {name: name if name in ours else None for name in COLUMNS}
+        written = ("sensor", "time", "value", *self.columns)
+        names: dict[str, Any] = {name: name if name in written else None for name in COLUMNS}
         return replace(
             options, **names, sensor_from_file=False, variables=(), sensors=(), fill=own(options.fill),
             valid=own(options.valid), tolerance=own(options.tolerance), units=own(options.units),
@@ -118,18 +116,18 @@ def split(
     reading, sorting
         Called with the progress; `sorting` first with the number of readings.
     """
-    done = folder / "networks.json"
-    if done.exists():
-        record = read_json(done)
-        listed = tuple(NetworkPart(**{**part, "variables": tuple(part["variables"])}) for part in record["parts"])
-        return NetworkParts(listed, record["rejected"], tuple(record["columns"]))
+    path = folder / "networks.json"
+    if path.exists():
+        record = read_json(path)
+        saved = tuple(NetworkPart(**{**part, "variables": tuple(part["variables"])}) for part in record["parts"])
+        return NetworkParts(saved, record["rejected"], tuple(record["columns"]))
     with Staging(folder) as staging:
         staging.load(source, options, reading)
         if staging.rejected:
             staging.write_rejected(folder / "rejected.csv")
         options.refuse_unknown(staging.variables)
         parts = _split(staging, folder / "parts", sorting(staging.readings))
-    write_json(done, asdict(parts))
+    write_json(path, asdict(parts))
     staging.path.unlink()
     return parts
 
@@ -140,21 +138,22 @@ def _split(staging: Staging, folder: Path, progress: Progress) -> NetworkParts:
         CREATE TABLE networks AS SELECT network, (row_number() OVER (ORDER BY network) - 1)::INTEGER AS code, n, kinds
         FROM (SELECT network, count(*) AS n, list_sort(list(DISTINCT variable)) AS kinds
               FROM raw WHERE reason IS NULL GROUP BY network) ORDER BY network""")
-    listed = ask("SELECT network, n, kinds FROM networks ORDER BY code")
-    folders = folders_of([network for network, *_ in listed])
-    placed = ask("SELECT count(latitude) > 0 AND count(longitude) > 0 FROM raw WHERE reason IS NULL")[0][0]
-    columns = [*(["variable"] if staging.variables != (EVERY,) else []), *(["latitude", "longitude"] if placed else [])]
-    wanted = ", ".join(["sensor", "make_timestamp(time) AS time", "value", *columns])
+    networks = ask("SELECT network, n, kinds FROM networks ORDER BY code")
+    folders = folders_of([network for network, *_ in networks])
+    has_positions = ask("SELECT count(latitude) > 0 AND count(longitude) > 0 FROM raw WHERE reason IS NULL")[0][0]
+    columns = ["variable"] if staging.variables != (EVERY,) else []
+    columns += ["latitude", "longitude"] if has_positions else []
+    selected = ", ".join(["sensor", "make_timestamp(time) AS time", "value", *columns])
     ask(f"""
-        CREATE TABLE apart AS SELECT code, {wanted} FROM raw JOIN networks USING (network) WHERE reason IS NULL
+        CREATE TABLE apart AS SELECT code, {selected} FROM raw JOIN networks USING (network) WHERE reason IS NULL
         ORDER BY code, raw.rowid""")
     ask("DROP TABLE raw")
     folder.mkdir(parents=True, exist_ok=True)
     parts = []
-    for code, (network, count, kinds) in enumerate(listed):
+    for code, (network, count, kinds) in enumerate(networks):
         part = NetworkPart(network, folders[network], count, tuple(kinds))
         with beside(folder / f"{part.folder}.parquet") as new:
             ask(f"COPY (SELECT * EXCLUDE (code) FROM apart WHERE code = {code}) TO {literal(new)} (FORMAT parquet)")
         parts.append(part)
-        progress((code + 1) / len(listed))
+        progress((code + 1) / len(networks))
     return NetworkParts(tuple(parts), staging.rejected, tuple(columns))

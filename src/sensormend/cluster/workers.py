@@ -1,4 +1,4 @@
-"""`spread` mends networks on the workers of a Dask cluster, which may come and go; `clean_part` mends one of them."""
+"""`mend_on_workers` mends networks on a Dask cluster, whose workers may come and go; `clean_part` mends one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from uuid import uuid4
 import sensormend
 from sensormend import __version__
 from sensormend.cluster.splitting import NetworkPart
-from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError
+from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError, one_line
 from sensormend.files import beside, locked
 from sensormend.io.metadata import read_faults, read_json
 from sensormend.io.options import Options, duration
@@ -28,8 +28,8 @@ from sensormend.pipeline.checkpoint import Checkpoint
 
 __all__ = [
     "Client",
+    "NetworkTask",
     "NetworksProgress",
-    "Order",
     "Outcome",
     "RunStoppedError",
     "attempts_of",
@@ -37,20 +37,20 @@ __all__ = [
     "clean_part",
     "connect",
     "connected",
-    "fruitless",
-    "in_turn",
     "is_lost",
+    "mend_here",
+    "mend_on_workers",
     "outcome_of",
     "probe",
     "quiet",
-    "spread",
+    "repeated_attempts",
     "workers_of",
 ]
 
 Client = Any
 """A `distributed.Client`; the package has no type annotations."""
 
-PATIENCE = 5.0
+ANSWER_TIMEOUT = 5.0
 """Seconds until a cluster that does not answer, or has no workers, is reported."""
 
 LOGGERS = ("distributed", "tornado", "asyncio", "bokeh")
@@ -58,8 +58,44 @@ LOGGERS = ("distributed", "tornado", "asyncio", "bokeh")
 ERRORS = (OSError, TimeoutError, asyncio.TimeoutError, ValueError, TypeError, ImportError, RuntimeError)
 """The errors of distributed where no server answers, or one that is no scheduler."""
 
+LOCK_TIMEOUT = 120.0
+"""Seconds to wait for the lock of a network that another worker held: a network file system may need a minute and a
+half to detect that the holder of a lock is dead."""
 
-def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
+CHECK_INTERVAL = 1.0
+"""Seconds between two checks of a worker whether its result is still wanted."""
+
+VISIBLE_WITHIN = 90.0
+"""Seconds after which a file that a worker renamed must be visible here on a network file system."""
+
+NOT_WANTED = "the result of this network is no longer wanted"
+
+NOT_WHOLE_PERIODS = ("spike", "silent")
+"""Reasons of faults that are not counted in sensor-days."""
+
+TASKS_PER_THREAD = 2
+"""Tasks per thread that the scheduler holds at a time: the present one and the next. Thousands of waiting tasks
+would slow every step of the scheduler, and would all be assigned before a later worker joins."""
+
+MOST_DEATHS = 4
+"""The number of workers that die on a network in the same state until it is given up."""
+
+NO_WORKERS = 60.0
+"""Seconds without any worker until the run stops; a nanny needs a few to restart one."""
+
+RESUME_HINT = "what is done is kept, the same call with --resume goes on"
+
+LOST_RESULT = ("FutureCancelledError", "FuturesCancelledError", "CancelledError", "TimeoutError", "CommClosedError")
+"""The errors of distributed for a lost result; the network is submitted again."""
+
+Results = Iterator[tuple[str, str | None]]
+"""Networks as they end, each with the reason why it could not be mended, or None."""
+
+NetworksProgress = Callable[[int, float, int | None], None]
+"""Called with the numbers of finished networks, of mended readings, and of workers."""
+
+
+def connect(cluster: str | Client, *, timeout: float = ANSWER_TIMEOUT) -> Client:
     """Return a client of a cluster: the given one, or a new one for `tcp://host:port`.
 
     Raises
@@ -79,18 +115,18 @@ def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
         raise ConfigError(f"a cluster is the address of its scheduler, like tcp://10.0.0.1:8786; got {cluster!r}")
     with quiet():
         try:
-            made: Client = distributed.Client
-            return made(cluster, timeout=timeout, set_as_default=False)
+            client: Client = distributed.Client
+            return client(cluster, timeout=timeout, set_as_default=False)
         except ERRORS as error:
-            why = "" if isinstance(error, OSError | TimeoutError) else f" ({_first_line(error)})"
+            reason = "" if isinstance(error, OSError | TimeoutError) else f" ({_first_line(error)})"
             raise SensormendError(
-                f"no cluster answers at {cluster}{why}; start one with: dask scheduler, and on every machine: "
+                f"no cluster answers at {cluster}{reason}; start one with: dask scheduler, and on every machine: "
                 f"dask worker {cluster} --nthreads 1"
             ) from None
 
 
 @contextmanager
-def connected(cluster: str | Client, *, timeout: float = PATIENCE) -> Iterator[Client]:
+def connected(cluster: str | Client, *, timeout: float = ANSWER_TIMEOUT) -> Iterator[Client]:
     """Yield a client whose workers have the same sensormend; a client created here is closed at the end."""
     with quiet():
         client = connect(cluster, timeout=timeout)
@@ -125,7 +161,7 @@ def workers_of(client: Client) -> dict[str, int]:
     if is_lost(client):
         return {}
     try:
-        threads: Mapping[str, int] = client.sync(client.scheduler.ncores, callback_timeout=PATIENCE)
+        threads: Mapping[str, int] = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_TIMEOUT)
     except (*ERRORS, AttributeError):
         return {}
     return dict(threads)
@@ -136,7 +172,7 @@ def is_lost(client: Client) -> bool:
     return bool(client.status != "running")
 
 
-def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:
+def check_workers(client: Client, *, timeout: float = ANSWER_TIMEOUT) -> None:
     """Refuse a cluster without workers for `timeout` seconds, or whose workers have another sensormend or none."""
     deadline = monotonic() + timeout
     while not workers_of(client):
@@ -156,26 +192,26 @@ def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:
         return str(sensormend.__version__)
 
     versions = _ask_workers(client, installed)
-    lacking = [worker for worker, version in versions.items() if version.startswith("!")]
-    if lacking:
-        why = versions[lacking[0]][1:].strip()
+    without = [worker for worker, version in versions.items() if version.startswith("!")]
+    if without:
+        reason = versions[without[0]][1:].strip()
         raise SensormendError(
-            f"sensormend cannot be imported on {_counted(lacking, versions)} ({why}); install it there: "
+            f"sensormend cannot be imported on {_counted(without, versions)} ({reason}); install it there: "
             f"pip install 'sensormend[cluster]=={__version__}'"
         )
-    others = [worker for worker, version in versions.items() if version != __version__]
-    if others:
-        (version, _), *_ = Counter(versions[worker] for worker in others).most_common(1)
+    different = [worker for worker, version in versions.items() if version != __version__]
+    if different:
+        (version, _), *_ = Counter(versions[worker] for worker in different).most_common(1)
         raise SensormendError(
-            f"sensormend is {version} on {_counted(others, versions)} and {__version__} here; the same version has to "
-            "be everywhere, else the same readings need not give the same rows"
+            f"sensormend is {version} on {_counted(different, versions)} and {__version__} here; the same version has "
+            "to be everywhere, else the same readings need not give the same rows"
         )
 
 
-def _ask_workers(client: Client, function: Any, *given: Any) -> dict[str, Any]:
+def _ask_workers(client: Client, function: Any, *arguments: Any) -> dict[str, Any]:
     """Return the results of a function on every worker; raise a one-line error where a worker does not answer."""
     try:
-        answers: dict[str, Any] = client.run(function, *given, on_error="return")
+        answers: dict[str, Any] = client.run(function, *arguments, on_error="return")
     except Exception as error:
         raise SensormendError(
             f"the workers of {client.scheduler.address} do not answer: {_first_line(error)}"
@@ -186,8 +222,8 @@ def _ask_workers(client: Client, function: Any, *given: Any) -> dict[str, Any]:
     return answers
 
 
-def _counted(some: list[str], workers: Mapping[str, Any]) -> str:
-    return f"worker {some[0]}" if len(some) == 1 else f"{len(some)} of {len(workers)} workers"
+def _counted(workers: list[str], all_workers: Mapping[str, Any]) -> str:
+    return f"worker {workers[0]}" if len(workers) == 1 else f"{len(workers)} of {len(all_workers)} workers"
 
 
 def _first_line(error: BaseException) -> str:
@@ -195,28 +231,12 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-LOCKED = 120.0
-"""Seconds to wait for the lock of a network that another worker held: a network file system may need a minute and a
-half to detect that the holder of a lock is dead."""
-
-LOOK = 1.0
-"""Seconds between two checks whether the run that gave the order still exists."""
-
-UNSEEN = 90.0
-"""Seconds after which a file that a worker renamed must be visible here on a network file system."""
-
-NOBODY = "the result of this network is no longer wanted"
-
-NOT_WHOLE_PERIODS = ("spike", "silent")
-"""Reasons of faults that are not counted in sensor-days."""
-
-
 class RunStoppedError(SensormendError):
     """An error that stops the whole run, since the readings of one network did not cause it."""
 
 
 @dataclass(frozen=True)
-class Order:
+class NetworkTask:
     """The task of a worker: to mend one network.
 
     Attributes
@@ -257,6 +277,16 @@ class Order:
         """Its OUT while it is incomplete."""
         return self.work / f"{self.part.folder}.partial"
 
+    @property
+    def attempts(self) -> Path:
+        """The file with a line for each attempt."""
+        return self.work / "staging" / "attempts" / self.part.folder
+
+    @property
+    def done(self) -> bool:
+        """Whether its OUT is complete."""
+        return (self.out / "run.json").exists()
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -273,7 +303,7 @@ class Outcome:
     outcome: str
 
 
-def clean_part(order: Order, progress: Callable[[float], None] = lambda done: None) -> str | None:
+def clean_part(task: NetworkTask, progress: Callable[[float], None] = lambda done: None) -> str | None:
     """Mend a network, or resume it; return the reason in one line where its readings cannot be mended.
 
     Raises
@@ -281,40 +311,42 @@ def clean_part(order: Order, progress: Callable[[float], None] = lambda done: No
     RunStoppedError
         The failure has another cause: the disk, this worker.
     """
-    if _is_done(order):
+    if task.done:
         return None
-    if not order.source.exists():
+    if not task.source.exists():
         raise RunStoppedError(
-            f"{order.source} cannot be seen from every worker: OUT has to lie on a file system that they share"
+            f"{task.source} cannot be seen from every worker: OUT has to lie on a file system that they share"
         )
-    if order.version != sensormend.__version__:
+    if task.version != sensormend.__version__:
         raise RunStoppedError(
-            f"a worker with sensormend {sensormend.__version__} has joined, and {order.version} is here"
+            f"a worker with sensormend {sensormend.__version__} has joined, and {task.version} is here"
         )
-    wanted = _Wanted(order)
-    with _alone(order, wanted):
+    claim = _Claim(task)
+    with claim.held():
         # The worker that held the lock before may have completed the network.
-        return None if _is_done(order) else _mend_order(order, wanted, progress)
+        return None if task.done else _mend_part(task, claim, progress)
 
 
-def _mend_order(order: Order, wanted: _Wanted, progress: Callable[[float], None]) -> str | None:
-    _note_attempt(order)
+def _mend_part(task: NetworkTask, claim: _Claim, progress: Callable[[float], None]) -> str | None:
+    with suppress(OSError), task.attempts.open("a", encoding="utf-8") as lines:
+        place = Checkpoint(task.partial / "state").place
+        lines.write(f"{place.name if place else 'nothing'}\n")
 
     def stages(name: str, readings: int) -> Callable[[float], None]:
         def report(done: float) -> None:
-            wanted.check()
+            claim.check()
             if name == "mending":
                 progress(done)
 
         return report
 
     def mend(*, resume: bool) -> None:
-        clean_archive(order.source, order.out, order.options, resume=resume, stages=stages, part=order.record)
+        clean_archive(task.source, task.out, task.options, resume=resume, stages=stages, part=task.record)
 
-    resumed = Checkpoint(order.partial / "state").job is not None
+    resumed = Checkpoint(task.partial / "state").job is not None
     if not resumed:
         # A worker was killed before it wrote its first state, or returned after the files were removed.
-        shutil.rmtree(order.partial, ignore_errors=True)
+        shutil.rmtree(task.partial, ignore_errors=True)
     try:
         try:
             mend(resume=resumed)
@@ -322,32 +354,32 @@ def _mend_order(order: Order, wanted: _Wanted, progress: Callable[[float], None]
             if not resumed:
                 raise
             # A state that cannot be resumed, since it is broken or OUT was moved, is started anew.
-            shutil.rmtree(order.partial)
+            shutil.rmtree(task.partial)
             mend(resume=False)
     except (InputError, ConfigError, DivergenceError) as error:
-        return _one_line(error)
+        return one_line(error)
     except (SensormendError, OSError, MemoryError) as error:
-        raise RunStoppedError(f"network {order.part.network!r}: {_one_line(error)}") from None
+        raise RunStoppedError(f"network {task.part.network!r}: {one_line(error)}") from None
     except Exception as error:
-        return f"{type(error).__name__}: {_one_line(error)}"
+        return f"{type(error).__name__}: {one_line(error)}"
     return None
 
 
-def outcome_of(order: Order, failed: str | None = None) -> Outcome:
+def outcome_of(task: NetworkTask, failed: str | None = None) -> Outcome:
     """Return the outcome of a network, from the files that it wrote."""
-    part, attempts = order.part, len(attempts_of(order))
+    part, attempts = task.part, len(attempts_of(task))
     if failed is not None:
         return Outcome(part.network, part.folder, 0, 0, 0, 0, 0.0, attempts, failed)
-    deadline = monotonic() + UNSEEN
-    while not _is_done(order):
+    deadline = monotonic() + VISIBLE_WITHIN
+    while not task.done:
         if monotonic() > deadline:
-            raise SensormendError(f"network {part.network!r} is done, but {order.out} is not to be seen from here")
+            raise SensormendError(f"network {part.network!r} is done, but {task.out} is not visible here")
         sleep(0.1)
-    run = read_json(order.out / "run.json")
+    run = read_json(task.out / "run.json")
     period = duration(run["grid"]["period"])
     wrong = {
         (fault.sensor, fault.variable, day)
-        for fault in read_faults(order.out / "faults.csv")
+        for fault in read_faults(task.out / "faults.csv")
         if fault.reason not in NOT_WHOLE_PERIODS and not fault.doubtful
         for day in range(fault.start // period, -(-fault.end // period))
     }
@@ -357,186 +389,141 @@ def outcome_of(order: Order, failed: str | None = None) -> Outcome:
     )  # fmt: skip
 
 
-def attempts_of(order: Order) -> list[str]:
+def attempts_of(task: NetworkTask) -> list[str]:
     """Return the state from which each attempt at a network started."""
     try:
-        return _attempts(order).read_text(encoding="utf-8").splitlines()
+        return task.attempts.read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
 
 
-def fruitless(order: Order) -> int:
+def repeated_attempts(task: NetworkTask) -> int:
     """Return the number of latest attempts in a row that started from the same state."""
-    begun = attempts_of(order)
-    return next((count for count, state in enumerate(reversed(begun)) if state != begun[-1]), len(begun))
+    states = attempts_of(task)
+    return next((count for count, state in enumerate(reversed(states)) if state != states[-1]), len(states))
 
 
-def _is_done(order: Order) -> bool:
-    return (order.out / "run.json").exists()
+class _Claim:
+    """The claim of a worker on a network, which ends with the run or when another worker claims the network.
 
-
-def _attempts(order: Order) -> Path:
-    return order.work / "staging" / "attempts" / order.part.folder
-
-
-def _note_attempt(order: Order) -> None:
-    file = _attempts(order)
-    with suppress(OSError), file.open("a", encoding="utf-8") as lines:
-        place = Checkpoint(order.partial / "state").place
-        lines.write(f"{place.name if place else 'nothing'}\n")
-
-
-@contextmanager
-def _alone(order: Order, wanted: _Wanted) -> Iterator[None]:
-    """Hold the lock of a network; a worker that held it before sees the new claim and stops.
-
-    The lock is not in the network's own work folder, which is removed when the network is done.
-    """
-    wanted.put_down_claim()
-    deadline = monotonic() + LOCKED
-    with ExitStack() as stack:
-        while True:
-            try:
-                refusal = f"another worker is still at network {order.part.network!r}"
-                stack.enter_context(locked(wanted.claim.with_suffix(".lock"), refusal))
-                break
-            except SensormendError as error:
-                wanted.check()
-                if monotonic() > deadline:
-                    raise RunStoppedError(str(error)) from None
-                sleep(0.2)
-        yield
-
-
-class _Wanted:
-    """Checks whether the run still wants the result, since a lost scheduler cannot stop its workers.
-
-    It does not when its token is removed, or when another worker has claimed the network since.
+    A lost scheduler cannot stop its workers, so that each of them checks its claim while it works.
     """
 
-    def __init__(self, order: Order) -> None:
-        self._token, self._looked = order.token, monotonic()
-        self.claim, self._name = _attempts(order).with_suffix(".claim"), uuid4().hex
+    def __init__(self, task: NetworkTask) -> None:
+        self._task, self._checked = task, monotonic()
+        self._path, self._name = task.attempts.with_suffix(".claim"), uuid4().hex
 
-    def put_down_claim(self) -> None:
-        """Claim the network, unless the token of the run is removed: an order of an ended run must not claim it."""
-        if not os.path.exists(self._token):
-            raise RunStoppedError(NOBODY)
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Claim the network and hold its lock; a worker that held it before sees the new claim and stops.
+
+        The lock is not in the network's own work folder, which is removed when the network is done.
+        """
+        if not os.path.exists(self._task.token):
+            raise RunStoppedError(NOT_WANTED)  # a task of an ended run must not claim the network
         try:
-            with beside(self.claim) as new:
+            with beside(self._path) as new:
                 new.write_text(self._name, encoding="utf-8")
         except SensormendError as error:
             raise RunStoppedError(str(error)) from None
+        deadline = monotonic() + LOCK_TIMEOUT
+        with ExitStack() as stack:
+            while True:
+                try:
+                    refusal = f"another worker is still at network {self._task.part.network!r}"
+                    stack.enter_context(locked(self._path.with_suffix(".lock"), refusal))
+                    break
+                except SensormendError as error:
+                    self.check()
+                    if monotonic() > deadline:
+                        raise RunStoppedError(str(error)) from None
+                    sleep(0.2)
+            yield
 
     def check(self) -> None:
-        """Raise `RunStoppedError` where the result is no longer wanted."""
-        if monotonic() - self._looked > LOOK:
-            self._looked = monotonic()
-            if not os.path.exists(self._token) or self._is_claimed():
-                raise RunStoppedError(NOBODY)
+        """Raise `RunStoppedError` where the claim has ended."""
+        if monotonic() - self._checked > CHECK_INTERVAL:
+            self._checked = monotonic()
+            if not os.path.exists(self._task.token) or self._is_replaced():
+                raise RunStoppedError(NOT_WANTED)
 
-    def _is_claimed(self) -> bool:
+    def _is_replaced(self) -> bool:
         try:
-            return self.claim.read_text(encoding="utf-8") != self._name
+            return self._path.read_text(encoding="utf-8") != self._name
         except OSError:
             return False
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-AHEAD = 2
-"""Networks per thread that the scheduler holds at a time: the present one and the next. Thousands of waiting tasks
-would slow every step of the scheduler, and would all be assigned before a later worker joins."""
-
-FRUITLESS = 4
-"""The number of workers that may die on a network in the same state before it is given up."""
-
-NO_WORKERS = 60.0
-"""Seconds without any worker until the run stops; a nanny needs a few to restart one."""
-
-GO_ON = "what is done is kept, the same call with --resume goes on"
-
-PASSING = ("FutureCancelledError", "FuturesCancelledError", "CancelledError", "TimeoutError", "CommClosedError")
-"""The errors of distributed for a lost result; the network is submitted again."""
-
-Ended = Iterator[tuple[str, str | None]]
-"""Networks as they end, each with the reason why it could not be mended, or None."""
-
-NetworksProgress = Callable[[int, float, int | None], None]
-"""Called with the numbers of finished networks, of mended readings, and of workers."""
-
-
-def in_turn(orders: Sequence[Order], progress: NetworksProgress) -> Ended:
+def mend_here(tasks: Sequence[NetworkTask], progress: NetworksProgress) -> Results:
     """Mend networks one after the other in this process, and yield each with its reason of failure or None."""
     readings = 0
-    for done, order in enumerate(orders):
+    for done, task in enumerate(tasks):
 
-        def report(share: float, done: int = done, before: int = readings, own: int = order.part.readings) -> None:
-            progress(done, before + share * own, None)
+        def report(share: float, done: int = done, before: int = readings, count: int = task.part.readings) -> None:
+            progress(done, before + share * count, None)
 
         report(0.0)
         try:
-            yield order.part.network, clean_part(order, report)
+            yield task.part.network, clean_part(task, report)
         except RunStoppedError as error:
-            raise SensormendError(f"{error}; {GO_ON}") from None
-        readings += order.part.readings
-    progress(len(orders), readings, None)
+            raise SensormendError(f"{error}; {RESUME_HINT}") from None
+        readings += task.part.readings
+    progress(len(tasks), readings, None)
 
 
-def spread(client: Client, orders: Sequence[Order], progress: NetworksProgress) -> Ended:
+def mend_on_workers(client: Client, tasks: Sequence[NetworkTask], progress: NetworksProgress) -> Results:
     """Mend networks on the workers, and yield each with its reason of failure or None."""
     from distributed import KilledWorker
 
     # The largest first, so that the run does not end with one large network on a single worker.
-    waiting = deque(sorted(orders, key=lambda order: -order.part.readings))
-    landed: SimpleQueue[Any] = SimpleQueue()
-    flying: dict[Any, Order] = {}
+    waiting = deque(sorted(tasks, key=lambda task: -task.part.readings))
+    finished: SimpleQueue[Any] = SimpleQueue()
+    submitted: dict[Any, NetworkTask] = {}
     done = readings = 0
     killed: Counter[str] = Counter()
     workers = _Workers(client)
     try:
-        while waiting or flying:
+        while waiting or submitted:
             threads = workers.threads()
             progress(done, readings, len(threads))
-            while waiting and len(flying) < AHEAD * sum(threads.values()):
-                order = waiting.popleft()
-                future = client.submit(clean_part, order, key=f"clean-{order.part.folder}-{uuid4().hex}", pure=False)
-                flying[future] = order
-                future.add_done_callback(landed.put)
+            while waiting and len(submitted) < TASKS_PER_THREAD * sum(threads.values()):
+                task = waiting.popleft()
+                future = client.submit(clean_part, task, key=f"clean-{task.part.folder}-{uuid4().hex}", pure=False)
+                submitted[future] = task
+                future.add_done_callback(finished.put)
             try:
-                future = landed.get(timeout=0.2)
+                future = finished.get(timeout=0.2)
             except Empty:
                 continue
-            order = flying.pop(future)
+            task = submitted.pop(future)
             try:
                 # A worker that dies with its result does no harm: the next attempt finds the network done.
                 failed = future.result(timeout=NO_WORKERS)
             except RunStoppedError as error:
-                raise SensormendError(f"{error}; {GO_ON}") from None
+                raise SensormendError(f"{error}; {RESUME_HINT}") from None
             except KilledWorker:
-                killed[order.part.network] += 1
+                killed[task.part.network] += 1
                 # A worker that dies before it notes its attempt is counted here only.
-                died = fruitless(order) or killed[order.part.network]
-                if died < FRUITLESS:
-                    waiting.appendleft(order)
+                deaths = repeated_attempts(task) or killed[task.part.network]
+                if deaths < MOST_DEATHS:
+                    waiting.appendleft(task)
                     continue
-                failed = f"its worker died {died} times in the same place; too little memory?"
+                failed = f"its worker died {deaths} times in the same place; too little memory?"
             except Exception as error:
                 workers.check()
-                if type(error).__name__ not in PASSING:
-                    raise SensormendError(f"network {order.part.network!r}: {_first_line(error)}; {GO_ON}") from None
-                waiting.appendleft(order)
+                if type(error).__name__ not in LOST_RESULT:
+                    reason = f"network {task.part.network!r}: {_first_line(error)}"
+                    raise SensormendError(f"{reason}; {RESUME_HINT}") from None
+                waiting.appendleft(task)
                 continue
             done += 1
-            readings += order.part.readings
-            yield order.part.network, failed
+            readings += task.part.readings
+            yield task.part.network, failed
         progress(done, readings, len(workers.threads()))
     finally:
         with suppress(*ERRORS):
-            if flying and not is_lost(client):
-                client.cancel(list(flying))
+            if submitted and not is_lost(client):
+                client.cancel(list(submitted))
 
 
 class _Workers:
@@ -545,33 +532,33 @@ class _Workers:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._address = client.scheduler.address
-        self._known: dict[str, int] = {}
-        self._asked = self._seen = 0.0
+        self._threads: dict[str, int] = {}
+        self._updated = self._last_seen = 0.0
 
     def threads(self) -> dict[str, int]:
         """Return the threads of each worker; stop the run after a time without any."""
         self.check()
-        if monotonic() - self._asked > 1:
-            self._known, self._asked = workers_of(self._client), monotonic()
-            if self._known or not self._seen:
-                self._seen = self._asked
-            elif self._asked - self._seen > NO_WORKERS:
-                raise SensormendError(f"the cluster at {self._address} has no workers any more; {GO_ON}")
-        return self._known
+        if monotonic() - self._updated > 1:
+            self._threads, self._updated = workers_of(self._client), monotonic()
+            if self._threads or not self._last_seen:
+                self._last_seen = self._updated
+            elif self._updated - self._last_seen > NO_WORKERS:
+                raise SensormendError(f"the cluster at {self._address} has no workers any more; {RESUME_HINT}")
+        return self._threads
 
     def check(self) -> None:
         """Stop the run where the scheduler is lost."""
         if is_lost(self._client):
-            raise SensormendError(f"the scheduler at {self._address} is lost; {GO_ON}")
+            raise SensormendError(f"the scheduler at {self._address} is lost; {RESUME_HINT}")
 
 
-def probe(client: Client, folder: Path, what: str) -> None:
-    """Refuse workers that do not see a folder, or another one at its path; `what` is its name in messages."""
+def probe(client: Client, folder: Path) -> None:
+    """Refuse workers that do not see a folder of OUT, or see another one at its path."""
     token = uuid4().hex
-    asked = folder / f"probe-{token}"
-    asked.write_text(token)
+    question = folder / f"probe-{token}"
+    question.write_text(token)
     try:
-        answers = _ask_workers(client, _see, str(asked), token)
+        answers = _ask_workers(client, _answer_probe, str(question), token)
         blind = [worker for worker, answer in answers.items() if answer is None]
         deadline = monotonic() + 5
         for worker, answer in answers.items():
@@ -582,7 +569,7 @@ def probe(client: Client, folder: Path, what: str) -> None:
                 blind.append(worker)
         if blind:
             raise SensormendError(
-                f"{len(blind)} of {len(answers)} workers do not see {folder} (worker {blind[0]}): {what} has to lie "
+                f"{len(blind)} of {len(answers)} workers do not see {folder} (worker {blind[0]}): OUT has to lie "
                 "on a file system that all of them share, at the same path"
             )
     finally:
@@ -590,9 +577,9 @@ def probe(client: Client, folder: Path, what: str) -> None:
             file.unlink(missing_ok=True)
 
 
-def _see(asked: str, token: str) -> str | None:
+def _answer_probe(question: str, token: str) -> str | None:
     """Write an answer beside a probe, and return its name; None where the probe is not visible."""
-    file = Path(asked)
+    file = Path(question)
     answer = file.with_name(f"{file.name}-{uuid4().hex}")
     for _ in range(20):
         with suppress(OSError):

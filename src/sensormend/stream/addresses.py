@@ -19,7 +19,6 @@ __all__ = [
     "PREFIX",
     "REPLAY",
     "WEB",
-    "broker_of",
     "clear",
     "host_of",
     "is_address",
@@ -78,12 +77,12 @@ def host_of(address: str) -> str:
     return _authority(address).rpartition("@")[2]
 
 
-def broker_of(address: str) -> tuple[str, int]:
+def _broker_key(address: str) -> tuple[str, int]:
     """Return a key that is equal for two addresses of the same broker; the TLS port and the plain port are one.
 
     Examples
     --------
-    >>> broker_of("mqtt://localhost"), broker_of("mqtts://me@127.0.0.1:8883/city")
+    >>> _broker_key("mqtt://localhost"), _broker_key("mqtts://me@127.0.0.1:8883/city")
     (('localhost', 1883), ('localhost', 1883))
     """
     match = re.fullmatch(r"(.*?)(?::(\d+))?", host_of(address).lower(), re.DOTALL)
@@ -122,8 +121,8 @@ def plain(address: str) -> str:
         scheme, _, rest = address.partition("://")
         if is_unclear(address):
             return f"{scheme}://..."
-        behind = re.split(r"[/?#]", rest, maxsplit=1)[1:]
-        return f"{scheme}://{host_of(address)}{'/...' if any(part.strip('/') for part in behind) else ''}"
+        path = re.split(r"[/?#]", rest, maxsplit=1)[1:]
+        return f"{scheme}://{host_of(address)}{'/...' if any(part.strip('/') for part in path) else ''}"
     if address.startswith(COMMAND):
         words = address.removeprefix(COMMAND).split(maxsplit=1)
         return " ".join([COMMAND, *map(shown, words[:1]), *["..."] * (len(words) > 1)])
@@ -134,7 +133,7 @@ def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[
     """Refuse a source that would read the results, which would be mended again without end."""
     if source.startswith(MQTT):
         for address, published in _published(sinks, alerts):
-            if broker_of(address) == broker_of(source) and any(overlap(topic, published) for topic in topics):
+            if _broker_key(address) == _broker_key(source) and any(overlap(topic, published) for topic in topics):
                 raise ConfigError(
                     f"the source would read what is published to {plain(address)} as {published}: name the topics of "
                     "readings, like mqtt://host/city/#"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sensormend.errors import RefusedError, StateError, StorageError
+from sensormend.errors import RefusedError, StateError, StorageError, one_line
 from sensormend.files import Closing
 from sensormend.stream.codec import delivery_from_bytes, delivery_to_bytes
 from sensormend.stream.deliveries import Delivery, Sink, SinkState
@@ -87,6 +87,13 @@ class DeliveryQueue(Closing):
     limit
         Most bytes that wait.
 
+    Attributes
+    ----------
+    next
+        The place of the next delivery.
+    size
+        The bytes that wait.
+
     Raises
     ------
     StorageError
@@ -121,9 +128,6 @@ class DeliveryQueue(Closing):
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise _storage_error(path, error) from error
-        former = path.with_name("outbox")  # of version 0.1
-        if any(file.stat().st_size for file in former.glob("*.log")):
-            _log.warning("undelivered messages of an older version are in %s, and are not delivered", former)
         for name in names:
             if count := self.give_up(name, self._first):
                 _log.warning("%s: %d earlier deliveries are no longer in the queue, and lost to it", name, count)
@@ -145,19 +149,14 @@ class DeliveryQueue(Closing):
     def _load(self, names: Sequence[str]) -> None:
         extent = "COALESCE(MIN(place), 0), COALESCE(MAX(place) + 1, 0), COALESCE(SUM(LENGTH(content)), 0)"
         row: tuple[int, int, int] = self._database.execute(f"SELECT {extent} FROM deliveries").fetchone()
-        self._first, self._next, self.size = row
-        newest = self._database.execute("SELECT number FROM deliveries WHERE place = ?", [self._next - 1]).fetchone()
+        self._first, self.next, self.size = row
+        newest = self._database.execute("SELECT number FROM deliveries WHERE place = ?", [self.next - 1]).fetchone()
         self._newest: int = newest[0] if newest else -1
         with self._database as database:
-            new = [(name, self._next) for name in names]
+            new = [(name, self.next) for name in names]
             database.executemany("INSERT OR IGNORE INTO sinks VALUES (?, ?, 0)", new)
-        known = {name: _Progress(*rest) for name, *rest in self._database.execute("SELECT * FROM sinks")}
-        self._progress = {name: known[name] for name in names}
-
-    @property
-    def next(self) -> int:
-        """The place of the next delivery."""
-        return self._next
+        rows = {name: _Progress(*progress) for name, *progress in self._database.execute("SELECT * FROM sinks")}
+        self._progress = {name: rows[name] for name in names}
 
     def append(self, delivery: Delivery, number: int) -> None:
         """Add a delivery durably: it survives a power cut from the return on.
@@ -176,12 +175,12 @@ class DeliveryQueue(Closing):
             try:
                 with self._database as database:
                     parts = [content[start : start + PART] for start in range(0, len(content), PART)]
-                    rows = [(self._next, index, number, zlib.crc32(part), part) for index, part in enumerate(parts)]
+                    rows = [(self.next, index, number, zlib.crc32(part), part) for index, part in enumerate(parts)]
                     database.executemany("INSERT INTO deliveries VALUES (?, ?, ?, ?, ?)", rows)
                     database.execute("DELETE FROM deliveries WHERE place < ?", [self._first + dropped])
             except sqlite3.Error as error:
                 raise _storage_error(self.path, error) from error
-            self._next, self._newest = self._next + 1, number
+            self.next, self._newest = self.next + 1, number
             self.size += len(content) - size
             self._first += dropped
         for name in self._progress:
@@ -206,7 +205,7 @@ class DeliveryQueue(Closing):
 
     def waiting(self, name: str) -> Iterator[tuple[int, Delivery]]:
         """Yield places and deliveries that a sink does not have yet, oldest first, as of now."""
-        place, end = self._progress[name].next, self._next
+        place, end = self._progress[name].next, self.next
         while True:
             try:
                 with self._lock:
@@ -237,7 +236,7 @@ class DeliveryQueue(Closing):
                 self._move(name, progress.next, progress.lost - 1)
             else:
                 self._move(name, place + 1, progress.lost)
-            if progress.next >= self._next:
+            if progress.next >= self.next:
                 self._overflowing.discard(name)
 
     def give_up(self, name: str, before: int) -> int:
@@ -251,7 +250,7 @@ class DeliveryQueue(Closing):
 
     def backlog(self, name: str) -> int:
         """Return the number of deliveries that wait for a sink."""
-        return max(0, self._next - self._progress[name].next)
+        return max(0, self.next - self._progress[name].next)
 
     def lost(self, name: str) -> int:
         """Return the number of deliveries that a sink will never get."""
@@ -274,16 +273,16 @@ class DeliveryQueue(Closing):
         """
         progress = self._progress[name]
         progress.next, progress.lost = to, lost
-        behind = min(self._next - 1, *(other.next for other in self._progress.values()))
+        oldest = min(self.next - 1, *(progress.next for progress in self._progress.values()))
         try:
             with self._database as database:
                 database.execute("UPDATE sinks SET next = ?, lost = ? WHERE name = ?", [to, lost, name])
-                if behind > self._first:
-                    between = "FROM deliveries WHERE place < ?"
-                    (size,) = database.execute(f"SELECT SUM(LENGTH(content)) {between}", [behind]).fetchone()
-                    database.execute(f"DELETE {between}", [behind])
-            if behind > self._first:
-                self._first, self.size = behind, self.size - size
+                if oldest > self._first:
+                    older = "FROM deliveries WHERE place < ?"
+                    (size,) = database.execute(f"SELECT SUM(LENGTH(content)) {older}", [oldest]).fetchone()
+                    database.execute(f"DELETE {older}", [oldest])
+            if oldest > self._first:
+                self._first, self.size = oldest, self.size - size
                 self._shrink()
         except sqlite3.Error as error:
             # The queue was closed while a sink took very long, or the disk is full.
@@ -291,7 +290,7 @@ class DeliveryQueue(Closing):
 
     def _shrink(self) -> None:
         """Free the disk space of a long backlog that has been delivered."""
-        if self._first < self._next - 1:
+        if self._first < self.next - 1:
             return
         (free,) = self._database.execute("PRAGMA freelist_count").fetchone()
         (page,) = self._database.execute("PRAGMA page_size").fetchone()
@@ -401,15 +400,15 @@ class DeliveryWorker:
 
     def state(self) -> SinkState:
         """Return the state of the sink; a sink that hangs is logged here, once."""
-        began = self._started
-        busy = 0.0 if began is None else time.monotonic() - began
+        started = self._started
+        busy = 0.0 if started is None else time.monotonic() - started
         error = self._error
         if busy > HANGING:
             error = error or f"it has been at one delivery for {busy:.0f} s"
-            if self._hung != began:
-                self._hung = began
+            if self._hung != started:
+                self._hung = started
                 _log.warning("%s: hangs: it has been at one delivery for %.0f s; others wait on disk", self.name, busy)
-        # Only `stop` is known to end the thread; if anything else does, the state has to report it.
+        # Only `stop_all` is known to end the thread; if anything else does, the state has to report it.
         dead = self._thread.ident is not None and not self._thread.is_alive() and self._deadline is None
         if dead:
             error = "nothing more is delivered until sensormend is started again"
@@ -422,13 +421,6 @@ class DeliveryWorker:
             self._queue.lost(self.name),
             error,
         )
-
-    def stop(self, timeout: float) -> bool:
-        """Deliver what waits, for at most `timeout` seconds, and return whether nothing is left.
-
-        A sink that is down is not waited for: what is left is delivered after the next start.
-        """
-        return stop_all([self], timeout)
 
     def _wake(self) -> None:
         with self._changed:
@@ -472,7 +464,7 @@ class DeliveryWorker:
                 self._changed.wait_for(lambda: self._deadline is not None or self._provisional or self._backlog)
 
     def _finished(self) -> bool:
-        """Return whether to end: after `stop`, when nothing is left, the sink is down, or the time is up."""
+        """Return whether to end: after `stop_all`, when nothing is left, the sink is down, or the time is up."""
         deadline = self._deadline
         if deadline is None:
             return False
@@ -514,17 +506,17 @@ class DeliveryWorker:
 
     def _deliver_provisional(self) -> None:
         with self._changed:
-            waiting = self._provisional
-        if waiting is None or self._backlog:
+            offered = self._provisional
+        if offered is None or self._backlog:
             return
-        before, delivery = waiting
+        next_place, delivery = offered
         # A final delivery must not be followed by an older provisional one.
-        wanted = delivery.kind in self._sink.kinds and self._final < before
+        wanted = delivery.kind in self._sink.kinds and self._final < next_place
         if wanted and self._write(delivery) is not None:
             return
         self._log_return()
         with self._changed:
-            if self._provisional is waiting:
+            if self._provisional is offered:
                 self._provisional = None
 
     def _write(self, delivery: Delivery) -> Exception | None:
@@ -543,15 +535,18 @@ class DeliveryWorker:
         return None
 
     def _log_failure(self, failure: Exception) -> None:
-        self._error = " ".join(str(failure).split()) or type(failure).__name__
+        self._error = one_line(failure)
         if self._down_since is not None:
             _log.debug("%s: still cannot deliver: %s", self.name, self._error)
             return
         self._down_since = time.monotonic()
         self._return = None
         self._pause = self._pauses[0]
-        wait = "deliveries wait on disk (each further try is logged at level debug)"
-        _log.warning("%s: cannot deliver: %s; %s", self.name, self._error, wait)
+        _log.warning(
+            "%s: cannot deliver: %s; deliveries wait on disk (each further try is logged at level debug)",
+            self.name,
+            self._error,
+        )
 
     def _log_return(self) -> None:
         """Log that the sink is back once it has what waited."""
@@ -563,7 +558,10 @@ class DeliveryWorker:
 
 
 def stop_all(workers: Sequence[DeliveryWorker], timeout: float) -> bool:
-    """Stop workers concurrently, each as by `DeliveryWorker.stop`, within one timeout for all."""
+    """Deliver what waits, for at most `timeout` seconds, end the workers, and return whether nothing is left.
+
+    A sink that is down is not waited for: what is left is delivered after the next start.
+    """
     deadline = time.monotonic() + timeout
     for worker in workers:
         with worker._changed:

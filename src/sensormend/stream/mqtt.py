@@ -55,13 +55,13 @@ IN_FLIGHT = 200
 with 200; one at a distance of 50 ms would take 400 per second with 20."""
 
 CLOSE_WITHIN = 1.0
-"""Seconds for the broker to close a connection after our DISCONNECT."""
+"""Seconds to send the last acknowledgements, and for the broker to close a connection after our DISCONNECT."""
 
 UNSUPPORTED_VERSION = 132
 """The reason code of a broker that does not support MQTT 5; others just close the connection."""
 
 _FOREVER = 0xFFFFFFFF
-_AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Message(NamedTuple):
@@ -164,8 +164,8 @@ class _ClosingSocket(ssl.SSLSocket):
 class _PlainClient(paho.Client):
     """A client that collects messages by paho's public interface."""
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__(CallbackAPIVersion.VERSION2, manual_ack=True, reconnect_on_failure=False, **more)
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(CallbackAPIVersion.VERSION2, manual_ack=True, reconnect_on_failure=False, **arguments)
         self.arrived: list[Message] = []
         self.size = 0
         self.on_message = self._collect
@@ -185,28 +185,28 @@ class _FastClient(_PlainClient):
 
     def _handle_publish(self) -> MQTTErrorCode:
         packet: bytearray = self._in_packet["packet"]
-        first = self._in_packet["command"]
+        command = self._in_packet["command"]
         try:
-            at = 2 + (packet[0] << 8 | packet[1])
-            topic, number = packet[2:at], 0
-            if first & 6:
-                number = packet[at] << 8 | packet[at + 1]
-                at += 2
+            offset = 2 + (packet[0] << 8 | packet[1])
+            topic, number = packet[2:offset], 0
+            if command & 6:
+                number = packet[offset] << 8 | packet[offset + 1]
+                offset += 2
             if self._protocol == paho.MQTTv5:
                 length = shift = 0
                 while True:
-                    byte = packet[at]
-                    at += 1
+                    byte = packet[offset]
+                    offset += 1
                     length |= (byte & 127) << shift
                     shift += 7
                     if byte < 128:
                         break
-                at += length
+                offset += length
         except IndexError:
             return MQTTErrorCode.MQTT_ERR_PROTOCOL
-        payload = bytes(packet[at:])
+        payload = bytes(packet[offset:])
         self.size += len(payload)
-        self.arrived.append(Message(number, topic.decode(errors="replace"), payload, bool(first & 1)))
+        self.arrived.append(Message(number, topic.decode(errors="replace"), payload, bool(command & 1)))
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
 
@@ -247,9 +247,7 @@ class MqttConnection:
     If a step of connecting fails or takes longer than `within` seconds, that is an `OSError` or a `DeniedError`.
     """
 
-    def __init__(
-        self, broker: Broker, subscription: Subscription | None, *, modern: bool, within: float = CONNECT_WITHIN
-    ) -> None:
+    def __init__(self, broker: Broker, subscription: Subscription | None, *, modern: bool, within: float) -> None:
         self._modern = modern
         self._fast = is_fast()
         self._unsent = b""
@@ -260,22 +258,23 @@ class MqttConnection:
         self._confirmed = 0
         self._denied: ReasonCode | None = None
         self.ended = ""
-        client = self._client = self._made(broker, subscription)
+        self._client = self._make_client(broker, subscription)
         try:
-            self._enter(broker, subscription, within)
+            self._open_session(broker, subscription, within)
             if subscription is not None:
-                self._subscribe(client, subscription, within)
+                self._subscribe(subscription, within)
         except BaseException:
             self.close()
             raise
 
-    def _made(self, broker: Broker, subscription: Subscription | None) -> _PlainClient:
-        more: dict[str, Any] = {"protocol": paho.MQTTv5 if self._modern else paho.MQTTv311}
+    def _make_client(self, broker: Broker, subscription: Subscription | None) -> _PlainClient:
+        arguments: dict[str, Any] = {"protocol": paho.MQTTv5 if self._modern else paho.MQTTv311}
         if subscription is not None:
             # Without a subscription each connection has a new identifier: the sink repeats what was not confirmed.
-            more |= {"client_id": subscription.client_id}
-            more |= {} if self._modern else {"clean_session": False}
-        client = (_FastClient if self._fast else _PlainClient)(**more)
+            arguments["client_id"] = subscription.client_id
+            if not self._modern:
+                arguments["clean_session"] = False
+        client = (_FastClient if self._fast else _PlainClient)(**arguments)
         if broker.user is not None or broker.password is not None:
             client.username_pw_set(broker.user or "", broker.password)
         if broker.context is not None:
@@ -288,7 +287,7 @@ class MqttConnection:
         client.on_publish = self._on_publish
         return client
 
-    def _enter(self, broker: Broker, subscription: Subscription | None, within: float) -> None:
+    def _open_session(self, broker: Broker, subscription: Subscription | None, within: float) -> None:
         session: dict[str, Any] = {}
         if self._modern and subscription is not None:
             properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
@@ -306,7 +305,8 @@ class MqttConnection:
         if answer.is_failure:
             raise DeniedError(f"the broker says {str(answer).lower()!r}")
 
-    def _subscribe(self, client: _PlainClient, subscription: Subscription, within: float) -> None:
+    def _subscribe(self, subscription: Subscription, within: float) -> None:
+        client = self._client
         # A session keeps all of its subscriptions, also those that are no longer wanted.
         unwanted = [topic for topic in subscription.former if topic not in subscription.topics]
         if unwanted:
@@ -332,8 +332,8 @@ class MqttConnection:
     def _pump_until(self, done: Callable[[], bool], within: float) -> bool:
         """Read until `done`, for at most `within` seconds; return False if the connection is lost."""
         end, alive = time.monotonic() + within, True
-        while alive and not done() and (left := end - time.monotonic()) > 0:
-            alive = self.pump(min(0.2, left), most=1 << 30)
+        while alive and not done() and (remaining := end - time.monotonic()) > 0:
+            alive = self.pump(min(0.2, remaining), most=1 << 30)
         return alive
 
     @property
@@ -341,10 +341,10 @@ class MqttConnection:
         """Whether the connection is not known to have ended."""
         return not self.ended and self._client.socket() is not None
 
-    def pump(self, wait: float, *, most: int = MOST_MESSAGES, largest: int = LARGEST_GROUP, wake: Any = None) -> bool:
+    def pump(self, wait: float, *, most: int = MOST_MESSAGES, wake: Any = None) -> bool:
         """Wait for packets and read all that have come; return False if the connection is lost.
 
-        Reading ends after `most` messages or `largest` bytes; data on the socket `wake` ends the wait.
+        Reading ends after `most` messages or `LARGEST_GROUP` bytes; data on the socket `wake` ends the wait.
         """
         client, socket = self._client, self._client.socket()
         if socket is None:
@@ -364,7 +364,7 @@ class MqttConnection:
                 self._write()
             # Only an attempt shows whether more has come; an incomplete packet adds no message.
             arrived, before = client.arrived, -1
-            while len(arrived) > before and len(arrived) < most and client.size < largest:
+            while len(arrived) > before and len(arrived) < most and client.size < LARGEST_GROUP:
                 before = len(arrived)
                 if client.loop_read() != MQTTErrorCode.MQTT_ERR_SUCCESS:
                     return False
@@ -401,7 +401,7 @@ class MqttConnection:
             # Nothing may be written in the middle of a packet of paho.
             while self._unsent and not client.want_write():
                 self._unsent = self._unsent[socket.send(self._unsent) :]
-        except _AGAIN:
+        except _WOULD_BLOCK:
             return
         except OSError as error:
             self.ended = self.ended or str(error)
@@ -439,10 +439,10 @@ class MqttConnection:
                     raise self._no_answer(within, alive=False)
                 if self._confirmed > seen:
                     seen, end = self._confirmed, time.monotonic() + within
-                left = end - time.monotonic()
-                if left <= 0:
+                remaining = end - time.monotonic()
+                if remaining <= 0:
                     raise self._no_answer(within, alive=True)
-                self._changed.wait(left)
+                self._changed.wait(remaining)
 
     def close(self) -> None:
         """Disconnect; the broker stores what comes from now on."""
@@ -450,7 +450,7 @@ class MqttConnection:
             self._client.disconnect()
             self._client.loop_stop()
             return
-        end = time.monotonic() + 1.0
+        end = time.monotonic() + CLOSE_WITHIN
         while (self._unsent or self._client.want_write()) and time.monotonic() < end:
             if not self.pump(0.05, most=0):
                 break
@@ -462,10 +462,15 @@ class MqttConnection:
             return
         # paho closes its socket at once. If we connected again before the broker had read to the end, it would send
         # all messages again.
-        still = sockets.socket(fileno=os.dup(socket.fileno()))
+        duplicate = sockets.socket(fileno=os.dup(socket.fileno()))
         self._client.disconnect()
         socket.close()
-        _read_to_end(still, CLOSE_WITHIN)
+        end = time.monotonic() + CLOSE_WITHIN
+        with duplicate, suppress(OSError):
+            while (remaining := end - time.monotonic()) > 0:
+                duplicate.settimeout(remaining)
+                if not duplicate.recv(65536):
+                    return
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
         self._answer = reason
@@ -483,13 +488,3 @@ class MqttConnection:
             self._confirmed += 1
             self._denied = reason if reason.is_failure else self._denied
             self._changed.notify_all()
-
-
-def _read_to_end(socket: sockets.socket, seconds: float) -> None:
-    """Read until the other side has closed, for at most so many seconds, and close the socket."""
-    end = time.monotonic() + seconds
-    with socket, suppress(OSError):
-        while (left := end - time.monotonic()) > 0:
-            socket.settimeout(left)
-            if not socket.recv(65536):
-                return

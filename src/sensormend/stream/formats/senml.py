@@ -1,4 +1,4 @@
-"""`resolved` reads SenML (RFC 8428): a pack of records whose base fields hold for those after them."""
+"""`resolve` decodes SenML (RFC 8428): a pack of records whose base fields hold for those after them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sensormend.stream.formats.values import (
     number,
 )
 
-__all__ = ["SenmlRecord", "is_senml", "resolved", "split_name"]
+__all__ = ["SenmlRecord", "is_senml", "resolve", "split_name"]
 
 VERSION = 10
 RELATIVE = 1 << 28
-"""Times below it, in seconds, are counted from now."""
+"""Times below it, in seconds, are relative to the time of arrival."""
 
 _BASES = ("bn", "bt", "bu", "bv", "bs", "bver")
 _VALUES = ("v", "vs", "vb", "vd", "s")
@@ -37,7 +37,7 @@ _LABELS = frozenset((*_BASES, *_VALUES, "n", "u", "t", "ut"))
 
 
 class SenmlRecord(NamedTuple):
-    """One record, resolved; `sensor` and `variable` are empty where it has no such name."""
+    """A record with its base fields applied; `sensor` and `variable` are empty where it has no such name."""
 
     sensor: str
     variable: str
@@ -45,13 +45,8 @@ class SenmlRecord(NamedTuple):
     time: int | None
     value: float
 
-    @property
-    def place(self) -> bool:
-        """Whether it is a coordinate."""
-        return self.unit in ("lat", "lon")
-
-    def named(self, topic: TopicFields, variables: Sequence[str]) -> tuple[str | None, str]:
-        """Return whose value it is, and of what: by its name, else by the topic, else of what its unit is.
+    def names(self, topic: TopicFields, variables: Sequence[str]) -> tuple[str | None, str]:
+        """Return the sensor and the variable: those of its name, else of the topic; or the unit as variable.
 
         A name without a base name is the sensor's, unless the topic has the sensor and it is one of the variables.
         """
@@ -63,13 +58,13 @@ class SenmlRecord(NamedTuple):
 
 
 def is_senml(pack: Sequence[Any]) -> bool:
-    """Say whether a list is SenML: its first record has a base name or version, or nothing but SenML's own labels."""
+    """Return whether a list is SenML: its first record has a base name or version, or only SenML's own labels."""
     first = pack[0]
     if type(first) is not dict:
         return False
     if "bn" in first or "bver" in first:
         return True
-    return first.keys() <= _LABELS and (any(key in first for key in _VALUES) or any(key in first for key in _BASES))
+    return first.keys() <= _LABELS and any(key in first for key in (*_VALUES, *_BASES))
 
 
 def split_name(base: str, own: str) -> tuple[str, str]:
@@ -93,20 +88,20 @@ def split_name(base: str, own: str) -> tuple[str, str]:
     return sensor.rstrip("/:"), variable
 
 
-def resolved(pack: Sequence[Any], received: int) -> Iterator[tuple[Any, SenmlRecord | InvalidReadingError | None]]:
-    """Give every record of a pack with what it says, why it is refused, or None where it has base fields only."""
+def resolve(pack: Sequence[Any], received: int) -> Iterator[tuple[Any, SenmlRecord | InvalidReadingError | None]]:
+    """Yield every record of a pack with its resolved form, the error if it is invalid, or None for base fields only."""
     bases: dict[str, Any] = {"bn": "", "bt": 0, "bv": 0, "bu": ""}
     for record in pack:
         try:
             if type(record) is not dict:
                 raise InvalidReadingError(NOT_A_READING)
-            _take_bases(record, bases)
+            _update_bases(record, bases)
             yield record, _resolve(record, bases, received)
         except InvalidReadingError as refused:
             yield record, refused
 
 
-def _take_bases(record: dict[str, Any], bases: dict[str, Any]) -> None:
+def _update_bases(record: dict[str, Any], bases: dict[str, Any]) -> None:
     """Store base fields. A broken one invalidates all later records, which could belong to another sensor."""
     version = record.get("bver", VERSION)
     if type(version) is not int or version > VERSION or any(key.endswith("_") for key in record):
@@ -116,7 +111,7 @@ def _take_bases(record: dict[str, Any], bases: dict[str, Any]) -> None:
             bases[key] = record[key] if type(record[key]) in kinds else InvalidReadingError(reason)
     for base in bases.values():
         if isinstance(base, InvalidReadingError):
-            raise InvalidReadingError(base.reason)
+            raise InvalidReadingError(*base.args)
 
 
 def _resolve(record: dict[str, Any], bases: dict[str, Any], received: int) -> SenmlRecord | None:

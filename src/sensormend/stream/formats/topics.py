@@ -10,18 +10,18 @@ from sensormend.errors import ConfigError
 
 __all__ = ["TopicFields", "Topics", "filter_of", "overlap"]
 
-REMEMBERED = 20_000
+MOST_TOPICS = 20_000
 """Most parsed topics that are cached; beyond that the cache is cleared, which bounds the memory."""
 
 LONGEST = 200
-"""Letters of a topic that is remembered."""
+"""Most letters of a cached topic."""
 
-_HOLDERS = re.compile(r"\{(\w*)\}")
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _NAMES = ("sensor", "variable")
 
 
 class TopicFields(NamedTuple):
-    """What a topic says; `sure` where a pattern named the sensor, rather than the habit of putting it last."""
+    """The names in a topic; `sure` if a pattern has the sensor, and not just the convention of naming it last."""
 
     sensor: str | None = None
     variable: str | None = None
@@ -29,17 +29,20 @@ class TopicFields(NamedTuple):
 
 
 class Topics:
-    """Topics taken apart by patterns; without any the last level of a topic is the sensor.
-
-    `default` is what no topic says.
+    """Parses topics by patterns; without patterns the last level of a topic is the sensor.
 
     Parameters
     ----------
     patterns
         Like `city/{sensor}/{variable}` or `+/{sensor}/temp/#`: `+` stands for any level, `#` at the end for any more.
-        The first that fits is taken.
+        The first that matches counts.
     variable
-        What readings are of where the topic does not say it.
+        The variable of topics that name none.
+
+    Attributes
+    ----------
+    default
+        The fields where there is no topic, or no pattern matches.
 
     Examples
     --------
@@ -52,33 +55,33 @@ class Topics:
     def __init__(self, patterns: Sequence[str] = (), variable: str | None = None) -> None:
         self._patterns = [_compiled(pattern) for pattern in patterns]
         self.default = TopicFields(variable=variable)
-        self._known: dict[str, TopicFields] = {}
+        self._parsed: dict[str, TopicFields] = {}
 
     def fields(self, topic: str) -> TopicFields:
-        """Return what a topic says."""
-        fields = self._known.get(topic)
+        """Return the names in a topic."""
+        fields = self._parsed.get(topic)
         if fields is None:
-            fields = self._taken_apart(topic)
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
+            fields = self._parse(topic)
+            if len(self._parsed) >= MOST_TOPICS:
+                self._parsed.clear()
             if len(topic) <= LONGEST:
-                self._known[topic] = fields
+                self._parsed[topic] = fields
         return fields
 
-    def _taken_apart(self, topic: str) -> TopicFields:
+    def _parse(self, topic: str) -> TopicFields:
         if not self._patterns:
             return self.default._replace(sensor=topic.rpartition("/")[2] or None)
         for pattern in self._patterns:
-            fits = pattern.fullmatch(topic)
-            if fits:
-                names = fits.groupdict()
+            match = pattern.fullmatch(topic)
+            if match:
+                names = match.groupdict()
                 sensor = names.get("sensor") or None
                 return TopicFields(sensor, names.get("variable") or self.default.variable, sensor is not None)
         return self.default
 
 
 def filter_of(pattern: str) -> str:
-    """Return what to subscribe to for a pattern.
+    """Return the topic filter of a pattern.
 
     Examples
     --------
@@ -86,7 +89,7 @@ def filter_of(pattern: str) -> str:
     'city/+/+'
     """
     _compiled(pattern)
-    return _HOLDERS.sub("+", pattern)
+    return _PLACEHOLDER.sub("+", pattern)
 
 
 def overlap(one: str, other: str) -> bool:
@@ -99,7 +102,7 @@ def overlap(one: str, other: str) -> bool:
     """
     first, second = (_without_share(each).split("/") for each in (one, other))
     if any(a in ("+", "#") and b.startswith("$") for a, b in ((first[0], second[0]), (second[0], first[0]))):
-        return False  # those are the broker's own
+        return False  # wildcards do not match topics of the broker itself
     for a, b in zip(first, second, strict=False):
         if "#" in (a, b):
             return True
@@ -116,14 +119,14 @@ def _without_share(pattern: str) -> str:
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     levels = pattern.split("/")
-    names = _HOLDERS.findall(pattern)
+    names = _PLACEHOLDER.findall(pattern)
     wrong = (
         not pattern
         or any(name not in _NAMES for name in names)
         or len(set(names)) < len(names)
         or any("#" in level for level in levels[:-1])
         or any(level != mark for level in levels for mark in "+#" if mark in level)
-        or any(_HOLDERS.fullmatch(level) is None for level in levels if "{" in level or "}" in level)
+        or any(_PLACEHOLDER.fullmatch(level) is None for level in levels if "{" in level or "}" in level)
     )
     if wrong:
         raise ConfigError(

@@ -22,14 +22,9 @@ __all__ = ["open_alert", "open_sink", "open_workers"]
 
 
 def open_sink(address: str, settings: Settings | None = None) -> Sink:
-    """Return the sink of an address; it is not connected yet.
+    """Return the sink of an address, not connected yet: `mqtt://host/prefix` or `postgresql://host/database?table=name`.
 
-    Parameters
-    ----------
-    address
-        `mqtt://host/prefix`, `mqtts://...`, or `postgresql://host/database?table=name`.
-    settings
-        Whose certificates are trusted, and whose user and password are used where it is the broker of the source.
+    The settings have the trusted certificates, and the login where it is the broker of the source.
     """
     if address.startswith(SCHEMES):
         from sensormend.stream.sinks.postgres_sink import PostgresSink
@@ -43,24 +38,14 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
 
 
 def open_alert(address: str | Sequence[str], settings: Settings | None = None) -> Sink:
-    """Return the sink of an address for alerts; it is not connected yet.
-
-    Parameters
-    ----------
-    address
-        `mqtt://host/topic`, `https://...`, `command: words`, or the words of a command as a list.
-    settings
-        As for `open_sink`.
-    """
-    from sensormend.stream.sinks.alert_sinks import CommandAlerts
+    """Return the sink of an address for alerts: `mqtt://host/topic`, `https://...`, or a command, as text or list."""
+    from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
 
     if not isinstance(address, str):
         return CommandAlerts(address)
     if address.startswith(COMMAND):
         return CommandAlerts(address.removeprefix(COMMAND))
     if address.startswith(WEB):
-        from sensormend.stream.sinks.alert_sinks import WebhookAlerts
-
         return WebhookAlerts(address)
     if address.startswith(MQTT):
         from sensormend.stream.sinks.mqtt_sink import MqttAlerts
@@ -70,23 +55,23 @@ def open_alert(address: str | Sequence[str], settings: Settings | None = None) -
 
 
 def open_workers(settings: Settings) -> dict[str, Callable[[DeliveryQueue], DeliveryWorker]]:
-    """Return what opens a worker for each sink and each place for alerts, by names that may be shown.
+    """Return a function that opens a worker for each sink, by names without secrets.
 
-    A name is the same after a restart, whatever else is in the list, as long as the address but for its password is.
+    The name depends on the address only, so that a sink has the same one after a restart.
     """
     workers: dict[str, Callable[[DeliveryQueue], DeliveryWorker]] = {}
     kinds: tuple[tuple[str, Sequence[str], Callable[[str, Settings], Sink]], ...] = (
         ("", settings.sinks, open_sink),
         ("alerts to ", settings.alerts.to, open_alert),
     )
-    for before, addresses, opened in kinds:
-        shown = Counter(plain(address) for address in dict.fromkeys(addresses))
+    for prefix, addresses, open_kind in kinds:
+        counts = Counter(plain(address) for address in dict.fromkeys(addresses))
         for address in dict.fromkeys(addresses):
-            name = f"{before}{plain(address)}"
-            if shown[plain(address)] > 1:
+            name = f"{prefix}{plain(address)}"
+            if counts[plain(address)] > 1:
                 # Two webhooks of one host, for example: their paths are secret, so a hash distinguishes them.
                 name += f" ({hashlib.sha256(address.encode()).hexdigest()[:6]})"
-            workers[name] = partial(DeliveryWorker, name, opened(address, settings))
+            workers[name] = partial(DeliveryWorker, name, open_kind(address, settings))
     return workers
 
 

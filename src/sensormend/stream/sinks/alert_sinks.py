@@ -22,41 +22,39 @@ from sensormend import __version__
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.stream.addresses import host_of, plain
 from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
-from sensormend.stream.sinks.messages import alert_message, text_of, whole
+from sensormend.stream.sinks.messages import alert_message, json_bytes, valid_text
 
 __all__ = ["AlertSink", "CommandAlerts", "WebhookAlerts"]
 
-REMEMBERED = 100
-"""Deliveries that were sent in part, of which it is known what was sent. More would have to wait at the same time."""
-
-Key = tuple[int, int, tuple[Alert, ...]]
+MOST_PARTLY_SENT = 100
+"""Most deliveries whose sent alerts are remembered. More would have to wait at the same time."""
 
 COMMAND_TIMEOUT = 60.0
-"""Seconds after which a program and all that it started is ended."""
+"""Seconds after which a program and all its child processes are killed."""
 
 WEBHOOK_TIMEOUT = 10.0
 """Seconds to wait for an answer."""
 
-LATER = (408, 425, 429)
-"""Answers that blame the request and mean the moment."""
+TEMPORARY = (408, 425, 429)
+"""Status codes of client errors after which the same request may succeed later."""
 
 
 class AlertSink(Sink):
-    """Takes alerts one by one; a class of its own says how one is sent."""
+    """The base class of sinks that send alerts one by one, with `send`."""
 
     kinds: Sequence[Kind] = ("alert",)
 
     def __init__(self) -> None:
-        self._begun: dict[Key, set[int]] = {}
+        self._partly_sent: dict[tuple[int, int, tuple[Alert, ...]], set[int]] = {}
 
     def write(self, delivery: Delivery) -> None:
-        """Send the alerts of a delivery; one that is tried again goes on with those that were not sent.
+        """Send the alerts of a delivery; a retry sends only those that were not sent before.
 
-        One that is refused does not keep back those after it: the whole delivery is refused at the end.
+        An alert that is refused does not block those after it: the delivery is refused at the end.
         """
         key = (delivery.start, delivery.end, tuple(delivery.alerts))
-        sent = self._begun.pop(key, set())
-        refused: RefusedError | None = None
+        sent = self._partly_sent.pop(key, set())
+        refusal: RefusedError | None = None
         try:
             for number, alert in enumerate(delivery.alerts):
                 if number in sent:
@@ -64,23 +62,20 @@ class AlertSink(Sink):
                 try:
                     self.send(alert)
                 except RefusedError as error:
-                    refused = refused or error
+                    refusal = refusal or error
                 else:
                     sent.add(number)
-            if refused is not None:
-                raise refused
         finally:
             if 0 < len(sent) < len(delivery.alerts):
-                self._remember(key, sent)
+                if len(self._partly_sent) == MOST_PARTLY_SENT:
+                    del self._partly_sent[next(iter(self._partly_sent))]
+                self._partly_sent[key] = sent
+        if refusal is not None:
+            raise refusal
 
     def send(self, alert: Alert) -> None:
         """Send one alert, or raise."""
         raise NotImplementedError
-
-    def _remember(self, key: Key, sent: set[int]) -> None:
-        while len(self._begun) >= REMEMBERED:
-            del self._begun[next(iter(self._begun))]
-        self._begun[key] = sent
 
 
 class CommandAlerts(AlertSink):
@@ -93,7 +88,7 @@ class CommandAlerts(AlertSink):
     Parameters
     ----------
     words
-        The program and its arguments; a text is taken apart as a shell would, and nothing in it is expanded.
+        The program and its arguments; a text is split as by a shell, and nothing in it is expanded.
     """
 
     def __init__(self, words: str | Sequence[str], timeout: float = COMMAND_TIMEOUT) -> None:
@@ -101,28 +96,28 @@ class CommandAlerts(AlertSink):
         try:
             self._words = shlex.split(words) if isinstance(words, str) else list(words)
         except ValueError as error:
-            raise ConfigError(f"a command for alerts cannot be taken apart: {error}") from None
+            raise ConfigError(f"a command for alerts cannot be parsed: {error}") from None
         if not self._words:
-            raise ConfigError("a command for alerts has no words: say which program to run")
+            raise ConfigError("a command for alerts is empty: name the program to run")
         if shutil.which(self._words[0]) is None:
             raise ConfigError(f"a command for alerts cannot be run: there is no program {self._words[0]!r}")
         self._timeout = timeout
 
     def send(self, alert: Alert) -> None:
-        """Run it."""
+        """Run the program."""
         message = alert_message(alert)
         names = ("sensor", "variable", "state", "reason", "since", "sentence")
-        environment = {**os.environ, **{f"SENSORMEND_{name.upper()}": whole(str(message[name])) for name in names}}
+        environment = {**os.environ, **{f"SENSORMEND_{name.upper()}": valid_text(str(message[name])) for name in names}}
         program = self._words[0]
         # Files, no pipes: a pipe that a grandchild keeps open would be waited for without end.
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
-            given.write(text_of(message))
-            given.seek(0)
+        with tempfile.TemporaryFile() as content, tempfile.TemporaryFile() as errors:
+            content.write(json_bytes(message))
+            content.seek(0)
             try:
                 process = subprocess.Popen(
                     self._words,
                     env=environment,
-                    stdin=given,
+                    stdin=content,
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
                     start_new_session=True,
@@ -135,14 +130,14 @@ class CommandAlerts(AlertSink):
                 raise SensormendError(f"{program} did not end within {self._timeout:g} s") from None
             finally:
                 if process.returncode is None:
-                    _end(process)
+                    _kill(process)
             if status:
                 errors.seek(0)
                 last = errors.read(10_000).decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
                 raise RefusedError(f"{program} ended with {status}{': ' if last else ''}{last}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -154,15 +149,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 class WebhookAlerts(AlertSink):
     """Posts each alert to an address.
 
-    Any 2xx is a success. 4xx says that it will not be taken, but for 408, 425 and 429; those, 5xx and no answer are
-    tried again. It goes nowhere else: an answer that points to another address is a refusal, since what is asked there
-    would be asked without the alert. A user and a password in the address are sent as such; nothing of the address but
-    the host is ever logged.
-
-    Parameters
-    ----------
-    address
-        `http://` or `https://`.
+    Any 2xx is a success. 3xx and 4xx are refusals, except for 408, 425 and 429; those, 5xx and no answer are retried. A
+    user and a password in the address are sent as basic authentication. Only the host is ever logged.
     """
 
     def __init__(self, address: str, timeout: float = WEBHOOK_TIMEOUT) -> None:
@@ -185,17 +173,17 @@ class WebhookAlerts(AlertSink):
             self._headers["Authorization"] = f"Basic {base64.b64encode(login).decode('ascii')}"
         # A fragment after # is for browsers, and not sent to the server.
         self._address = urlunsplit((parts.scheme, host_of(address), parts.path or "/", parts.query, ""))
-        self._opener = build_opener(_StayHere)
+        self._opener = build_opener(_NoRedirects)
 
     def send(self, alert: Alert) -> None:
-        """Post it."""
-        request = Request(self._address, text_of(alert_message(alert)), self._headers, method="POST")
+        """Post the alert."""
+        request = Request(self._address, json_bytes(alert_message(alert)), self._headers, method="POST")
         try:
             self._opener.open(request, timeout=self._timeout).close()
         except HTTPError as error:
             error.close()
             answer = f"{self._shown} answers {error.code} {error.reason}".rstrip()
-            if error.code < 500 and error.code not in LATER:
+            if error.code < 500 and error.code not in TEMPORARY:
                 raise RefusedError(answer) from None
             raise SensormendError(answer) from None
         except (OSError, HTTPException, ValueError) as error:
@@ -203,11 +191,11 @@ class WebhookAlerts(AlertSink):
             raise SensormendError(f"{self._shown}: {reason or type(error).__name__}") from None
 
 
-class _StayHere(HTTPRedirectHandler):
+class _NoRedirects(HTTPRedirectHandler):
     """Follows no redirect: the new request would lack the alert, or go to an unknown server."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> Request | None:
-        """Take the answer for what it is."""
+        """Return None: the redirect is an error."""
         return None

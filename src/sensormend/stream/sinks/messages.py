@@ -1,4 +1,4 @@
-"""Functions here write results as JSON, the same for every sink that sends JSON."""
+"""Functions here turn rows, the health of sensors and alerts into messages for sinks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,23 @@ from sensormend.pipeline.health import Health
 from sensormend.readings import ORIGINS, REASONS, Rows
 from sensormend.stream.deliveries import Alert
 
-__all__ = ["FIELDS", "alert_message", "health_message", "row_fields", "row_messages", "stamp", "text_of", "whole"]
+__all__ = [
+    "FIELDS",
+    "alert_message",
+    "health_message",
+    "json_bytes",
+    "row_fields",
+    "row_messages",
+    "stamp",
+    "valid_text",
+]
 
 FIELDS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
-"""What a row says, by name."""
+"""The names of the fields of a row."""
 
 
 def stamp(time: int | None) -> str | None:
-    """Return a time as messages have it, which go to programs that would take one without a zone for their own.
+    """Return a time in ISO 8601 with its zone, since receivers may take a time without one for local time.
 
     Examples
     --------
@@ -34,55 +44,44 @@ def stamp(time: int | None) -> str | None:
 
 
 def row_fields(
-    rows: Rows, *, known: Callable[[float], bool], named: Callable[[str], str] = str
+    rows: Rows, *, is_valid: Callable[[float], bool], text: Callable[[str], str] = str
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield what each row says, in the order of `FIELDS`.
+    """Yield the fields of each row, in the order of `FIELDS`: invalid numbers as None, names as `text` gives them."""
 
-    Parameters
-    ----------
-    known
-        Which numbers can be represented; the others become None.
-    named
-        How names are written.
-    """
-    sensors, variables = list(map(named, rows.sensors)), list(map(named, rows.variables))
+    def numbers(column: NDArray[np.float64]) -> list[float | None]:
+        return [number if is_valid(number) else None for number in column.tolist()]
+
+    sensors, variables = list(map(text, rows.sensors)), list(map(text, rows.variables))
     times = {time: stamp(time) for time in np.unique(rows.time).tolist()}
-    columns = zip(
-        rows.sensor.tolist(),
-        rows.variable.tolist(),
-        rows.time.tolist(),
-        *(_known_numbers(column, known) for column in (rows.value, rows.cleaned, rows.lower, rows.upper)),
+    return zip(
+        [sensors[code] for code in rows.sensor.tolist()],
+        [variables[code] for code in rows.variable.tolist()],
+        [times[time] for time in rows.time.tolist()],
+        numbers(rows.value),
         rows.n.tolist(),
+        numbers(rows.cleaned),
+        numbers(rows.lower),
+        numbers(rows.upper),
         rows.flag.tolist(),
-        rows.reason.tolist(),
-        rows.origin.tolist(),
+        [REASONS[code] for code in rows.reason.tolist()],
+        [ORIGINS[code] or None for code in rows.origin.tolist()],
         strict=True,
     )
-    for sensor, variable, time, value, cleaned, lower, upper, n, flag, reason, origin in columns:
-        numbers = (value, n, cleaned, lower, upper, flag)
-        yield (sensors[sensor], variables[variable], times[time], *numbers, REASONS[reason], ORIGINS[origin] or None)
 
 
 def row_messages(rows: Rows, *, provisional: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield sensor, variable and message of each row."""
-    for fields in row_fields(rows, known=math.isfinite):
+    for fields in row_fields(rows, is_valid=math.isfinite):
         yield fields[0], fields[1], {**dict(zip(FIELDS, fields, strict=True)), "provisional": provisional}
 
 
 def health_message(health: Health) -> dict[str, Any]:
-    """Return how a sensor is."""
-    return {
-        "sensor": health.sensor,
-        "variable": health.variable,
-        "state": health.state,
-        "reason": health.reason,
-        "since": stamp(health.since),
-        "heard": stamp(health.heard),
-    }
+    """Return the fields of the health of a sensor."""
+    return {**asdict(health), "since": stamp(health.since), "heard": stamp(health.heard)}
 
 
 def alert_message(alert: Alert) -> dict[str, Any]:
-    """Return an alert."""
+    """Return the fields of an alert."""
     return {
         "sensor": alert.sensor,
         "variable": alert.variable,
@@ -96,21 +95,17 @@ def alert_message(alert: Alert) -> dict[str, Any]:
     }
 
 
-def text_of(message: dict[str, Any]) -> bytes:
-    """Return a message as it is sent."""
-    return whole(json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))).encode("utf-8")
+def json_bytes(message: dict[str, Any]) -> bytes:
+    """Return a message as JSON."""
+    return valid_text(json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))).encode("utf-8")
 
 
-def whole(text: str) -> str:
-    r"""Return a text without what is no text elsewhere: NUL, and half a character as a spoilt file may have in a name.
+def valid_text(text: str) -> str:
+    r"""Return a text with U+FFFD in place of NUL and of lone surrogates, which a damaged file may have in a name.
 
     Examples
     --------
-    >>> print(ascii(whole("a" + chr(0) + "b" + chr(0xd800))))
+    >>> print(ascii(valid_text("a" + chr(0) + "b" + chr(0xd800))))
     'a\ufffdb\ufffd'
     """
     return re.sub("[\0\ud800-\udfff]", "\ufffd", text)
-
-
-def _known_numbers(column: NDArray[np.float64], known: Callable[[float], bool]) -> list[float | None]:
-    return [number if known(number) else None for number in column.tolist()]

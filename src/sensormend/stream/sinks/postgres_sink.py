@@ -1,25 +1,25 @@
-"""`PostgresSink` writes rows and how each sensor is to PostgreSQL, one transaction for each delivery."""
+"""`PostgresSink` writes rows and the health of sensors to PostgreSQL, one transaction for each delivery."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from sensormend.errors import RefusedError, SensormendError
+from sensormend.errors import RefusedError, SensormendError, one_line
 from sensormend.io.postgres import import_psycopg, name_parts, shown, split_address
 from sensormend.pipeline.health import Health
-from sensormend.readings import Rows
 from sensormend.stream.deliveries import Delivery, Kind, Sink
-from sensormend.stream.sinks.messages import row_fields, stamp, whole
+from sensormend.stream.sinks.messages import health_message, row_fields, valid_text
 
 __all__ = ["TABLE", "PostgresSink"]
 
 TABLE = "sensormend"
-"""The table where the address names none."""
+"""The default table."""
 
-ROWS = {
+_ROW_COLUMNS = {
     "sensor": "text NOT NULL",
     "variable": "text NOT NULL",
     "time": "timestamptz NOT NULL",
@@ -33,7 +33,7 @@ ROWS = {
     "origin": "text",
     "provisional": "boolean NOT NULL",
 }
-HEALTH = {
+_HEALTH_COLUMNS = {
     "sensor": "text NOT NULL",
     "variable": "text NOT NULL",
     "state": "text NOT NULL",
@@ -41,9 +41,8 @@ HEALTH = {
     "since": "timestamptz NOT NULL",
     "heard": "timestamptz",
 }
-ROW_KEY, HEALTH_KEY = ("sensor", "variable", "time"), ("sensor", "variable")
 
-WAITS = {
+CONNECTION = {
     "connect_timeout": 10,
     "application_name": "sensormend",
     "keepalives_idle": 15,
@@ -56,183 +55,170 @@ WAITS = {
 SETUP = "SET statement_timeout = '120s'; SET lock_timeout = '30s'"
 
 PERMANENT = ("0A", "21", "22", "23", "3F", "42", "44", "54", "P0")
-"""Classes of errors that trying again does not mend: what the server cannot do, the data, a constraint, a schema, a
-name or a right, a view, a limit (of a key's length, say), and what a trigger of the user's says."""
+"""Classes of errors that a retry does not mend: an unsupported feature, the data, a constraint, a schema, a name or a
+permission, a view, a limit (for example the length of a key), and an error raised by a trigger of the user."""
+
+COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
+
+UNIQUE_KEYS = """
+    SELECT (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey))
+    FROM pg_index WHERE indrelid = to_regclass(%s) AND indisunique AND indpred IS NULL
+"""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table: its name with its schema, its columns with their types, and its primary key.
+
+    Rows are first copied to the temporary table `buffer`; its schema hides no table of the user.
+    """
+
+    name: Sequence[str]
+    columns: dict[str, str]
+    key: Sequence[str]
+    buffer: tuple[str, str]
 
 
 class PostgresSink(Sink):
-    """Upserts rows into a table and how each sensor is into another, `..._health`; both are made on first use.
+    """Upserts rows into a table and the health of sensors into another, `..._health`; both are created on first use.
 
-    A row is known by sensor, variable (empty where there is but one without a name) and time. What is final or late
-    takes the place of what was there; what is provisional never that of what is final. Characters that PostgreSQL
-    cannot hold in a text (NUL, half a character) become U+FFFD.
+    The key of a row is sensor, variable (empty where it has no name) and time. A final or late row replaces an existing
+    one; a provisional row never replaces a final one. Characters that PostgreSQL cannot store in a text (NUL, lone
+    surrogates) become U+FFFD.
 
     Parameters
     ----------
     address
-        `postgresql://user@host/database?table=name`; the table may have its schema before it, and is `sensormend` where
-        none is named.
+        `postgresql://user@host/database?table=name`; the table may have its schema before it, and is `sensormend` by
+        default.
     """
 
     kinds: Sequence[Kind] = ("final", "late", "provisional")
 
     def __init__(self, address: str) -> None:
         self._psycopg = import_psycopg()
-        parts = urlsplit(address)
-        named = bool(parts.fragment) or any(name == "table" for name, _ in parse_qsl(parts.query))
-        where, table = split_address(address if named else _with_table(address))
-        self._shown = shown(address)
-        names = name_parts(table)
-        self._rows, self._health = names, [*names[:-1], f"{names[-1]}_health"]
+        self._shown, parts = shown(address), urlsplit(address)
+        if not parts.fragment and not any(name == "table" for name, _ in parse_qsl(parts.query)):
+            address = f"{address}{'&' if '?' in address else '?'}table={TABLE}"
+        where, table = split_address(address)
+        *schema, name = name_parts(table)
+        self._rows = _Table([*schema, name], _ROW_COLUMNS, ("sensor", "variable", "time"), ("pg_temp", "buffer_rows"))
+        self._health = _Table(
+            [*schema, f"{name}_health"], _HEALTH_COLUMNS, ("sensor", "variable"), ("pg_temp", "buffer_health")
+        )
         try:
-            given = self._psycopg.conninfo.conninfo_to_dict(where)
+            self._parameters = CONNECTION | self._psycopg.conninfo.conninfo_to_dict(where)
         except self._psycopg.Error as error:
-            raise SensormendError(f"{self._shown}: {_one_line(error)}") from None
-        self._where = {**WAITS, **given}
+            raise SensormendError(f"{self._shown}: {one_line(error)}") from None
         self._server: Any = None
 
     def write(self, delivery: Delivery) -> None:
-        """Write it, all of it or nothing."""
+        """Write a delivery, all of it or nothing."""
         try:
             if self._server is None or self._server.closed:
                 self._connect()
             with self._server.transaction(), self._server.cursor() as cursor:
                 if delivery.rows is not None and len(delivery.rows):
-                    lines = _row_lines(delivery.rows, provisional=delivery.kind == "provisional")
-                    self._upsert(cursor, self._rows, ROWS, ROW_KEY, lines)
+                    fields = row_fields(delivery.rows, is_valid=lambda number: not math.isnan(number), text=valid_text)
+                    provisional = delivery.kind == "provisional"
+                    self._upsert(cursor, self._rows, ((*row, provisional) for row in fields))
                 if delivery.health:
-                    self._upsert(cursor, self._health, HEALTH, HEALTH_KEY, map(_health_line, delivery.health))
+                    self._upsert(cursor, self._health, map(_health_row, delivery.health))
         except RefusedError:
             self.close()
             raise
         except (self._psycopg.Error, OSError, ValueError, OverflowError) as error:
             self.close()
-            kind = RefusedError if self._permanent(error) else SensormendError
-            raise kind(f"{self._shown}: {_one_line(error)}") from None
+            kind = RefusedError if self._is_permanent(error) else SensormendError
+            raise kind(f"{self._shown}: {one_line(error)}") from None
 
     def close(self) -> None:
-        """Leave the server; tables are looked at again after the next connection."""
+        """Close the connection; the tables are checked again after the next one is opened."""
         server, self._server = self._server, None
         if server is not None:
             server.close()
 
-    def _permanent(self, error: Exception) -> bool:
-        """Say whether it is the delivery; what the driver cannot even send has no code."""
+    def _is_permanent(self, error: Exception) -> bool:
+        """Return whether the delivery causes the error; an error of the driver before it sends anything has no code."""
         code = getattr(error, "sqlstate", None) or ""
         unsent = (self._psycopg.DataError, ValueError, OverflowError)
         return code[:2] in PERMANENT or (not code and isinstance(error, unsent))
 
     def _connect(self) -> None:
-        self._server = self._psycopg.connect(**self._where, autocommit=True)
+        self._server = self._psycopg.connect(**self._parameters, autocommit=True)
         self._server.execute(SETUP)
-        for names, columns, key in ((self._rows, ROWS, ROW_KEY), (self._health, HEALTH, HEALTH_KEY)):
-            self._prepare(names, columns, key)
+        self._prepare(self._rows)
+        self._prepare(self._health)
 
-    def _prepare(self, names: Sequence[str], columns: dict[str, str], key: Sequence[str]) -> None:
-        """Make a table where there is none, or see that ours fits; and a place to gather rows for it."""
+    def _prepare(self, table: _Table) -> None:
+        """Create a table, or check that an existing one fits; and create its buffer."""
         from psycopg import sql
 
-        name, simple = sql.Identifier(*names), ".".join(names)
+        name, shown_name = sql.Identifier(*table.name), ".".join(table.name)
+        quoted = [name.as_string(self._server)]
         definitions = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(kind)) for column, kind in columns.items()
+            sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(kind)) for column, kind in table.columns.items()
         )
-        keys = sql.SQL(", ").join(map(sql.Identifier, key))
-        existing = self._columns(name)
-        if existing is None:
-            # Asked for only where there is none: who may write into a table need not have the right to make one.
+        existing = self._server.execute(COLUMNS, quoted).fetchall()
+        if not existing:
+            # Only if it does not exist: a user who may write to a table need not have the right to create one.
             self._server.execute(
-                sql.SQL("CREATE TABLE IF NOT EXISTS {} ({}, PRIMARY KEY ({}))").format(name, definitions, keys)
+                sql.SQL("CREATE TABLE IF NOT EXISTS {} ({}, PRIMARY KEY ({}))").format(
+                    name, definitions, _listed(table.key)
+                )
             )
-            existing = self._columns(name)
-        lacking = [column for column in columns if column not in (existing or ())]
-        if lacking:
+            existing = self._server.execute(COLUMNS, quoted).fetchall()
+        missing = [column for column in table.columns if (column,) not in existing]
+        if missing:
             raise RefusedError(
-                f"{self._shown}: the table {simple} has no column {lacking[0]}; let sensormend make one, "
+                f"{self._shown}: the table {shown_name} has no column {missing[0]}; let sensormend make one, "
                 f"with another name after table="
             )
-        if not self._has_key(name, key):
-            raise RefusedError(f"{self._shown}: the table {simple} needs the primary key ({', '.join(key)})")
+        if not any(sorted(key or ()) == sorted(table.key) for (key,) in self._server.execute(UNIQUE_KEYS, quoted)):
+            raise RefusedError(f"{self._shown}: the table {shown_name} needs the primary key ({', '.join(table.key)})")
         self._server.execute(
             sql.SQL("CREATE TEMP TABLE {} ({}, place integer NOT NULL) ON COMMIT DELETE ROWS").format(
-                _gathered(columns), definitions
+                sql.Identifier(*table.buffer), definitions
             )
         )
 
-    def _columns(self, name: Any) -> list[str] | None:
-        quoted = name.as_string(self._server)
-        asked = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
-        return [row[0] for row in self._server.execute(asked, [quoted])] or None
-
-    def _has_key(self, name: Any, key: Sequence[str]) -> bool:
-        """Return whether the table has a unique index on exactly these columns."""
-        asked = """
-            SELECT (
-                SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey)
-            )
-            FROM pg_index WHERE indrelid = to_regclass(%s) AND indisunique AND indpred IS NULL
-        """
-        quoted = name.as_string(self._server)
-        return any(sorted(row[0] or ()) == sorted(key) for row in self._server.execute(asked, [quoted]))
-
-    def _upsert(
-        self,
-        cursor: Any,
-        names: Sequence[str],
-        columns: dict[str, str],
-        key: Sequence[str],
-        lines: Iterable[tuple[Any, ...]],
-    ) -> None:
+    def _upsert(self, cursor: Any, table: _Table, rows: Iterable[Iterable[Any]]) -> None:
         from psycopg import sql
 
-        table, gathered = sql.Identifier(*names), _gathered(columns)
-        listed = sql.SQL(", ").join(map(sql.Identifier, columns))
-        with cursor.copy(sql.SQL("COPY {} ({}, place) FROM STDIN").format(gathered, listed)) as copy:
-            for place, line in enumerate(lines):
-                copy.write_row((*line, place))
-        keys = sql.SQL(", ").join(map(sql.Identifier, key))
-        others = [column for column in columns if column not in key]
-        changes = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column)) for column in others)
-        # Nothing is written that changes nothing: most sensors are as they were, and dead rows cost the server.
+        columns, keys, buffer = _listed(table.columns), _listed(table.key), sql.Identifier(*table.buffer)
+        with cursor.copy(sql.SQL("COPY {} ({}, place) FROM STDIN").format(buffer, columns)) as copy:
+            for place, row in enumerate(rows):
+                copy.write_row((*row, place))
+        values = [column for column in table.columns if column not in table.key]
+        changes = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column)) for column in values)
+        # Unchanged rows are not written: most sensors are as they were, and dead rows cost the server.
         differs = sql.SQL("({}) IS DISTINCT FROM ({})").format(
-            *(sql.SQL(", ").join(sql.Identifier(side, column) for column in others) for side in ("old", "excluded"))
+            *(sql.SQL(", ").join(sql.Identifier(side, column) for column in values) for side in ("old", "excluded"))
         )
-        if "provisional" in columns:
+        if "provisional" in values:
             differs = sql.SQL("(old.provisional OR NOT excluded.provisional) AND ") + differs
         cursor.execute(
             sql.SQL(
-                "INSERT INTO {table} AS old ({listed}) "
-                "SELECT DISTINCT ON ({keys}) {listed} FROM {gathered} ORDER BY {keys}, place DESC "
+                "INSERT INTO {table} AS old ({columns}) "
+                "SELECT DISTINCT ON ({keys}) {columns} FROM {buffer} ORDER BY {keys}, place DESC "
                 "ON CONFLICT ({keys}) DO UPDATE SET {changes} WHERE {differs}"
-            ).format(table=table, listed=listed, keys=keys, gathered=gathered, changes=changes, differs=differs)
+            ).format(
+                table=sql.Identifier(*table.name),
+                columns=columns,
+                keys=keys,
+                buffer=buffer,
+                changes=changes,
+                differs=differs,
+            )
         )
 
 
-def _row_lines(rows: Rows, *, provisional: bool) -> Iterable[tuple[Any, ...]]:
-    for fields in row_fields(rows, known=lambda number: not math.isnan(number), named=whole):
-        yield (*fields, provisional)
+def _health_row(health: Health) -> Iterable[Any]:
+    names = {"sensor": valid_text(health.sensor), "variable": valid_text(health.variable)}
+    return {**health_message(health), **names}.values()
 
 
-def _health_line(health: Health) -> tuple[Any, ...]:
-    return (
-        whole(health.sensor),
-        whole(health.variable),
-        health.state,
-        health.reason,
-        stamp(health.since),
-        stamp(health.heard),
-    )
-
-
-def _gathered(columns: dict[str, str]) -> Any:
-    """Return the place in which rows are gathered; the schema of the session hides no table of the user's."""
+def _listed(columns: Iterable[str]) -> Any:
     from psycopg import sql
 
-    return sql.Identifier("pg_temp", f"gathered_{'rows' if columns is ROWS else 'health'}")
-
-
-def _with_table(address: str) -> str:
-    return f"{address}{'&' if '?' in address else '?'}table={TABLE}"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return sql.SQL(", ").join(map(sql.Identifier, columns))

@@ -1,4 +1,4 @@
-"""`open_source` opens the source that an address means; there is one per module."""
+"""`open_source` opens the source of an address; there is one kind per module."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def open_source(
     speed: float | None = None,
     without: Path | None = None,
 ) -> Source:
-    """Open what an address means.
+    """Open the source of an address.
 
     Parameters
     ----------
     address
-        `mqtt://` or `mqtts://`; `-` for newline JSON on standard input; `replay:` and whatever `clean` reads; else a
+        `mqtt://` or `mqtts://`; `-` for newline JSON on standard input; `replay:` and anything that `clean` reads; or a
         folder in which files appear.
     work
-        A folder for what a source has to remember or to sort.
+        A folder for the state and the temporary files of a source.
     mark
-        Where to go on: the mark of the last `Arrived` that is safe.
+        The mark of the last `Arrived` that is on disk.
     former
-        Topics to which it was subscribed before.
+        Topics of earlier subscriptions.
     without
-        A folder that is none of a source's business, though it may lie in the one that is watched: OUT.
+        A folder that is not read even if it is in the watched one: OUT.
     """
-    # Each needs what the others do not: only the one that is meant is loaded.
+    # Each kind has dependencies of its own, and is imported only when it is used.
     if address.startswith(MQTT):
         from sensormend.stream.sources.mqtt_source import MqttSource
 
@@ -63,7 +63,7 @@ def open_source(
 
 
 def check_source(address: str) -> None:
-    """Refuse an address that can mean nothing, before anything is made for it."""
+    """Refuse an address that is no source, before any file is written for it."""
     if address == "-" or address.startswith(MQTT):
         return
     if address.startswith(REPLAY):

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.pipeline.places import Position
-from sensormend.readings import DAY, NOTHING, SECOND, Readings
+from sensormend.readings import DAY, HOUR, NOTHING, SECOND, Readings
 from sensormend.simulate.network import FIRST_DAY, Day, names_of, stations_of, stream
 from sensormend.simulate.weather import CLIMATES
 from sensormend.stream.arrivals import Arrived, Source
@@ -21,7 +20,7 @@ FIRST = int(FIRST_DAY.astype("datetime64[us]").astype(np.int64))
 
 
 class City(Source):
-    """A city that publishes some hours at a time, with all that goes wrong in one.
+    """A simulated city that publishes readings of some hours at a time, with all defects of a real network.
 
     It publishes as fast as it is read, or from some day on at `pace`; the readings are the same.
 
@@ -30,26 +29,24 @@ class City(Source):
     sensors, seed, climate
         As for `simulate.stream`.
     days
-        How long it publishes; None for ever.
-    slots
-        Readings of a sensor in a day.
+        The number of days; None for no end.
     hours
-        How many hours come at once.
+        The hours that are published at once.
     pace
-        Hours of its time in a second, after its first days, which then come slot by slot; None for no pace.
+        Simulated hours per second after the first `at_once` days, published hour by hour; None for no pace.
     at_once
-        How many days come without a pace.
+        The number of days without a pace.
     change
-        Is given every day, with its number, in order, and returns what is published in its place.
+        Called with the number of each day and the day, in order; returns the day that is published.
 
     Attributes
     ----------
     drawn
-        The days of which something was published, with their truth.
+        The days published so far, with their truth.
     quantity
-        What is measured.
+        The measured quantity.
     paced
-        Whether it has come to the days that have a pace.
+        Whether the days with a pace have begun.
 
     Examples
     --------
@@ -67,28 +64,26 @@ class City(Source):
         days: int | None = None,
         seed: int = 0,
         climate: str = "city",
-        slots: int = 24,
         hours: int = 6,
         pace: float | None = None,
         at_once: int = 0,
-        change: Callable[[int, Day], Day] | None = None,
+        change: Callable[[int, Day], Day] = lambda number, day: day,
     ) -> None:
         if pace is not None and not pace > 0:
             raise ConfigError(f"a city's pace is above 0, not {pace:g}")
         self.drawn: list[Day] = []
         self.paced = False
-        self.quantity = (CLIMATES[climate] if climate in CLIMATES else CLIMATES["city"]).quantity
+        # The first day is drawn here, so that wrong arguments are refused at once.
+        self._days = stream(sensors, seed=seed, climate=climate)
+        self._tomorrow = next(self._days)
+        self.quantity = CLIMATES[climate].quantity
         self._names = names_of(sensors)
-        self._slots, self._together = slots, max(1, slots * hours // 24)
-        # The first day is drawn here, so that what cannot be simulated is refused at once.
-        self._days = stream(sensors, slots=slots, seed=seed, climate=climate)
-        self._next = next(self._days)
         self._degrees = stations_of(sensors, seed=seed, climate=climate).degrees()
-        self._heard = np.zeros(sensors, dtype=bool)
-        self._left, self._pace, self._at_once = days, pace, at_once
+        self._reported = np.zeros(sensors, dtype=bool)
+        self._count, self._hours, self._pace, self._at_once = days, hours, pace, at_once
         self._change = change
         self._due: float | None = None
-        self._pieces: Iterator[Arrived] = iter(())
+        self._today: Iterator[Arrived] = iter(())
 
     def read(self, wait: float) -> Arrived | None:
         """Return the readings of the next hours; see `Source.read`."""
@@ -97,41 +92,40 @@ class City(Source):
             time.sleep(min(max(pause, 0.0), wait))
             if pause > wait:
                 return Arrived(NOTHING, FIRST)
-        arrived = next(self._pieces, None)
+        arrived = next(self._today, None)
         if arrived is None:
-            if self._left is not None and len(self.drawn) >= self._left:
+            number = len(self.drawn)
+            if number == self._count:
                 return None
-            day = len(self.drawn)
-            self.paced = self._pace is not None and day >= self._at_once
-            drawn = self._next if self._change is None else self._change(day, self._next)
-            self._pieces = self._published(drawn, FIRST + day * DAY, 1 if self.paced else self._together)
-            self.drawn.append(drawn)
-            self._next = next(self._days)
-            arrived = next(self._pieces)
+            self.paced = self._pace is not None and number >= self._at_once
+            self.drawn.append(self._change(number, self._tomorrow))
+            self._today = self._published(self.drawn[-1], FIRST + number * DAY, 1 if self.paced else self._hours)
+            self._tomorrow = next(self._days)
+            arrived = next(self._today)
         if self.paced:
             assert self._pace is not None
             now = time.monotonic()
-            # After a long halt, of a laptop that was shut, it does not run after its time.
-            self._due = max(now - 1, now if self._due is None else self._due) + 24 / self._slots / self._pace
+            # After a long halt, for example of a closed laptop, the missed hours are not made up for.
+            self._due = max(now - 1, now if self._due is None else self._due) + 1 / self._pace
         return arrived
 
-    def _published(self, day: Day, start: int, together: int) -> Iterator[Arrived]:
-        """Give a day's readings in the order in which they are taken."""
-        step = DAY // self._slots
-        for slot in range(0, self._slots, together):
-            part = day.readings[:, slot : slot + together].T
-            taken, sensor = np.nonzero(np.isfinite(part))
-            time: NDArray[np.int64] = start + (slot + taken.astype(np.int64)) * step
-            nothing = np.zeros(sensor.size, np.int16)
-            readings = Readings(self._names, ("",), sensor.astype(np.int32), nothing, time, part[taken, sensor])
-            # Its clock is the city's own: nothing of it lies in our future.
-            yield Arrived(readings, start + (slot + together) * step + SECOND, positions=self._introduced(readings))
+    def _published(self, day: Day, start: int, hours: int) -> Iterator[Arrived]:
+        """Yield the readings of a day, some hours at a time, in order of time."""
+        for hour in range(0, 24, hours):
+            part = day.readings[:, hour : hour + hours].T
+            offset, sensor = np.nonzero(np.isfinite(part))
+            time = start + (hour + offset.astype(np.int64)) * HOUR
+            variable = np.zeros(sensor.size, np.int16)
+            readings = Readings(self._names, ("",), sensor.astype(np.int32), variable, time, part[offset, sensor])
+            # The city has a clock of its own, so that no reading is from the future.
+            received = start + (hour + hours) * HOUR + SECOND
+            yield Arrived(readings, received, positions=self._new_positions(readings))
 
-    def _introduced(self, readings: Readings) -> list[Position]:
+    def _new_positions(self, readings: Readings) -> list[Position]:
         """Return the positions of the sensors that report for the first time."""
         sensors, first = np.unique(readings.sensor, return_index=True)
-        new = ~self._heard[sensors]
-        self._heard[sensors] = True
+        new = ~self._reported[sensors]
+        self._reported[sensors] = True
         return [
             Position(self._names[sensor], int(readings.time[row]), *map(float, self._degrees[sensor]))
             for sensor, row in zip(sensors[new], first[new], strict=True)

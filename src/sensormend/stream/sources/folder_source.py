@@ -6,15 +6,17 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sensormend.errors import ConfigError, InputError, StorageError
+from sensormend.errors import ConfigError, InputError, StorageError, one_line
 from sensormend.files import write_beside
 from sensormend.io.metadata import read_json
 from sensormend.io.options import Options
@@ -27,105 +29,96 @@ from sensormend.stream.formats.values import UNREADABLE
 from sensormend.stream.logs import Once
 from sensormend.stream.sources.replay_source import CHUNK, StagedParts, rejected_of
 
-__all__ = [
-    "UNREADABLE_NAME",
-    "FileState",
-    "FilesRead",
-    "FolderSource",
-    "files_below",
-    "has_unreadable_name",
-    "is_out",
-    "is_readable",
-]
+__all__ = ["UNREADABLE_NAME", "FileState", "FilesRead", "FolderSource", "files_below"]
 
-_HALF = (".part", ".partial", ".tmp", ".temp", ".new", ".crdownload", ".swp", "~")
-_NOT_THEIRS = (".", "_")
-# It is there from the first moment of an OUT on; run.json comes with the first rows.
-_WATCHED = os.path.join("state", "watch.json")
+_INCOMPLETE = (".part", ".partial", ".tmp", ".temp", ".new", ".crdownload", ".swp", "~")
+_HIDDEN = (".", "_")
+# An OUT has this file from the beginning; run.json is written with the first rows.
+_WATCH_STATE = os.path.join("state", "watch.json")
 
 UNREADABLE_NAME = -1
 """The size given for a file or folder whose name is not UTF-8; it is not read."""
 
-SETTLED = 2.0
+SETTLING = 2.0
 """Seconds without a change before a file is read: it may still be being written."""
 
-LOOK, SHARE = 1.0, 0.1
-"""Seconds between two looks into the folder, and the part of the time that looking may take: with very many files the
-pause is longer."""
+SCAN_INTERVAL, SCAN_SHARE = 1.0, 0.1
+"""Seconds between two scans of the folder, and the most of the time that scans may take: with very many files the
+interval is longer."""
 
-TOGETHER, TOGETHER_BYTES = 10_000, 4 << 30
-"""Files that are read at once, at most. Their readings come in the order of time, across all of them: of a folder that
-has a file for each sensor, no sensor may run ahead of the others."""
+MOST_FILES, MOST_BYTES = 10_000, 4 << 30
+"""Most files, and bytes, that are read together. Their readings are sorted by time across all of them: in a folder with
+a file per sensor, no sensor must be read before the others."""
 
 _log = logging.getLogger("sensormend.stream")
 
 
 class FileState(NamedTuple):
-    """A file as it is now: its name from the folder on, its size and its time of change."""
+    """The state of a file: its path within the folder, its size and its time of change."""
 
     name: str
     size: int
     mtime: int
 
 
-def has_unreadable_name(name: str) -> bool:
-    r"""Say whether a name is not UTF-8.
-
-    Examples
-    --------
-    >>> has_unreadable_name("a.csv"), has_unreadable_name(os.fsdecode(b"a\xff.csv"))
-    (False, True)
-    """
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 def files_below(root: Path, without: Path | None = None) -> Iterator[FileState]:
-    """Give the files of readings below a folder, and what cannot be read because of its name.
+    """Yield the files of readings below a folder, and files and folders whose names are not UTF-8.
 
-    Files that are hidden, empty or half written are left out, and folders that are hidden or that we wrote.
-
-    Parameters
-    ----------
-    root
-        The folder; an OSError where it cannot be read. Those below it that cannot be read are passed over.
-    without
-        A folder that is left out, wherever it lies.
+    Hidden, empty and incomplete files are left out, and folders that are hidden, unreadable, written by sensormend, or
+    the folder `without`. If the root itself cannot be read, that is an OSError.
     """
-    leave = None if without is None else os.path.realpath(without)
+    excluded = None if without is None else os.path.realpath(without)
     top = os.path.realpath(root)
-    waiting = [""]
-    while waiting:
-        above = waiting.pop()
+    folders = [""]
+    while folders:
+        folder = folders.pop()
         try:
-            entries = list(os.scandir(os.path.join(root, above)))
+            entries = list(os.scandir(os.path.join(root, folder)))
         except OSError:
-            if not above:
+            if not folder:
                 raise
             continue
         for entry in entries:
-            name = above + entry.name
-            if entry.name.startswith(_NOT_THEIRS):
+            name = folder + entry.name
+            if entry.name.startswith(_HIDDEN):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if _is_ours(entry) or os.path.join(top, name) == leave:
+                if _is_ours(entry) or os.path.join(top, name) == excluded:
                     continue
-                if has_unreadable_name(name):
-                    yield FileState(name, UNREADABLE_NAME, 0)
+                if _is_utf8(name):
+                    folders.append(f"{name}/")
                 else:
-                    waiting.append(f"{name}/")
-            elif not entry.name.lower().endswith(_HALF) and format_of(Path(entry.name)) is not None:
-                file = _file(entry, name)
-                if file is not None:
-                    yield file
+                    yield FileState(name, UNREADABLE_NAME, 0)
+            elif not entry.name.lower().endswith(_INCOMPLETE) and format_of(Path(entry.name)) is not None:
+                try:
+                    status = entry.stat()
+                except OSError:
+                    continue  # removed meanwhile, or a broken link
+                if stat.S_ISREG(status.st_mode) and status.st_size:
+                    state = (status.st_size, status.st_mtime_ns) if _is_utf8(name) else (UNREADABLE_NAME, 0)
+                    yield FileState(name, *state)
 
 
-def is_out(folder: Path) -> bool:
-    """Say whether a folder is one that `clean` or `watch` wrote."""
-    if (folder / _WATCHED).exists():
+def _is_utf8(name: str) -> bool:
+    r"""Return whether a name is UTF-8; other bytes are decoded to lone surrogates.
+
+    Examples
+    --------
+    >>> _is_utf8("a.csv"), _is_utf8(os.fsdecode(b"a\xff.csv"))
+    (True, False)
+    """
+    return re.search("[\ud800-\udfff]", name) is None
+
+
+def _is_ours(folder: os.DirEntry[str]) -> bool:
+    return folder.name.endswith((".meta", ".partial")) or any(
+        os.path.exists(os.path.join(folder.path, name)) for name in ("run.json", _WATCH_STATE)
+    )
+
+
+def _is_out(folder: Path) -> bool:
+    """Return whether a folder is the OUT of `clean` or `watch`."""
+    if (folder / _WATCH_STATE).exists():
         return True
     try:
         return read_json(folder / "run.json").get("command") in ("clean", "watch")
@@ -133,49 +126,10 @@ def is_out(folder: Path) -> bool:
         return False  # not written by sensormend
 
 
-def is_readable(path: Path) -> bool:
-    """Say whether we are allowed to read a file; one that is broken, or gone, we are."""
-    try:
-        path.open("rb").close()
-    except PermissionError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def _is_ours(folder: os.DirEntry[str]) -> bool:
-    ours = ("run.json", _WATCHED)
-    return folder.name.endswith((".meta", ".partial")) or any(
-        os.path.exists(os.path.join(folder.path, name)) for name in ours
-    )
-
-
-def _file(entry: os.DirEntry[str], name: str) -> FileState | None:
-    try:
-        status = entry.stat()
-    except OSError:
-        return None  # gone meanwhile, or a link to nowhere
-    if not stat.S_ISREG(status.st_mode) or not status.st_size:
-        return None
-    return (
-        FileState(name, UNREADABLE_NAME, 0)
-        if has_unreadable_name(name)
-        else FileState(name, status.st_size, status.st_mtime_ns)
-    )
-
-
 class FilesRead:
-    """The files that were read, numbered in that order; those that are gone are forgotten with a restart.
+    """The list, in `folder`, of the files of `root` that were read, numbered in that order.
 
-    Parameters
-    ----------
-    folder
-        Where the list lies.
-    root
-        Where the files lie.
-    count
-        How many of them are done: what comes after them in the list is read again.
+    Files after the first `count` are read again; files that no longer exist are removed from the list at a restart.
     """
 
     def __init__(self, folder: Path, root: Path, count: int) -> None:
@@ -191,7 +145,7 @@ class FilesRead:
                     number, *state = json.loads(line)
                     file = FileState(*state)
                 except (ValueError, TypeError):
-                    continue  # torn by a power cut: read again
+                    continue  # incomplete after a power cut: the file is read again
                 if number <= count and (root / file.name).exists():
                     self._files[file.name], numbers[file.name] = file, number
             with write_beside(self._path) as out:
@@ -220,15 +174,15 @@ class FilesRead:
         self._files.update({file.name: file for file in files})
 
     def begin(self, key: str, files: Sequence[FileState]) -> None:
-        """Remember files that are read in several parts, by a key that marks may have in place of them."""
+        """Record files that are read in several parts under a key, which marks have in place of the files."""
         with write_beside(self._begun) as out:
             json.dump({"key": key, "files": files}, out)
 
     def begun(self, key: str) -> list[FileState]:
         """Return the files of a key, or none."""
         try:
-            noted = json.loads(self._begun.read_text(encoding="utf-8"))
-            return [FileState(*file) for file in noted["files"]] if noted["key"] == key else []
+            record = json.loads(self._begun.read_text(encoding="utf-8"))
+            return [FileState(*file) for file in record["files"]] if record["key"] == key else []
         except (OSError, ValueError, TypeError, KeyError):
             return []
 
@@ -236,22 +190,22 @@ class FilesRead:
 class FolderSource(Source):
     """Files of readings that appear in a folder and below it, read as `clean` reads them.
 
-    What is new is read together, its readings day by day. A file that has grown is read again from its beginning; a
+    New files are read together, their readings day by day. A file that has grown is read again from its beginning; a
     reading that comes twice counts once. A file that cannot be read is rejected once; one without read permission is
     retried.
 
     Parameters
     ----------
     folder
-        Where files appear.
+        The watched folder.
     options
-        Which column is what, where that cannot be recognised.
+        As for `clean`.
     work
-        A folder of our own: the list of files that were read, and what is being read.
+        A folder for the list of files that were read, and for temporary files.
     mark
-        Where to go on: how many files of that list are done, and how much of those after them.
+        The number of files in that list that are done, and of readings of those after them.
     without
-        A folder in which nothing is looked for: where the results go.
+        A folder that is not read: OUT.
     """
 
     def __init__(
@@ -259,174 +213,179 @@ class FolderSource(Source):
     ) -> None:
         if not folder.is_dir():
             raise ConfigError(f"there is no folder {folder}")
-        if has_unreadable_name(str(folder)):
+        if not _is_utf8(str(folder)):
             raise ConfigError(f"{str(folder)!a}: a name that is not UTF-8 cannot be read; rename the folder")
-        if is_out(folder):
+        if _is_out(folder):
             raise ConfigError(f"{folder} has results of sensormend in it, no readings; watch another folder")
         self._folder, self._options, self._work, self._without = folder, options or Options(), work, without
         mark = mark or {}
-        self._done = FilesRead(work, folder, int(mark.get("files", 0)))
-        self._group = self._done.begun(str(mark.get("begun", "")))
-        self._given = int(mark.get("done", 0)) if self._group and self._key() == mark["begun"] else 0
-        self._last: dict[str, FileState] = {}
-        self._barred: set[str] = set()
-        self._next = 0.0
+        self._files_read = FilesRead(work, folder, int(mark.get("files", 0)))
+        self._group = self._files_read.begun(str(mark.get("begun", "")))
+        self._returned = int(mark.get("done", 0)) if self._group and self._key() == mark["begun"] else 0
+        self._unread: dict[str, FileState] = {}
+        self._denied: set[str] = set()
+        self._next_scan = 0.0
         self._reading = False
         self._staging: Staging | None = None
         self._parts: StagedParts | None = None
-        self._held: tuple[Readings, list[Position]] | None = None
+        self._taken: tuple[Readings, list[Position]] | None = None
         self._rejected: list[Rejected] = []
-        self._gone = Once(_log, f"there is no folder {folder}", f"folder {folder} is there again")
+        self._missing = Once(_log, f"there is no folder {folder}", f"folder {folder} is there again")
 
     @property
     def connected(self) -> bool:  # type: ignore[override]
-        """Whether the folder is there."""
-        return not self._gone.on
+        """Whether the folder exists."""
+        return not self._missing.on
 
     def read(self, wait: float) -> Arrived:
-        """Return what has come; see `Source.read`."""
+        """Return the new inputs; see `Source.read`."""
         end = time.monotonic() + wait
         while True:
-            arrived = self._part()
+            arrived = self._next_part()
             if arrived is not None:
                 return arrived
             now = time.monotonic()
-            if now >= self._next:
-                self._look()
+            if now >= self._next_scan:
+                self._scan()
                 if self._reading:
                     continue
                 now = time.monotonic()
             if now >= end:
                 return Arrived(NOTHING, clock())
-            time.sleep(max(0.0, min(self._next, end) - now))
+            time.sleep(max(0.0, min(self._next_scan, end) - now))
 
-    def _part(self) -> Arrived | None:
-        """Return the next part of what is being read. What fails on the way is done again; nothing is given twice."""
+    def _next_part(self) -> Arrived | None:
+        """Return the next part of the group. After an error it can be called again, and returns nothing twice."""
         if not self._reading:
             return None
-        parts = self._parts if self._parts is not None else self._begin()
+        parts = self._parts if self._parts is not None else self._load()
         if parts is None:
             return None
-        if self._held is None:
-            self._held = parts.take(min(parts.at + CHUNK, len(parts.day))) if parts.ahead() else (NOTHING, [])
+        if self._taken is None:
+            self._taken = parts.take(CHUNK) if parts.advance() else (NOTHING, [])
         mark: dict[str, Any] = {"begun": self._key(), "done": parts.done}
-        if not parts.ahead():
-            self._done.add(self._group)
-            self._let_go()
+        if not parts.advance():
+            self._files_read.add(self._group)
+            self._end_group()
             mark = {}
         else:
-            self._given = parts.done
-        (readings, places), self._held = self._held, None
+            self._returned = parts.done
+        (readings, positions), self._taken = self._taken, None
         rejected, self._rejected = self._rejected, []
-        return Arrived(readings, clock(), rejected, places, {"files": self._done.count, **mark})
+        return Arrived(readings, clock(), rejected, positions, {"files": self._files_read.count, **mark})
 
-    def _look(self) -> None:
-        """Begin to read what is new, or go on with what was begun."""
-        began = time.monotonic()
+    def _scan(self) -> None:
+        """Choose the files to read next, or continue with those that were begun."""
+        start = time.monotonic()
         try:
-            here = {file.name: file for file in files_below(self._folder, self._without)}
+            files = {file.name: file for file in files_below(self._folder, self._without)}
         except OSError as error:
-            self._gone.begin(error=error.strerror)
-            here = {}
+            self._missing.begin(error=error.strerror)
+            files = {}
         else:
-            self._gone.end()
-            if not (self._group and all(here.get(file.name) == file and self._may(file) for file in self._group)):
-                self._group, self._given = self._new(list(here.values())), 0
+            self._missing.end()
+            unchanged = all(files.get(file.name) == file and self._is_permitted(file) for file in self._group)
+            if not self._group or not unchanged:
+                self._group, self._returned = self._new_group(files.values()), 0
         now = time.monotonic()
-        self._next = now + max(LOOK, (now - began) * (1 / SHARE - 1))
-        if here and self._group:
+        self._next_scan = now + max(SCAN_INTERVAL, (now - start) * (1 / SCAN_SHARE - 1))
+        if files and self._group:
             self._reading = True
-            if len(self._group) == TOGETHER:
-                self._next = now  # there may be more
+            if len(self._group) == MOST_FILES:
+                self._next_scan = now  # there may be more
 
-    def _new(self, here: Sequence[FileState]) -> list[FileState]:
-        """Return the next files to be read: the oldest of the new ones."""
+    def _new_group(self, files: Iterable[FileState]) -> list[FileState]:
+        """Return the next files to read: the oldest of the new ones."""
         now = time.time_ns()
-        new = [file for file in here if file not in self._done]
-        # One from the future is settled when it is the same twice.
-        ready = [file for file in new if now - file.mtime > SETTLED * 1e9
-                 or (file.mtime > now and self._last.get(file.name) == file)]  # fmt: skip
-        self._last = {file.name: file for file in new}
-        ready.sort(key=lambda file: (file.mtime, file.name))
+        unread = {file.name: file for file in files if file not in self._files_read}
+        # A file with a time in the future is read when two scans show it unchanged.
+        settled = [file for file in unread.values() if now - file.mtime > SETTLING * 1e9
+                   or (file.mtime > now and self._unread.get(file.name) == file)]  # fmt: skip
+        self._unread = unread
         total = 0
         group: list[FileState] = []
-        for file in ready:
-            if not self._may(file):
+        for file in sorted(settled, key=lambda file: (file.mtime, file.name)):
+            if not self._is_permitted(file):
                 continue
             total += file.size
-            if group and total > TOGETHER_BYTES:
+            if group and total > MOST_BYTES:
                 break
             group.append(file)
-            if len(group) == TOGETHER:
+            if len(group) == MOST_FILES:
                 break
         return group
 
-    def _may(self, file: FileState) -> bool:
+    def _is_permitted(self, file: FileState) -> bool:
         """Return whether a file may be read; missing permission is logged once."""
-        if file.size == UNREADABLE_NAME or is_readable(self._folder / file.name):
-            self._barred.discard(file.name)
-            return True
-        if file.name not in self._barred:
-            self._barred.add(file.name)
-            _log.warning("%s: not allowed to read it; tried again until it is", self._folder / file.name)
-        return False
+        path = self._folder / file.name
+        try:
+            if file.size != UNREADABLE_NAME:
+                path.open("rb").close()
+        except PermissionError:
+            if file.name not in self._denied:
+                self._denied.add(file.name)
+                _log.warning("%s: not allowed to read it; tried again until it is", path)
+            return False
+        except OSError:
+            pass  # another error is reported when the file is read
+        self._denied.discard(file.name)
+        return True
 
-    def _begin(self) -> StagedParts | None:
-        """Load the files that are to be read; None where one of them is gone meanwhile."""
+    def _load(self) -> StagedParts | None:
+        """Load the files of the group; return None if one of them was removed meanwhile."""
         files = [file for file in self._group if file.size != UNREADABLE_NAME]
-        rejected = [Rejected(_printable(file.name), UNREADABLE, "a name that is not UTF-8; rename it")
-                for file in self._group if file.size == UNREADABLE_NAME]  # fmt: skip
+        rejected = [
+            Rejected(_printable(file.name), UNREADABLE, "a name that is not UTF-8; rename it")
+            for file in self._group
+            if file.size == UNREADABLE_NAME
+        ]
         parts = StagedParts(None)
         if files:
             unread: dict[str, str] = {}
-            self._clear()
+            self._close_staging()
             self._staging = Staging(self._work / "loading")
+            failure = ""
             try:
                 self._staging.load([self._folder / file.name for file in files], self._options, unread=unread)
                 self._staging.sort(0, DAY)
-                parts = StagedParts(self._staging, self._given)
-                nothing = ""
+                parts = StagedParts(self._staging, self._returned)
             except (InputError, ConfigError, FileNotFoundError) as error:
                 if not all((self._folder / file.name).exists() for file in files):
-                    self._let_go()
+                    self._end_group()
                     return None
                 if isinstance(error, OSError):
                     raise
-                nothing = " ".join(str(error).split())
-            rejected += [Rejected(name, UNREADABLE, why[:300]) for name, why in unread.items()]
+                failure = one_line(error)
+            rejected += [Rejected(name, UNREADABLE, reason[:300]) for name, reason in unread.items()]
             rejected += rejected_of(self._staging)
-            if nothing and not rejected:
-                rejected = [Rejected(files[0].name, UNREADABLE, nothing[:300])]
+            if failure and not rejected:
+                rejected = [Rejected(files[0].name, UNREADABLE, failure[:300])]
             if len(self._staging.periods) > 1 or self._staging.readings > CHUNK:
-                self._done.begin(self._key(), self._group)
-        self._rejected = [] if self._given else self._named(rejected)
+                self._files_read.begin(self._key(), self._group)
+        prefix = f"{self._folder}{os.sep}"
+        rejected = [replace(entry, where=entry.where.removeprefix(prefix)) for entry in rejected]
+        self._rejected = [] if self._returned else rejected
         self._parts = parts
         return parts
 
-    def _let_go(self) -> None:
-        """Be done with what was being read."""
-        self._clear()
-        self._reading, self._parts = False, None
-        self._group, self._given = [], 0
+    def _key(self) -> str:
+        """Return what identifies the group; with other options its files hold other readings."""
+        return hashlib.sha256(json.dumps([self._group, repr(self._options)]).encode()).hexdigest()[:16]
 
-    def _clear(self) -> None:
+    def _close_staging(self) -> None:
         if self._staging is not None:
             self._staging.close()
             self._staging = None
         shutil.rmtree(self._work / "loading", ignore_errors=True)
 
-    def _key(self) -> str:
-        """Return by what the files that are being read are known again; other options find other readings in them."""
-        return hashlib.sha256(json.dumps([self._group, repr(self._options)]).encode()).hexdigest()[:16]
-
-    def _named(self, rejected: Sequence[Rejected]) -> list[Rejected]:
-        """Return what was rejected with the names of files as they are in the folder."""
-        above = f"{self._folder}{os.sep}"
-        return [Rejected(one.where.removeprefix(above), one.reason, one.text) for one in rejected]
+    def _end_group(self) -> None:
+        self._close_staging()
+        self._reading, self._parts = False, None
+        self._group, self._returned = [], 0
 
     def close(self) -> None:
-        """Let go of what is being read."""
-        self._let_go()
+        """Close and remove the temporary files."""
+        self._end_group()
 
 
 def _printable(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`PipeSource` reads lines on standard input, or on any pipe: each is a message."""
+"""`PipeSource` reads messages from standard input or another pipe, one per line."""
 
 from __future__ import annotations
 
@@ -16,69 +16,61 @@ __all__ = ["PipeSource"]
 
 BLOCK = 1 << 18
 MOST = 4 << 20
-"""Bytes of one `read`."""
+"""Most bytes of one system call, and of one `read`."""
 
 
 class PipeSource(Source):
-    """Newline JSON: whatever `sensormend.stream.formats.decoding.Decoder` takes, a message per line.
-
-    Parameters
-    ----------
-    options
-        Which key is what, where that cannot be recognised.
-    descriptor
-        Where from; standard input by default.
-    """
+    """Newline JSON: each line is a message as `sensormend.stream.formats.decoding.Decoder` takes it."""
 
     def __init__(self, options: Options | None = None, descriptor: int = 0) -> None:
         self._decoder = Decoder(options)
         self._descriptor = descriptor
-        self._rest: list[bytes] = []
-        self._held = 0
-        self._line = self._given = 0
+        self._partial = bytearray()
+        self._too_long = False
+        self._line = self._returned = 0
         self._rejected: list[Rejected] = []
-        self._over = False
-        self._skipping = False
+        self._ended = False
 
     def read(self, wait: float) -> Arrived | None:
-        """Return what has come; see `Source.read`."""
-        if self._over and self._line == self._given:
+        """Return the new inputs; see `Source.read`."""
+        if self._ended and self._line == self._returned:
             return None
         end = time.monotonic() + wait
-        took = 0
-        while took < MOST and not self._over:
-            # What is there is taken; for more there is no waiting.
-            left = 0.0 if self._line > self._given else max(end - time.monotonic(), 0.0)
-            if not select.select([self._descriptor], [], [], left)[0]:
+        size = 0
+        while size < MOST and not self._ended:
+            # With the first line the waiting ends.
+            timeout = 0.0 if self._line > self._returned else max(end - time.monotonic(), 0.0)
+            if not select.select([self._descriptor], [], [], timeout)[0]:
                 break
             block = os.read(self._descriptor, BLOCK)
-            took += len(block)
-            self._take(block)
-        if self._line == self._given:
-            return None if self._over else Arrived(NOTHING, clock())
+            size += len(block)
+            self._add(block)
+        if self._line == self._returned:
+            return None if self._ended else Arrived(NOTHING, clock())
         readings, refused, positions = self._decoder.take()
-        rejected, self._rejected, self._given = [*self._rejected, *refused], [], self._line
+        rejected, self._rejected, self._returned = [*self._rejected, *refused], [], self._line
         return Arrived(readings, clock(), rejected, positions)
 
-    def _take(self, block: bytes) -> None:
-        self._over = not block
+    def _add(self, block: bytes) -> None:
+        self._ended = not block
         *lines, rest = block.split(b"\n")
         received = clock()
         for line in lines:
-            self._message(b"".join([*self._rest, line]), received)
-            self._rest, self._held, self._skipping = [], 0, False
-        self._rest.append(rest)
-        self._held += len(rest)
-        if self._held > LARGEST:
-            # A line without end must not fill the memory; its beginning is enough for the rejection.
-            self._rest, self._held, self._skipping = [b"".join(self._rest)[:LARGEST]], 0, True
-        if self._over and any(self._rest):
-            self._message(b"".join(self._rest), received)
+            self._decode(bytes(self._partial) + line, received)
+            self._partial.clear()
+            self._too_long = False
+        self._partial += rest
+        if len(self._partial) > LARGEST:
+            # An endless line must not fill the memory; its beginning is enough for the rejection.
+            del self._partial[LARGEST:]
+            self._too_long = True
+        if self._ended and self._partial:
+            self._decode(bytes(self._partial), received)
 
-    def _message(self, line: bytes, received: int) -> None:
+    def _decode(self, line: bytes, received: int) -> None:
         self._line += 1
         where = f"line {self._line}"
-        if self._skipping:
+        if self._too_long:
             self._rejected.append(Rejected(where, TOO_LARGE, line[:120].decode(errors="replace")))
         elif line.strip():
             self._decoder.add(line, received, None, where)

@@ -1,4 +1,4 @@
-"""`ReplaySource` reads an archive once more, as if it came now; `StagedParts` gives staged readings part by part."""
+"""`ReplaySource` replays an archive as if it came now; `StagedParts` returns staged readings part by part."""
 
 from __future__ import annotations
 
@@ -22,78 +22,73 @@ from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, NOTHING, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
 
-__all__ = ["CHUNK", "ReplaySource", "StagedParts", "positions_of", "rejected_of"]
+__all__ = ["CHUNK", "ReplaySource", "StagedParts", "rejected_of"]
 
 CHUNK = 50_000
-"""Readings that come at once, at most: some seconds of work, after which a signal is seen."""
+"""Most readings that are returned at once: some seconds of work, after which a signal is handled."""
 
 MOST_REJECTED = 1_000
 """Rejections of one load that are listed one by one; one entry counts the others."""
 
-BEAT = 0.1
-"""Seconds between two parts of a replay that is paced, where its readings are closer than that."""
+PACED_INTERVAL = 0.1
+"""Seconds between two parts of a paced replay whose readings are closer together than that."""
 
 
 class StagedParts:
-    """The readings of a staging that is sorted by days, each day's in the order of their times, part by part.
+    """The readings of a staging that is sorted by days, each day in order of time, part by part.
 
-    Where a method fails nothing has changed: it may be called again.
+    A method that fails changes nothing and can be called again.
 
     Parameters
     ----------
     staging
         None for no readings.
     skip
-        How many of them were given before.
+        The number of readings that were returned before.
 
     Attributes
     ----------
     done
-        How many were given.
-    day, at
-        The readings of the day that it is, and how many of them were given.
+        The number of readings returned so far, with the skipped ones.
+    day, offset
+        The readings of the present day, and the number of them that were returned.
     """
 
     def __init__(self, staging: Staging | None, skip: int = 0) -> None:
         self._staging, self._skip = staging, skip
-        self._places = positions_of(staging) if staging is not None else {}
+        self._positions: dict[int, list[Position]] = {}
+        if staging is not None:
+            for sensor, since, latitude, longitude in staging.locations:
+                position = Position(staging.sensors[sensor], since, latitude, longitude)
+                self._positions.setdefault(since // DAY, []).append(position)
         self._number = self._next = 0
-        self.done = self.at = 0
+        self.done = self.offset = 0
         self.day = NOTHING
 
-    def ahead(self) -> bool:
-        """Go on to the next day that has readings left; False at the end."""
-        while self.at >= len(self.day):
+    def advance(self) -> bool:
+        """Continue with the next day where the present one is done; return False at the end."""
+        while self.offset >= len(self.day):
             if self._staging is None or self._next >= len(self._staging.periods):
                 return False
             number = int(self._staging.periods[self._next])
             readings = self._staging.read(number)
             self.day = readings.taken(np.argsort(readings.time, kind="stable"))
             self._number, self._next = number, self._next + 1
-            self.at = min(self._skip, len(self.day))
-            self._skip -= self.at
-            self.done += self.at
+            self.offset = min(self._skip, len(self.day))
+            self._skip -= self.offset
+            self.done += self.offset
         return True
 
-    def take(self, until: int) -> tuple[Readings, list[Position]]:
-        """Return the readings of the day up to there, and where sensors say they are from that day on."""
-        part = self.day.taken(slice(self.at, until))
+    def take(self, count: int) -> tuple[Readings, list[Position]]:
+        """Return at most so many readings of the day, and the positions of sensors from that day on."""
+        part = self.day.taken(slice(self.offset, self.offset + count))
         self.done += len(part)
-        self.at += len(part)
-        return part, self._places.pop(self._number, [])
-
-
-def positions_of(staging: Staging) -> dict[int, list[Position]]:
-    """Return where sensors say they are, by the day from which on."""
-    positions: dict[int, list[Position]] = {}
-    for sensor, since, latitude, longitude in staging.locations:
-        place = Position(staging.sensors[sensor], since, latitude, longitude)
-        positions.setdefault(since // DAY, []).append(place)
-    return positions
+        self.offset += len(part)
+        return part, self._positions.pop(self._number, [])
 
 
 def rejected_of(staging: Staging) -> list[Rejected]:
-    """Return what could not be read."""
+    """Return the rows that are not valid readings."""
     if not staging.rejected:
         return []
     path: Path = staging.folder / "rejected.csv"
@@ -110,20 +105,18 @@ def rejected_of(staging: Staging) -> list[Rejected]:
 
 
 class ReplaySource(Source):
-    """An archive in the order of its times.
+    """An archive in order of time.
 
     Parameters
     ----------
-    source
-        Whatever `clean` reads.
-    options
-        Which column is what, where that cannot be recognised.
+    source, options
+        As for `clean`.
     folder
-        For the sorted readings; what an interrupted replay left there is used again if it is of the same archive.
+        The folder for the sorted readings; those of an interrupted replay of the same archive are used again.
     mark
-        How many readings are done.
+        The number of readings that are done.
     speed
-        Seconds of the archive per second of the clock; None for as fast as they are taken.
+        Seconds of the archive per second; None for as fast as possible.
     """
 
     live = False
@@ -134,49 +127,46 @@ class ReplaySource(Source):
         if speed is not None and not speed > 0:
             raise ConfigError(f"speed is a number above 0; got {speed}")
         self._speed = speed
-        self._staging = _staged(source, options or Options(), folder)
+        self._staging = _open_staging(source, options or Options(), folder)
         self._parts = StagedParts(self._staging, mark or 0)
         self._rejected = [] if mark else rejected_of(self._staging)
-        self._began: tuple[float, int] | None = None
+        self._start: tuple[float, int] | None = None
 
     def read(self, wait: float) -> Arrived | None:
         """Return the next readings; see `Source.read`."""
-        parts = self._parts
-        if not parts.ahead():
+        if not self._parts.advance():
             return None
-        until = min(parts.at + CHUNK, len(parts.day))
-        if self._speed is not None:
-            until = min(until, self._due(wait, self._speed))
-            if until <= parts.at:
-                return Arrived(NOTHING, clock())
-        part, places = parts.take(until)
+        count = CHUNK if self._speed is None else min(CHUNK, self._due(wait, self._speed))
+        if count <= 0:
+            return Arrived(NOTHING, clock())
+        readings, positions = self._parts.take(count)
         rejected, self._rejected = self._rejected, []
-        return Arrived(part, clock(), rejected, places, parts.done)
+        return Arrived(readings, clock(), rejected, positions, self._parts.done)
 
     def _due(self, wait: float, speed: float) -> int:
-        """Wait for the next readings, and return where those end that are due by now."""
-        next_time = int(self._parts.day.time[self._parts.at])
-        if self._began is None:
-            self._began = (time.monotonic(), next_time)
-        begin, first = self._began
-        pause = begin + (next_time - first) / SECOND / speed - time.monotonic()
-        # A little more than it takes: readings of a whole beat come together.
+        """Wait for the next reading, and return the number of readings that are due by now."""
+        times = self._parts.day.time[self._parts.offset :]
+        if self._start is None:
+            self._start = (time.monotonic(), int(times[0]))
+        start, first = self._start
+        pause = start + (int(times[0]) - first) / SECOND / speed - time.monotonic()
+        # A little longer, so that readings that are close together come at once.
         if pause > 0:
-            time.sleep(min(pause + BEAT, wait))
-        now = first + (time.monotonic() - begin) * speed * SECOND
-        return int(np.searchsorted(self._parts.day.time, now, side="right"))
+            time.sleep(min(pause + PACED_INTERVAL, wait))
+        now = first + (time.monotonic() - start) * speed * SECOND
+        return int(np.searchsorted(times, now, side="right"))
 
     def close(self) -> None:
-        """Let go of the sorted readings; they stay where they are."""
+        """Close the sorted readings, which stay on disk."""
         self._staging.close()
 
 
-def _staged(source: str, options: Options, folder: Path) -> Staging:
-    """Sort the readings of an archive by day, or find them sorted."""
-    job = _fingerprint(source, options)
-    note = folder / "replay.json"
+def _open_staging(source: str, options: Options, folder: Path) -> Staging:
+    """Sort the readings of an archive by day, unless that is done."""
+    fingerprint = _fingerprint(source, options)
+    record = folder / "replay.json"
     try:
-        if job is not None and json.loads(note.read_text(encoding="utf-8")) == job:
+        if fingerprint is not None and json.loads(record.read_text(encoding="utf-8")) == fingerprint:
             return Staging.open(folder)
     except (OSError, ValueError, StateError):
         pass
@@ -185,8 +175,8 @@ def _staged(source: str, options: Options, folder: Path) -> Staging:
     try:
         staging.load(source, options)
         staging.sort(0, DAY)
-        with write_beside(note) as file:
-            json.dump(job, file)
+        with write_beside(record) as file:
+            json.dump(fingerprint, file)
     except BaseException:
         staging.close()
         raise
@@ -194,7 +184,7 @@ def _staged(source: str, options: Options, folder: Path) -> Staging:
 
 
 def _fingerprint(source: str, options: Options) -> Any:
-    """Return by what an archive is known again; None for what can be read only once."""
+    """Return what identifies an archive; None for one that can be read only once."""
     if source == "-" or is_stream(Path(source)) or "://" in source:
         return None
     files = [[file.shown, os.stat(file.path).st_size, os.stat(file.path).st_mtime_ns] for file in find(source, Path())]
