@@ -32,7 +32,7 @@ def runs(written: Output) -> Counter[int]:
 
 @pytest.fixture(params=[1 << 40, 12 * 24 * 3, 1], ids=["at once", "three days", "day by day"])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_data, "ROWS", request.param)
+    monkeypatch.setattr(report_data, "MAX_ROWS", request.param)
 
 
 @pytest.mark.usefixtures("parts")
@@ -49,7 +49,7 @@ def test_counts_are_the_same_however_many_parts_there_are(tmp_path: Path) -> Non
         for v, variable in enumerate(written.variables):
             one = counts.channels[sensor, variable]
             assert one.estimated == guess[s, v].sum()
-            assert one.heard == np.isfinite(written.value[s, v]).sum()
+            assert one.readings == np.isfinite(written.value[s, v]).sum()
             assert one.unjudged == (written.flag[s, v] == Flag.NOT_EVALUATED).sum()
     assert counts.unjudged == {
         FIRST // DAY + day: (
@@ -58,11 +58,11 @@ def test_counts_are_the_same_however_many_parts_there_are(tmp_path: Path) -> Non
         )
         for day in (0, 1)
     }
-    stretches = {(one.sensor, one.variable): (one.start, one.end) for one in counts.stretches}
+    stretches = {(one.sensor, one.variable): (one.start, one.end) for one in counts.estimated_spans}
     assert stretches["S01", "a"] == (FIRST + 15 * DAY, FIRST + 20 * DAY)
     assert {name for name, _ in stretches} == {"S01", "S02"}
-    assert [one.end - one.start for one in counts.stretches] == sorted(
-        (one.end - one.start for one in counts.stretches), reverse=True
+    assert [one.end - one.start for one in counts.estimated_spans] == sorted(
+        (one.end - one.start for one in counts.estimated_spans), reverse=True
     )
 
 
@@ -101,7 +101,7 @@ def test_hours_in_which_nobody_reported_are_found(tmp_path: Path) -> None:
     flag = np.where(np.isnan(value), Flag.MISSING, Flag.GOOD).astype(np.int8)
     written = write_output(tmp_path / "city", ("a", "b", "c", "d"), ("",), value, truth, flag, np.zeros_like(flag), 24)
     counts = counted(written)
-    assert counts.nobody == [
+    assert counts.empty_spans == [
         (FIRST + begin * HOUR, FIRST + end * HOUR) for begin, end in ((5, 7), (46, 50), (143, 144))
     ]
     assert counts.gaps == Counter({2 * HOUR: 4, 4 * HOUR: 4, HOUR: 4})

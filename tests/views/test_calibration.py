@@ -11,7 +11,15 @@ from output_folders import FIRST, drifting_output, small_output, write_output
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.views.calibration import ALIKE, MOST_ALIKE, REFERENCE, WEEK, calibration, distances, weekly
+from sensormend.views.calibration import (
+    MIN_CORRELATION,
+    PREDICTORS,
+    REFERENCE_DAYS,
+    WEEK,
+    calibration,
+    distances,
+    weekly,
+)
 from sensormend.views.reader import OutReader
 
 
@@ -28,10 +36,10 @@ def slowly(read: FloatArray, cleaned: FloatArray, trusted: BoolArray) -> FloatAr
                 if np.isfinite([cleaned[i, t], cleaned[i, t + 1], cleaned[j, t], cleaned[j, t + 1]]).all()
             ]
             likeness.append(float(np.corrcoef(np.array(pairs).T)[0, 1]) if j != i and len(pairs) > 13 else -1.0)
-        order = sorted(range(channels), key=lambda j: -likeness[j])[:ALIKE]
-        others = [j for j in order if likeness[j] > MOST_ALIKE]
+        order = sorted(range(channels), key=lambda j: -likeness[j])[:PREDICTORS]
+        others = [j for j in order if likeness[j] > MIN_CORRELATION]
         others = others if len(others) > 1 else [j for j in range(channels) if j != i]
-        reference = [t for t in range(days) if trusted[i, t] and np.isfinite(read[i, t])][:REFERENCE]
+        reference = [t for t in range(days) if trusted[i, t] and np.isfinite(read[i, t])][:REFERENCE_DAYS]
         for t in range(days):
             apart = []
             for j in others:
@@ -98,7 +106,7 @@ def test_a_level_that_people_took_as_right_is_counted_anew(drifting: Path) -> No
     note = Note("S07", FIRST + 153 * DAY, np.iinfo(np.int64).max // 4, "recalibrated")
     with OutReader(drifting) as reader:
         before = calibration(reader)
-        after = calibration(reader, known=Maintenance((note,)))
+        after = calibration(reader, notes=Maintenance((note,)))
     one, other = (next(line for line in found.rows if line.sensor == "S07") for found in (before, after))
     assert one.distance[:-2] == other.distance[:-2]
     assert other.distance[-1] == pytest.approx(0, abs=0.2)

@@ -103,5 +103,5 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with DailyCounts(tmp_path) as digest:
         _, states = digest.states(DATE, DATE + 7)
         assert (states != NO_ROWS).all()
-        assert sum(entry.size for entry in digest._dates.values()) <= 200
+        assert sum(entry.counts.nbytes for entry in digest._dates.values()) <= 200
         assert (digest.states(DATE, DATE + 7)[1] == states).all()

@@ -116,7 +116,7 @@ def test_what_has_just_become_final_is_not_there_twice(written: Output) -> None:
         # The watch writes the rows; nobody has looked around since, and provisional.parquet is as it was.
         for file in list(hidden.iterdir()):
             file.rename(date / file.name)
-        rows, since = reader.rows("S00", FIRST, FIRST + 9 * DAY, "")
+        rows, since = reader.rows(["S00"], FIRST, FIRST + 9 * DAY, "")
         assert since is None
         np.testing.assert_array_equal(rows.time, written.time)
         assert last.sum() == 24
@@ -249,11 +249,11 @@ def test_an_out_that_vanishes_is_empty_and_comes_back(written: Output, tmp_path:
     with OutReader(written.path) as reader:
         assert network_overview(reader).sensors == 12
         written.path.rename(tmp_path / "away")
-        reader._again = 0.0
+        reader._next_refresh = 0.0
         reader.refresh()
         assert network_overview(reader).sensors == 0
         (tmp_path / "away").rename(written.path)
-        reader._again = 0.0
+        reader._next_refresh = 0.0
         reader.refresh()
         assert network_overview(reader).sensors == 12
 

@@ -20,7 +20,7 @@ from sensormend.views.neighbours import candidates, explanation, neighbours
 from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader, utc
 from sensormend.views.sensors import sensor_page, sensor_view
-from sensormend.views.series import MOST_DAYS, series
+from sensormend.views.series import MAX_DAYS, series
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_a_thinned_series_keeps_the_extremes(reader: OutReader, written: Output)
 def test_a_series_of_years_is_cut(tmp_path: Path) -> None:
     with OutReader(big_output(tmp_path / "long", sensors=2, days=500, slots=1)) as reader:
         found = series(reader, "S0000", start=0, end=FIRST + 10_000 * DAY)
-    assert len(found.time) == MOST_DAYS
+    assert len(found.time) == MAX_DAYS
     assert found.end == utc(FIRST + 500 * DAY)
 
 

@@ -97,10 +97,10 @@ def test_a_failure_that_nobody_foresaw_is_told_without_its_reasons_and_logged_on
 ) -> None:
     from sensormend.web import pages
 
-    def broken(self: object, request: object, name: str) -> None:
+    def broken(request: object, path: object) -> None:
         raise RuntimeError("the secret of /etc/shadow")
 
-    monkeypatch.setattr(pages.Pages, "answer", broken)
+    monkeypatch.setattr(pages, "file_response", broken)
     answer = request(address, "/?token=whatever")
     assert answer.status == 500
     assert set(answer.headers) >= STRICT

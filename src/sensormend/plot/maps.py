@@ -14,7 +14,7 @@ from sensormend.errors import InputError, ShapeError
 from sensormend.plot.canvas import GREYS, INK, MAP_COLOURS, blank, heading, save_both
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["VoronoiCells", "cell_means", "chosen_days", "city_map", "value_range", "voronoi_cells"]
+__all__ = ["VoronoiCells", "chosen_days", "city_map", "group_means", "value_range", "voronoi_cells"]
 
 DATES = 6
 SETTLING_DAYS = 10
@@ -190,12 +190,12 @@ def value_range(values: FloatArray) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def cell_means(cell: NDArray[np.intp], cells: int, values: FloatArray) -> FloatArray:
-    """Return the mean of the values in each cell; `cell` is the cell of each value; NaN for an empty cell."""
-    known = np.isfinite(values) & (cell >= 0)
-    count = np.bincount(cell[known], minlength=cells)
-    total = np.bincount(cell[known], weights=values[known], minlength=cells)
-    return np.asarray(np.divide(total, count, out=np.full(cells, np.nan), where=count > 0))
+def group_means(group: NDArray[np.integer], groups: int, values: FloatArray) -> FloatArray:
+    """Return the mean of the values in each group, NaN for an empty one; a value in group -1 is in none."""
+    known = np.isfinite(values) & (group >= 0)
+    count = np.bincount(group[known], minlength=groups)
+    total = np.bincount(group[known], weights=values[known], minlength=groups)
+    return np.asarray(np.divide(total, count, out=np.full(groups, np.nan), where=count > 0))
 
 
 def _draw_cells(axes: Any, cells: VoronoiCells, values: FloatArray, low: float, high: float) -> Any:
@@ -203,7 +203,7 @@ def _draw_cells(axes: Any, cells: VoronoiCells, values: FloatArray, low: float, 
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import LinearSegmentedColormap
 
-    means = cell_means(cells.place, len(cells.polygons), values)
+    means = group_means(cells.place, len(cells.polygons), values)
     shades = LinearSegmentedColormap.from_list("map", MAP_COLOURS).with_extremes(bad=MISSING)
     drawn = PolyCollection(cells.polygons, array=np.ma.masked_invalid(means), cmap=shades, edgecolors="white", lw=0.5)
     drawn.set_clim(low, high)

@@ -21,7 +21,6 @@ from sensormend.report.markup import (
     minute,
     quotation,
     reason_words,
-    slots_duration,
     span,
     tag,
 )
@@ -29,7 +28,13 @@ from sensormend.report.report_data import ChannelFaults, ReportData
 from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
 from sensormend.views.calibration import Calibration, CalibrationRow, calibration
 from sensormend.views.channel_status import ChannelStatus
-from sensormend.views.fault_list import CERTAIN, LIKELY, PROBABLE, SURE, how_sure
+from sensormend.views.fault_list import (
+    CERTAIN_CONFIDENCE,
+    CERTAIN_SCORE,
+    LIKELY_CONFIDENCE,
+    LIKELY_SCORE,
+    how_sure,
+)
 from sensormend.views.series import Series, axis, series
 
 __all__ = ["calibration_section", "repairs_section", "telling_span", "worst_section"]
@@ -88,10 +93,10 @@ def _open_table(data: ReportData, wrong: Sequence[ChannelStatus]) -> Html:
     parts = [html_table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
     if len(wrong) > MAX_OPEN:
         parts.append(tag("p", f"{len(wrong) - MAX_OPEN:,} more are in faults.csv.", class_="note"))
-    parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is a probability of {SURE:g} and more, or, where "
-                     f"there is none, {CERTAIN:g} times past the limit and more, ", tag("b", "likely"),
-                     f" {PROBABLE:g}, or {LIKELY:g} times, and more, ", tag("b", "borderline"), " less. Silence "
-                     "needs no judgement.", class_="note"))  # fmt: skip
+    parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is a probability of {CERTAIN_CONFIDENCE:g} and more, "
+                     f"or, where there is none, {CERTAIN_SCORE:g} times past the limit and more, ", tag("b", "likely"),
+                     f" {LIKELY_CONFIDENCE:g}, or {LIKELY_SCORE:g} times, and more, ", tag("b", "borderline"),
+                     " less. Silence needs no judgement.", class_="note"))  # fmt: skip
     return concat(parts)
 
 
@@ -131,7 +136,7 @@ def _worst_table(data: ReportData, troubles: Sequence[ChannelFaults]) -> Html:
     rest = len(troubles) - MAX_TROUBLES
     more = f" These are the {MAX_TROUBLES} worst; faults.csv lists all of it." if rest > 0 else ""
     series = ", one variable of one sensor each," if data.several else ""
-    summary = f"{counted(len(data.reader.faults), 'fault')} of {data.many(len(troubles))}{series} in all.{more}"
+    summary = f"{counted(len(data.reader.faults), 'fault')} of {data.number_of(len(troubles))}{series} in all.{more}"
     return concat([tag("p", summary), html_table(header, rows, numbers=(3,), wide=5)])
 
 
@@ -207,12 +212,13 @@ def _worst(data: ReportData, one: ChannelFaults, seen: Series, begin: int, end: 
     # A truncated command would not run.
     why = [" Why, with all numbers: ", tag("code", typed)] if len(typed) <= LONGEST_COMMAND else []
     channel = data.counts.channels.get((one.sensor, one.variable))
-    estimated = (
-        f" In all, {slots_duration(channel.estimated, data.step)} of its values are estimates" if channel else ""
-    )
-    if channel and channel.corrected:
-        estimated += f", {slots_duration(channel.corrected, data.step)} are readings with their fault taken out"
-    estimated += "." if estimated else ""
+    estimated = ""
+    if channel:
+        duration = how_long(channel.estimated * data.step) if channel.estimated else "nothing"
+        estimated = f" In all, {duration} of its values are estimates"
+        if channel.corrected:
+            estimated += f", {how_long(channel.corrected * data.step)} are readings with their fault taken out"
+        estimated += "."
     return tag(
         "div",
         tag("h3", channel_name(one.sensor, one.variable)),
@@ -224,7 +230,7 @@ def _worst(data: ReportData, one: ChannelFaults, seen: Series, begin: int, end: 
 
 
 def _array(values: Sequence[float | None]) -> FloatArray:
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
+    return np.array(values, dtype=float)
 
 
 def _chart(seen: Series, begin: int, end: int) -> Html:
@@ -341,7 +347,7 @@ def calibration_section(data: ReportData) -> Html | None:
     first = int(np.datetime64(distances.start, "D").astype(np.int64)) * DAY
     last = first + distances.cells * distances.cell_days * DAY
     far = sum(one.times is not None and one.times >= FAR for one in known)
-    who = data.many(far) if far < MAX_CALIBRATED else f"{MAX_CALIBRATED} and more"
+    who = data.number_of(far) if far < MAX_CALIBRATED else f"{MAX_CALIBRATED} and more"
     verdict = (
         f"{who} {'is' if far == 1 else 'are'} further from what the network expects than {FAR:g} times what is usual: "
         "look there first."
@@ -376,7 +382,6 @@ def _sparkline(one: CalibrationRow, distances: Calibration) -> Html:
     reach, usual = one.reach or 1.0, distances.usual[one.variable] or 0.0
     across = Scale(0.0, float(distances.cells), 0.0, SPARKLINE_WIDTH)
     down = Scale(-reach, reach, SPARKLINE_HEIGHT - 1, 1.0)
-    values: FloatArray = np.array([np.nan if value is None else value for value in one.distance], dtype=float)
     top, bottom = down.place(usual), down.place(-usual)
     kind = "far" if one.times is not None and one.times >= FAR else "mended"
     return svg(
@@ -386,7 +391,7 @@ def _sparkline(one: CalibrationRow, distances: Calibration) -> Html:
         tag("path", d=f"M0 {short(down.place(0.0))}H{short(SPARKLINE_WIDTH)}", class_="tick"),
         tag(
             "path",
-            d=line(across.at(np.arange(0.5, distances.cells)), down.at(np.clip(values, -reach, reach))),
+            d=line(across.at(np.arange(0.5, distances.cells)), down.at(np.clip(_array(one.distance), -reach, reach))),
             class_=kind,
         ),
         says=f"Distance of {one.sensor[:80]} from the network, week by week",

@@ -52,7 +52,7 @@ class ChannelStatus:
 def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
     """Return the state of every channel."""
     last = _last_states(reader)
-    until, lately, health = reader.tables_end(), _heard_lately(reader), reader.health
+    until, last_read, health = reader.tables_end(), _last_provisional(reader), reader.health
     faults = {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, until)}
     removed = _removed(reader)
     statuses = {}
@@ -79,7 +79,7 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
             state = "suspect"
         elif not health and state == ABSENT and entry.last is not None and not removed & {name, (entry.sensor, "")}:
             state, reason, since = "gone", "gone", entry.last
-        times = (entry.last, alert.heard if alert else None, lately.get(name))
+        times = (entry.last, alert.heard if alert else None, last_read.get(name))
         heard = max((time for time in times if time is not None), default=None)
         value = entry.last_value if heard == entry.last else math.nan
         text = _sentence(name, state, reason, since, heard, value, until) if state in WRONG else ""
@@ -95,13 +95,14 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, until)}
     ends: dict[ChannelName, int] = {}
     for fault in reader.faults:
-        ends[fault.sensor, fault.variable] = max(fault.end, ends.get((fault.sensor, fault.variable), fault.end))
-    for name, one in channel_statuses(reader).items():
+        name = fault.sensor, fault.variable
+        ends[name] = max(fault.end, ends.get(name, fault.end))
+    for name, status in channel_statuses(reader).items():
         # A sensor stays faulty until an alert reports its recovery, also when its fault is over.
-        over = one.state == "faulty" and name in ends and ends[name] > (one.since or 0)
-        if one.state in WRONG and not over and not listed & {name, (one.sensor, "")}:
-            since = until if one.since is None else one.since
-            faults.append(FaultInterval(*name, since, max(until, since), one.reason, math.nan, one.sentence))
+        over = status.state == "faulty" and name in ends and ends[name] > (status.since or 0)
+        if status.state in WRONG and not over and not listed & {name, (status.sensor, "")}:
+            since = until if status.since is None else status.since
+            faults.append(FaultInterval(*name, since, max(until, since), status.reason, math.nan, status.sentence))
     return faults
 
 
@@ -133,7 +134,7 @@ def is_open(fault: FaultInterval, until: int | None) -> bool:
     return until is not None and fault.end >= until and fault.reason != "spike"
 
 
-def _heard_lately(reader: OutReader) -> dict[ChannelName, int]:
+def _last_provisional(reader: OutReader) -> dict[ChannelName, int]:
     """Return the times of the last readings of channels in a period that is not over."""
     provisional = reader.provisional
     if provisional is None:
@@ -141,9 +142,9 @@ def _heard_lately(reader: OutReader) -> dict[ChannelName, int]:
     rows = provisional.rows
 
     def last_times() -> dict[ChannelName, int]:
-        here = np.flatnonzero(rows.n > 0)
-        here = here[np.argsort(rows.time[here], kind="stable")]
-        codes = zip(rows.sensor[here].tolist(), rows.variable[here].tolist(), rows.time[here].tolist(), strict=True)
+        read = rows.taken(rows.n > 0)
+        read = read.taken(np.argsort(read.time, kind="stable"))
+        codes = zip(read.sensor.tolist(), read.variable.tolist(), read.time.tolist(), strict=True)
         return {(rows.sensors[sensor], rows.variables[variable]): time for sensor, variable, time in codes}
 
     return reader.cached("heard", provisional, last_times)
