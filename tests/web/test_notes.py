@@ -190,7 +190,7 @@ def test_a_level_is_accepted_from_the_page(browser: Browser, out: Path, file: Pa
         browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
         browser.wait(".own-fault-note").click()
         browser.wait('[data-action="recalibrated"]', "Accept the level from 5 Jan 2024, 00:00 on").click()
-        said = browser.wait(".note-said", "Written to maintenance.csv").text
+        said = browser.wait(".note-message", "Written to maintenance.csv").text
         assert "accept the level from 5 Jan 2024, 00:00 on" in said
         assert said.endswith("It holds from the next run of clean on.")
         assert file.read_text() == f"{HEADER}S04,2024-01-05T00:00:00,,recalibrated\n"
@@ -207,18 +207,18 @@ def test_readings_are_marked_as_real_and_ignored_from_a_phone(browser: Browser, 
         # The level that a drift has come to is accepted, not the one it began with.
         browser.wait('[data-action="recalibrated"]', "from 10 Jan 2024, 00:00 on")
         browser.one('[data-action="real"]').click()
-        browser.wait(".note-said", "Written to")
+        browser.wait(".note-message", "Written to")
         boxes = browser.all(".note-form input")
         for box, text in zip(boxes, ("2024-01-03 06:00", "2024-01-02"), strict=True):
             box.clear()
             box.send_keys(text)
         browser.one('[data-action="ignore"]').click()
         browser.expect("422")
-        browser.wait(".note-said.wrong", "Nothing was written: to is not after from.")
+        browser.wait(".note-message.wrong", "Nothing was written: to is not after from.")
         boxes[1].clear()
         boxes[1].send_keys("soon")
         browser.one('[data-action="ignore"]').click()
-        browser.wait(".note-said.wrong", "A time is written like")
+        browser.wait(".note-message.wrong", "A time is written like")
         boxes[1].clear()
         browser.one('[data-action="ignore"]').click()
         browser.wait(".note-list li", "ignore from 3 Jan 2024, 06:00 on")

@@ -33,6 +33,6 @@ export function unix(time) {
   return typeof time === "number" ? time : Date.parse(time) / 1000;
 }
 
-export function isQuiet(error) {
+export function isAborted(error) {
   return error?.name === "AbortError";
 }

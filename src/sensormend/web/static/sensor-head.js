@@ -1,10 +1,10 @@
-// What stands above a sensor's chart: its name, how it is, and its figures.
+// The part above a sensor's chart: its name, its state, and its numbers.
 import { element, unix } from "./elements.js";
 import { percent, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
 import { plainReason, plainState } from "./words.js";
 
-// Made once; what a live network changes is put in anew, and the choice of the variable stays open meanwhile.
+// Made once; only the parts that a live network changes are replaced, so that an open choice of the variable stays open.
 export function makeHead(root, figures, info, context) {
   const state = element("p", { class: "sensor-state" });
   const sentence = element("p", { class: "sensor-sentence" });
@@ -20,7 +20,7 @@ export function makeHead(root, figures, info, context) {
 function figuresOf(info, network) {
   const unplaced = info.latitude === null || info.longitude === null;
   return [
-    figure("Last heard", ...heard(info.heard, network)),
+    figure("Last heard", ...lastReading(info.heard, network)),
     figure("Readings", whole(info.readings), info.first ? `since ${time(info.first)}` : ""),
     figure("Missing", percent(info.share_missing)),
     figure("Faulty", percent(info.share_faulty), faultWords(info.faults)),
@@ -39,7 +39,7 @@ function faultWords(count) {
 }
 
 // A finished archive and a simulated city are not at the clock on the wall: how long ago is in the network's time.
-function heard(at, network) {
+function lastReading(at, network) {
   if (!at) return ["never"];
   const now = network.reached ?? network.last;
   const ago = now ? unix(now) - unix(at) : null;
