@@ -115,10 +115,10 @@ def provenance_section(data: ReportData) -> Html:
 def _facts(data: ReportData, run: Mapping[str, Any]) -> list[tuple[str, Html]]:
     counts, period = data.counts, data.reader.period
     versions = _mapping(run.get("surroundings"))
-    made = run.get("finished") or run.get("updated")
+    finished = run.get("finished") or run.get("updated")
     return [
         ("made by", escape(f"sensormend {run.get('command')}" if run.get("command") else "")),
-        ("when", escape(f"{str(made).replace('T', ' ').removesuffix('Z')[:16]} UTC" if made else "")),
+        ("when", escape(f"{str(finished).replace('T', ' ').removesuffix('Z')[:16]} UTC" if finished else "")),
         ("from", escape(_source(run))),
         ("grid", escape(f"one value {how_often(data.step)}"
                        + (f", in periods of {how_long(period)}" if period else ""))),

@@ -82,12 +82,12 @@ def _picture(data: ReportData) -> Html:
         as_uri(palette_png(cells, [page, *(colours[LETTERS[letter]] for letter in SEVERITY[1:])]))
         for page, colours in (("#ffffff", HEALTH_COLOURS), (NIGHT["#ffffff"], NIGHT_STATES))
     )
-    says = f"{counted(cells.shape[0], 'line')} of {counted(cells.shape[1], 'mark')}, one colour for each state"
+    description = f"{counted(cells.shape[0], 'line')} of {counted(cells.shape[1], 'mark')}, one colour for each state"
     height = cells.shape[0] * max(1, 300 // cells.shape[0])
     picture = tag(
         "picture",
         tag("source", srcset=dark, media="screen and (prefers-color-scheme: dark)"),
-        tag("img", src=light, alt=says, width=cells.shape[1], height=height, class_="pixels",
+        tag("img", src=light, alt=description, width=cells.shape[1], height=height, class_="pixels",
             style=f"height:{height}px"),
     )  # fmt: skip
     shown = span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)
@@ -134,8 +134,10 @@ def _labelled(data: ReportData, lines: Sequence[MatrixRow]) -> Html:
         ticks += [tag("path", d=f"M{short(x)} {short(TOP - 5)}V{short(height - 4)}", class_="axis"),
                   text(x + 3, TOP - 8, word, class_="soft")]  # fmt: skip
     areas = [tag("path", d="".join(parts), class_=state.replace(" ", "-")) for state, parts in paths.items()]
-    says = f"Health of {counted(len(lines), 'sensor')} by days"
-    return tag("figure", tag("div", svg(WIDTH, height, *ticks, *areas, *drawn, says=says), class_="scroll"))
+    picture = svg(
+        WIDTH, height, *ticks, *areas, *drawn, description=f"Health of {counted(len(lines), 'sensor')} by days"
+    )
+    return tag("figure", tag("div", picture, class_="scroll"))
 
 
 def _label(line: MatrixRow) -> str:

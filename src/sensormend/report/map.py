@@ -98,7 +98,7 @@ def _maps(data: ReportData, plan: Atlas, variable: str) -> Html | None:
 
 
 def _panel(
-    plan: Atlas, values: FloatArray, faulty: BoolArray, limits: tuple[float, float], says: str,
+    plan: Atlas, values: FloatArray, faulty: BoolArray, limits: tuple[float, float], description: str,
     names: list[str] | None = None,
 ) -> Html:  # fmt: skip
     """Return one map; with the `names` of the faulty sensors it has them, where there are few, and a scale bar."""
@@ -136,7 +136,7 @@ def _panel(
             x, anchor = (x - 10, "end") if right else (x + 10, "start")
             drawn.append(text(x, y + 4, shortened(name, letters), at=anchor, class_="on-map"))
     drawn += [] if names is None else _ruler(plan.kilometres, wide, wide * plan.height)
-    return svg(wide, wide * plan.height, *drawn, says=f"Map of {says}", widest=wide)
+    return svg(wide, wide * plan.height, *drawn, description=f"Map of {description}", widest=wide)
 
 
 def _hatch() -> Html:
@@ -185,5 +185,5 @@ def _bar(low: float, high: float) -> Html:
     for tick in value_ticks(low, high):
         x = left + wide * (tick - low) / (high - low)
         drawn += [tag("path", d=f"M{short(x)} 10v4", class_="tick"), text(x, 25, f"{tick:g}", at="middle")]
-    says = f"Colours from {rounded(low)} to {rounded(high)}"
-    return tag("div", svg(360, 30, *drawn, says=says), class_="colours")
+    description = f"Colours from {rounded(low)} to {rounded(high)}"
+    return tag("div", svg(360, 30, *drawn, description=description), class_="colours")

@@ -149,7 +149,7 @@ def calibration(
     rows, usual = _all_rows(reader, first, stop, notes or Maintenance()) if cells else ([], {})
     chosen = [row for row in rows if variable in (None, row.variable) and matches(search, row.sensor)]
     chosen.sort(key=lambda row: (-(row.times if row.times is not None else -1.0), row.sensor, row.variable))
-    shown, following = page_of(chosen, offset, limit)
+    shown, next_offset = page_of(chosen, offset, limit)
     return Calibration(
         start=str(np.datetime64(first, "D")),
         cell_days=WEEK,
@@ -157,7 +157,7 @@ def calibration(
         usual={name: numbers(np.array([size]))[0] for name, size in usual.items() if variable in (None, name)},
         total=len(chosen),
         offset=offset,
-        next=following,
+        next=next_offset,
         rows=list(shown),
     )
 
@@ -266,8 +266,8 @@ def _rows_of(names: list[ChannelName], weeks: FloatArray) -> tuple[list[Calibrat
 def _lasting(weeks: FloatArray) -> FloatArray:
     """Return running medians of five weeks, which keep what lasts for longer than two."""
     edge = np.full((len(weeks), 2), np.nan)
-    around = np.lib.stride_tricks.sliding_window_view(np.hstack([edge, weeks, edge]), 5, axis=1)
-    return _median(around, axis=2)
+    windows = np.lib.stride_tricks.sliding_window_view(np.hstack([edge, weeks, edge]), 5, axis=1)
+    return _median(windows, axis=2)
 
 
 def _slope(row: FloatArray) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.health import ABSENT, HEALTH, NO_ROWS, PLAIN_REASONS
-from sensormend.pipeline.sentences import how_long, number
+from sensormend.pipeline.sentences import how_long, number, readable
 from sensormend.readings import DAY
 from sensormend.views.daily_counts import ChannelName
 from sensormend.views.reader import OutReader
@@ -52,8 +52,8 @@ class ChannelStatus:
 def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
     """Return the state of every channel."""
     last = _last_states(reader)
-    until, last_read, health = reader.tables_end(), _last_provisional(reader), reader.health
-    faults = {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, until)}
+    tables_end, last_read, health = reader.tables_end(), _last_provisional(reader), reader.health
+    faults = {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, tables_end)}
     removed = _removed(reader)
     statuses = {}
     for entry in reader.summaries:
@@ -82,17 +82,17 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
         times = (entry.last, alert.heard if alert else None, last_read.get(name))
         heard = max((time for time in times if time is not None), default=None)
         value = entry.last_value if heard == entry.last else math.nan
-        text = _sentence(name, state, reason, since, heard, value, until) if state in WRONG else ""
-        statuses[name] = ChannelStatus(*name, state, reason, since, heard, value, text)
+        status = ChannelStatus(*name, state, reason, since, heard, value)
+        statuses[name] = replace(status, sentence=_sentence(status, tables_end)) if state in WRONG else status
     return statuses
 
 
 def all_faults(reader: OutReader) -> list[FaultInterval]:
     """Return all faults: those of faults.csv, and those that are open now and too new to have a line there, or gone."""
-    faults, until = list(reader.faults), reader.tables_end()
-    if until is None:
+    faults, tables_end = list(reader.faults), reader.tables_end()
+    if tables_end is None:
         return faults
-    listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, until)}
+    listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, tables_end)}
     ends: dict[ChannelName, int] = {}
     for fault in reader.faults:
         name = fault.sensor, fault.variable
@@ -101,25 +101,25 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
         # A sensor stays faulty until an alert reports its recovery, also when its fault is over.
         over = status.state == "faulty" and name in ends and ends[name] > (status.since or 0)
         if status.state in WRONG and not over and not listed & {name, (status.sensor, "")}:
-            since = until if status.since is None else status.since
-            faults.append(FaultInterval(*name, since, max(until, since), status.reason, math.nan, status.sentence))
+            since = tables_end if status.since is None else status.since
+            faults.append(FaultInterval(*name, since, max(tables_end, since), status.reason, math.nan, status.sentence))
     return faults
 
 
-def _sentence(
-    name: ChannelName, state: str, reason: str, since: int | None, heard: int | None, value: float, until: int | None
-) -> str:
-    who = " ".join(name).strip()
-    when = "" if heard is None else f" at {np.datetime64(heard, 'us').astype('datetime64[m]')}".replace("T", " ")
-    read = f", when it read {number(value)}" if when and math.isfinite(value) else ""
-    last = f"its last reading was{when}{read}" if when else "no number ever came from it"
-    if state == "gone":
-        return f"{who} is gone: {last}. It stays on this list until maintenance.csv has it as removed."
-    if state == "silent":
-        return f"{who} is silent: {last}."
-    lasted = f" for {how_long(until - since)}" if until is not None and since is not None and until > since else ""
-    why = PLAIN_REASONS.get(reason, reason)
-    return f"{who} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
+def _sentence(status: ChannelStatus, end: int | None) -> str:
+    """Return what is wrong with a channel at the end of the tables."""
+    name, since = f"{status.sensor} {status.variable}".strip(), status.since
+    last = "no number ever came from it"
+    if status.heard is not None:
+        last = f"its last reading was at {readable(status.heard)}"
+        last += f", when it read {number(status.value)}" if math.isfinite(status.value) else ""
+    if status.state == "gone":
+        return f"{name} is gone: {last}. It stays on this list until maintenance.csv has it as removed."
+    if status.state == "silent":
+        return f"{name} is silent: {last}."
+    lasted = f" for {how_long(end - since)}" if end is not None and since is not None and end > since else ""
+    why = PLAIN_REASONS.get(status.reason, status.reason)
+    return f"{name} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
 
 
 def _removed(reader: OutReader) -> set[ChannelName]:
@@ -129,9 +129,9 @@ def _removed(reader: OutReader) -> set[ChannelName]:
     return {(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2}
 
 
-def is_open(fault: FaultInterval, until: int | None) -> bool:
+def is_open(fault: FaultInterval, end: int | None) -> bool:
     """Return whether a fault lasts until the end of the tables."""
-    return until is not None and fault.end >= until and fault.reason != "spike"
+    return end is not None and fault.end >= end and fault.reason != "spike"
 
 
 def _last_provisional(reader: OutReader) -> dict[ChannelName, int]:

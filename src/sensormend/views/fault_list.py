@@ -102,17 +102,17 @@ def fault_page(
     selected = select_faults(reader, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
     reasons = Counter(fault.reason for fault in selected)
     selected = [fault for fault in selected if not reason or fault.reason == reason]
-    until = reader.tables_end()
+    tables_end = reader.tables_end()
     lines = _folded(selected) if fold and reason != "spike" else [(fault,) for fault in selected]
     lines.sort(key=lambda line: (line[0].start, line[0].sensor, line[0].variable))
-    lines.sort(key=lambda line: _sort_key(sort, line, until), reverse=order == "desc")
-    shown, following = page_of(lines, offset, limit)
+    lines.sort(key=lambda line: _sort_key(sort, line, tables_end), reverse=order == "desc")
+    shown, next_offset = page_of(lines, offset, limit)
     return FaultPage(
         total=len(lines),
         offset=offset,
-        next=following,
+        next=next_offset,
         reasons=dict(sorted(reasons.items())),
-        items=[_entry(line, until) for line in shown],
+        items=[_entry(line, tables_end) for line in shown],
     )
 
 
@@ -135,13 +135,13 @@ def select_faults(
     end: int | None = None,
 ) -> list[FaultInterval]:
     """Return the faults that pass some filters."""
-    until = reader.tables_end()
+    tables_end = reader.tables_end()
     return [
         fault
         for fault in all_faults(reader)
         if (sensor is None or fault.sensor == sensor)
         and (variable is None or fault.variable in ("", variable))
-        and (state == "all" or is_open(fault, until) == (state == "open"))
+        and (state == "all" or is_open(fault, tables_end) == (state == "open"))
         and (start is None or fault.end > start)
         and (end is None or fault.start < end)
         and matches(search, fault.sensor, fault.sentence)
@@ -167,14 +167,14 @@ def how_sure(score: float, reason: str = "", confidence: float = math.nan) -> st
     return "certain" if certain else "likely" if likely else "borderline"
 
 
-def _entry(line: tuple[FaultInterval, ...], until: int | None) -> FaultEntry:
+def _entry(line: tuple[FaultInterval, ...], tables_end: int | None) -> FaultEntry:
     fault, last = line[0], line[-1]
     return FaultEntry(
         sensor=fault.sensor,
         variable=fault.variable,
         start=utc(fault.start) or "",
         end=utc(last.end) or "",
-        open=is_open(last, until),
+        open=is_open(last, tables_end),
         seconds=_length(line) / SECOND,
         count=len(line),
         reason=fault.reason,
@@ -208,10 +208,10 @@ def _single_readings(line: tuple[FaultInterval, ...]) -> str:
     return f"{name} has {len(line):,} single wrong readings{off}, the last one at {readable(line[-1].start)}."
 
 
-def _sort_key(sort: Order, line: tuple[FaultInterval, ...], until: int | None) -> tuple[object, ...]:
+def _sort_key(sort: Order, line: tuple[FaultInterval, ...], tables_end: int | None) -> tuple[object, ...]:
     fault = line[0]
     return {
-        "worst": (is_open(line[-1], until), _length(line)),
+        "worst": (is_open(line[-1], tables_end), _length(line)),
         "from": (fault.start,),
         "to": (line[-1].end,),
         "sensor": (fault.sensor, fault.variable),

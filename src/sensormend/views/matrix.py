@@ -95,7 +95,7 @@ def matrix(
     provisional = 0
     if reader.provisional is not None and days == 1:
         names, codes, provisional = _with_provisional(reader, names, codes, first, last)
-    now = {name: one.state for name, one in channel_statuses(reader).items()}
+    now = {name: status.state for name, status in channel_statuses(reader).items()}
     chosen = [
         row
         for row, name in enumerate(names)
@@ -108,7 +108,7 @@ def matrix(
         if has_rows[row]
     }
     order = sorted(keys, key=keys.__getitem__)
-    shown, following = page_of(order, offset, limit)
+    shown, next_offset = page_of(order, offset, limit)
     rows = [MatrixRow(*names[row], now.get(names[row], ABSENT), letters(codes[row])) for row in shown]
     return Matrix(
         start=str(np.datetime64(first, "D")),
@@ -118,7 +118,7 @@ def matrix(
         letters=LETTERS,
         total=len(order),
         offset=offset,
-        next=following,
+        next=next_offset,
         rows=rows,
     )
 

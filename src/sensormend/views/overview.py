@@ -172,8 +172,8 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
     summary += f", {gone:,} gone" if gone else ""
     if filled is None:
         return f"{summary}."
-    when = f"the last {days} days" if days > 1 else "the last day"
-    return f"{summary}; {percent(filled)} of {when} filled."
+    span = f"the last {days} days" if days > 1 else "the last day"
+    return f"{summary}; {percent(filled)} of {span} filled."
 
 
 def _listed(value: object) -> list[Any]:

@@ -102,8 +102,8 @@ def sensor_page(
         if (status := statuses[entry.sensor, entry.variable]).state == state or not state
     ]
     chosen.sort(key=lambda pair: _sort_key(sort, *pair))
-    shown, following = page_of(chosen, offset, limit)
-    return SensorPage(len(chosen), offset, following, [SensorEntry(**_columns(*pair)) for pair in shown])
+    shown, next_offset = page_of(chosen, offset, limit)
+    return SensorPage(len(chosen), offset, next_offset, [SensorEntry(**_columns(*pair)) for pair in shown])
 
 
 def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> SensorView:

@@ -175,8 +175,8 @@ def _slots_of_a_point(slots: int, points: int, per_period: int) -> int:
     >>> [_slots_of_a_point(days * 24, 1200, 24) for days in (40, 90, 365, 4000)]
     [1, 2, 24, 96]
     """
-    least = max(1, -(-slots // points))
-    return least if least * MIN_POINTS <= per_period or least == 1 else -(-least // per_period) * per_period
+    size = max(1, -(-slots // points))
+    return size if size * MIN_POINTS <= per_period or size == 1 else -(-size // per_period) * per_period
 
 
 def _own_span(reader: OutReader, entry: SensorSummary) -> tuple[int, int] | None:
@@ -301,13 +301,13 @@ def _flagged(rows: Rows, step: int) -> list[Span]:
     ]
 
 
-def _joined(spans: list[Span], apart: float) -> list[Span]:
+def _joined(spans: list[Span], max_gap: float) -> list[Span]:
     """Join spans of one label that are less than two points apart, which limits their number to what can be seen."""
     joined: list[Span] = []
     last: dict[str, int] = {}
     for span in spans:
         place = last.get(span.word)
-        if place is not None and span.start - joined[place].end < apart:
+        if place is not None and span.start - joined[place].end < max_gap:
             joined[place] = replace(joined[place], end=span.end)
         else:
             last[span.word] = len(joined)

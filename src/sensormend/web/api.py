@@ -220,14 +220,14 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
                 _time(name, time)
             try:
                 with writing:
-                    known = add_note(reader, edit, note.sensor, note.variable, note.action, note.start, note.end)
+                    notes = add_note(reader, edit, note.sensor, note.variable, note.action, note.start, note.end)
             except (ConfigError, InputError):
                 raise
             except SensormendError as error:
                 # The disk is full, or the folder is not writable any more.
                 cause = getattr(error.__cause__, "strerror", None) or "it cannot be written"
                 raise HTTPException(503, f"the note was not added to {edit.name}: {cause}") from None
-            return _json(known)
+            return _json(notes)
 
     @api.get("/neighbours", **described(Neighbours))
     async def get_neighbours(name: Name, variable: Variable = None, at: Time = None) -> Response:
@@ -350,9 +350,9 @@ def handle_errors(app: FastAPI, *folders: Path) -> None:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     lines = []
-    for one in error.errors()[:3]:
-        name = ".".join(str(part) for part in one.get("loc", ())[1:]) or "the request"
-        lines.append(f"{name}: {one.get('msg', 'is not valid')}")
+    for entry in error.errors()[:3]:
+        name = ".".join(str(part) for part in entry.get("loc", ())[1:]) or "the request"
+        lines.append(f"{name}: {entry.get('msg', 'is not valid')}")
     return problem(422, "; ".join(lines))
 
 

@@ -184,12 +184,12 @@ class AccessMiddleware:
         """Return the response to a request without a valid token; None where it has one or needs none."""
         if self._sessions is None or scope["path"].startswith("/static/"):
             return None
-        kind, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             client = _client(scope)
             if not self._limiter.allows(client):
                 return problem(429, "too many wrong tokens: wait a minute", {"retry-after": "60"})
-            if self._sessions.is_token(given.strip().encode("latin-1", "replace")):
+            if self._sessions.is_token(token.strip().encode("latin-1", "replace")):
                 return None
             await self._count_failure(client)
         elif self._sessions.is_valid(_cookie(scope)):
@@ -216,10 +216,10 @@ class AccessMiddleware:
         if not self._limiter.allows(client):
             return self._sign_in_page("Too many wrong tokens. Wait a minute, then try again.", 429)
         try:
-            given = await asyncio.wait_for(_token_of_form(scope, receive), BODY_TIMEOUT)
+            token = await asyncio.wait_for(_token_of_form(scope, receive), BODY_TIMEOUT)
         except (TimeoutError, ValueError, ClientDisconnect):
             return problem(413, f"a sign-in is a form with the field token, {MAX_BODY} bytes at most", _CLOSE)
-        if not sessions.is_token(given):
+        if not sessions.is_token(token):
             await self._count_failure(client)
             return self._sign_in_page("That is not the token.", 401)
         response = RedirectResponse("./", 303)

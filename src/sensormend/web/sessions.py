@@ -86,9 +86,9 @@ class Sessions:
         self._token = self._digest(b"token", token.encode())
         self._revoked: OrderedDict[str, None] = OrderedDict()
 
-    def is_token(self, given: bytes) -> bool:
+    def is_token(self, token: bytes) -> bool:
         """Return whether this is the token, in constant time."""
-        return hmac.compare_digest(self._digest(b"token", given), self._token)
+        return hmac.compare_digest(self._digest(b"token", token), self._token)
 
     def issue(self) -> str:
         """Return the cookie of a new session."""
