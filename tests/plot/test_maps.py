@@ -39,8 +39,8 @@ def reach(polygon: Floats, point: Floats) -> float:
     length = np.hypot(*edges.T)
     to_point = point - polygon
     cross = edges[:, 0] * to_point[:, 1] - edges[:, 1] * to_point[:, 0]
-    kept = length > 0
-    return float(max(0.0, np.max(-cross[kept] / length[kept])))
+    positive = length > 0
+    return float(max(0.0, np.max(-cross[positive] / length[positive])))
 
 
 def check(positions: Floats, cells: VoronoiCells) -> None:
@@ -120,10 +120,10 @@ def test_dates_are_one_a_month_or_evenly_spaced() -> None:
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, **call: Any) -> Any:
-    figures: list[Any] = []
-    monkeypatch.setattr(maps, "save_both", lambda figure, folder, name: figures.append(figure) or [])  # type: ignore[func-returns-value]
+    saved: list[Any] = []
+    monkeypatch.setattr(maps, "save_both", lambda figure, folder, name: saved.append(figure) or [])  # type: ignore[func-returns-value]
     city_map("nowhere", **call)
-    return figures[0]
+    return saved[0]
 
 
 def test_the_map_shows_raw_above_mended_with_one_scale(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def test_nothing_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read == [2, 2]
 
 
-def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_output(tmp_path, sensors=3, days=8)
     monkeypatch.setattr("sensormend.views.daily_counts.MAX_BYTES", 200)
     with DailyCounts(tmp_path) as digest:

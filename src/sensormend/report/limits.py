@@ -106,8 +106,11 @@ def limits_section(data: ReportData) -> Html:
     )
 
 
-def _limit(title: str, text: str, items: Sequence[str] = ()) -> list[Html]:
-    """Return one limit, with the first of some items."""
+def _limit(title: str, text: str, items: Sequence[str] | None = None) -> list[Html]:
+    """Return one limit, with the first of its items; nothing where a limit that has items has none."""
+    if items is not None and not items:
+        return []
+    items = items or ()
     listed = [tag("li", item) for item in items[:MAX_LISTED]]
     listed += [tag("li", f"and {len(items) - MAX_LISTED:,} more")] if len(items) > MAX_LISTED else []
     return [
@@ -134,7 +137,7 @@ def _estimated_spans(data: ReportData) -> list[Html]:
         "the values are predicted from the others and its own past. They complete a map or a mean; they have "
         "no information on the sensor itself or its own place.",
         items,
-    ) if spans else []  # fmt: skip
+    )
 
 
 def _mostly_estimated(data: ReportData) -> list[Html]:
@@ -147,7 +150,7 @@ def _mostly_estimated(data: ReportData) -> list[Html]:
         f"{data.number_of(len(channels))} {'is' if len(channels) == 1 else 'are'} so; their means, trends and extremes "
         "are those of their neighbours to a good part.",
         items,
-    ) if channels else []  # fmt: skip
+    )
 
 
 def _accepted_levels(data: ReportData) -> list[Html]:
@@ -164,7 +167,7 @@ def _accepted_levels(data: ReportData) -> list[Html]:
         f"That happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If it "
         "was not, the values after it are off by as much.",
         items,
-    ) if offsets else []  # fmt: skip
+    )
 
 
 def _empty_spans(data: ReportData) -> list[Html]:
@@ -180,7 +183,7 @@ def _empty_spans(data: ReportData) -> list[Html]:
         "stands there comes from the time around and from what is usual, not from any measurement; short events in it "
         "are lost.",
         items,
-    ) if gaps else []  # fmt: skip
+    )
 
 
 def _unjudged(data: ReportData) -> list[Html]:
@@ -230,7 +233,7 @@ def _alone(data: ReportData) -> list[Html]:
         f"{counted(total, 'reading')} of {data.number_of(len(channels))} could not be judged: fewer than two others "
         "reported, or none is like it. Only single spikes were looked for, and gaps are filled from its own past.",
         items,
-    ) if channels else []  # fmt: skip
+    )
 
 
 def _suspect(data: ReportData) -> list[Html]:
@@ -255,7 +258,7 @@ def _smooth(data: ReportData) -> list[Html]:
         "Estimates are smoother than readings; peaks, counts of exceedances and quick changes come out too small "
         "where they are used. Take rows with the origin “observed” for these.",
         items,
-    ) if items else []  # fmt: skip
+    )
 
 
 def _unknown(data: ReportData) -> list[Html]:

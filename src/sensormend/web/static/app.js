@@ -12,7 +12,7 @@
 //   signal             aborted when the view is left
 
 import { access, address, get, post, resume } from "./api.js";
-import { element } from "./elements.js";
+import { element, isAborted } from "./elements.js";
 import { search } from "./find.js";
 import { clock, day, time } from "./format.js";
 import { follow } from "./live.js";
@@ -136,7 +136,7 @@ async function navigate(moved = true) {
     const offset = history.state?.y;
     if (moved && offset) scrollTo(0, offset);
   } catch (error) {
-    if (signal.aborted || error.name === "AbortError") return;
+    if (signal.aborted || isAborted(error)) return;
     if (error.status === undefined) console.error(error);
     root.replaceChildren(failure(`This could not be shown: ${error.message}.`, again));
     main.dataset.ready = "failed";
@@ -183,7 +183,7 @@ async function refresh(what) {
     if (view) await view.changed?.(what, network);
     else if (main.dataset.ready === "failed") await navigate(false);
   } catch (error) {
-    if (error.name === "AbortError" || view !== shown) return;
+    if (isAborted(error) || view !== shown) return;
     if (error.status === undefined) console.error(error);
     say(`Not up to date: ${error.message}.`, "error");
   }

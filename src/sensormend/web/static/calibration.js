@@ -1,5 +1,5 @@
 // How far every sensor is from the network, week by week, the farthest first.
-import { button, drawing, element, isAborted } from "./elements.js";
+import { button, drawing, element, field, isAborted, variableChoice } from "./elements.js";
 import { day, plural, sensorLink, seriesName, signed, whole } from "./format.js";
 import { calm } from "./pace.js";
 
@@ -12,13 +12,10 @@ export async function show(root, params, context) {
   const several = context.network.variables.length > 1;
   const type = calm(() => choose({ search: search.value }), 200);
   const search = element("input", { type: "search", value: wanted.search, placeholder: "Part of a name", maxlength: 200, oninput: type });
-  const variable = several ? element("select", { onchange: () => choose({ variable: variable.value }) },
-    element("option", { value: "", text: "all" }),
-    context.network.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === wanted.variable }))) : null;
+  const variable = several ? variableChoice(context.network.variables, wanted.variable, (name) => choose({ variable: name })) : null;
   const count = element("p", { class: "quiet small", role: "status" });
   const list = element("ol", { class: "calibration" });
   const more = button("Show more", () => load(true), { class: "button", hidden: true });
-  const field = (name, control) => element("label", { class: "field" }, name, control);
   root.append(
     element("div", { class: "section" },
       element("div", { class: "section-head" },

@@ -1,6 +1,6 @@
 // The list of faults for repairs: filter, sort, page, print, download as CSV.
 import { address } from "./api.js";
-import { button, element, isAborted, iso, unix } from "./elements.js";
+import { button, element, field, isAborted, iso, unix, variableChoice } from "./elements.js";
 import { plural, sensorLink, seriesName, span, time, value, whole } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
@@ -28,9 +28,7 @@ export async function show(root, params, context) {
   const type = calm(() => choose({ search: search.value }), 200);
   const search = element("input", { type: "search", value: wanted.search, placeholder: "Sensor or words", maxlength: 200, oninput: type });
   const reason = element("select", { onchange: () => choose({ reason: reason.value }) });
-  const variable = several ? element("select", { onchange: () => choose({ variable: variable.value }) },
-    element("option", { value: "", text: "all" }),
-    context.network.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === wanted.variable }))) : null;
+  const variable = several ? variableChoice(context.network.variables, wanted.variable, (name) => choose({ variable: name })) : null;
   const states = STATES.map(([name, text]) => [name, button(text, () => choose({ state: name }))]);
   const csv = element("a", { class: "button", text: "Download CSV", download: "faults.csv" });
   const sortBox = element("select", { onchange: () => {
@@ -53,7 +51,6 @@ export async function show(root, params, context) {
   const earlier = button("Previous", () => choose({ offset: Math.max(0, wanted.offset - PAGE) }, true), { class: "button" });
   const later = button("Next", () => choose({ offset: wanted.offset + PAGE }, true), { class: "button" });
   const pager = element("nav", { class: "pager", "aria-label": "Pages" }, earlier, where, later);
-  const field = (name, control, more = "") => element("label", { class: `field ${more}` }, name, control);
   root.append(
     element("div", { class: "section" },
       element("div", { class: "section-head" }, element("div", {}, element("h1", { text: "Faults" }), count,

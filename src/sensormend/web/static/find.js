@@ -1,6 +1,6 @@
 // The box that finds a sensor: type, choose with the arrow keys or the pointer, Enter opens its page.
 
-import { element } from "./elements.js";
+import { element, isAborted } from "./elements.js";
 import { plural, sensorLink, seriesName } from "./format.js";
 import { calm } from "./pace.js";
 import { mark } from "./palette.js";
@@ -67,7 +67,7 @@ export function search(form, { get, go }) {
     try {
       show(await get("sensors", { search: text, sort: "name", limit: MAX_ITEMS }, request.signal));
     } catch (error) {
-      if (error.name !== "AbortError") status.textContent = error.message;
+      if (!isAborted(error)) status.textContent = error.message;
     }
   };
   const queryLater = calm(query, 120);

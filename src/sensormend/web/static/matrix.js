@@ -1,6 +1,6 @@
 // The health matrix: sensors by days, most trouble first. Pointer, touch and keys; only what is in view is drawn.
 
-import { button, element } from "./elements.js";
+import { button, element, isAborted } from "./elements.js";
 import { day, plural, sensorLink, whole } from "./format.js";
 import { BESIDE, beside } from "./matrix-beside.js";
 import { controls, spanStart } from "./matrix-controls.js";
@@ -79,7 +79,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     try {
       if (await data.fill(first, Math.min(last, data.total - 1))) layout();
     } catch (error) {
-      if (error.name !== "AbortError") context.say(`More rows could not be read: ${error.message}.`, "error");
+      if (!isAborted(error)) context.say(`More rows could not be read: ${error.message}.`, "error");
     }
   }
 
@@ -174,7 +174,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     try {
       await load();
     } catch (error) {
-      if (error.name !== "AbortError") context.say(`The matrix could not be read: ${error.message}.`, "error");
+      if (!isAborted(error)) context.say(`The matrix could not be read: ${error.message}.`, "error");
     }
   }
 

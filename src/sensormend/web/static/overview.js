@@ -1,6 +1,6 @@
 // The overview: the network in one sentence, numbers of sensors by state, the health matrix, open faults, the map.
 
-import { button, element } from "./elements.js";
+import { button, element, isAborted } from "./elements.js";
 import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
 import { mountMatrix } from "./matrix.js";
 import { chip, mark } from "./palette.js";
@@ -85,7 +85,7 @@ export async function show(root, params, context) {
       mapRoot.hidden = false;
       map = await mountMap(mapRoot, context);
     } catch (error) {
-      if (error.name === "AbortError" || context.signal.aborted) return;
+      if (isAborted(error) || context.signal.aborted) return;
       mapRoot.hidden = false;
       mapRoot.replaceChildren(element("div", { class: "error-line", role: "alert" },
         element("p", {}, `The map could not be shown: ${error.message}.`),

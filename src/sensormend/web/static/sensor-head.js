@@ -1,5 +1,5 @@
 // The part above a sensor's chart: its name, its state, and its numbers.
-import { element, unix } from "./elements.js";
+import { element, field, unix } from "./elements.js";
 import { percent, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
 import { plainReason, plainState } from "./words.js";
@@ -8,7 +8,7 @@ import { plainReason, plainState } from "./words.js";
 export function makeHead(root, figures, info, context) {
   const state = element("p", { class: "sensor-state" });
   const sentence = element("p", { class: "sensor-sentence" });
-  root.prepend(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableChoice(info, context)),
+  root.prepend(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableSwitch(info, context)),
     sentence);
   return (latest) => {
     state.replaceChildren(chip(latest.state, stateWords(latest)));
@@ -58,7 +58,7 @@ function figure(name, text, note = "") {
       note ? element("span", { class: "figure-note", text: note }) : null));
 }
 
-function variableChoice(info, context) {
+function variableSwitch(info, context) {
   if (info.variables.length < 2) return null;
   // The other variable over the same time.
   const choose = () => {
@@ -69,5 +69,5 @@ function variableChoice(info, context) {
   };
   const select = element("select", { onchange: choose },
     info.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === info.variable })));
-  return element("label", { class: "field" }, "Variable", select);
+  return field("Variable", select);
 }

@@ -1,5 +1,5 @@
 // The maintenance notes on a sensor, and a form for one more where the server accepts them.
-import { button, element, isAborted } from "./elements.js";
+import { button, element, field, isAborted } from "./elements.js";
 import { moment, time } from "./format.js";
 
 // What each action is called, and what it does.
@@ -24,7 +24,7 @@ export async function mountNotes(root, info, context) {
     element("h2", { text: "What people know" }),
     list,
     element("div", { class: "controls note-form", role: "group", "aria-label": `Add a note to ${notes.file}` },
-      element("label", { class: "field" }, "From (UTC)", from), element("label", { class: "field" }, "To (UTC, may be empty)", to),
+      field("From (UTC)", from), field("To (UTC, may be empty)", to),
       element("div", { class: "steering" }, buttons)),
     outcome,
     element("p", { class: "small quiet", text: Object.values(ACTIONS).map(([text, help]) => `${text}: ${help}.`).join(" ")
