@@ -326,7 +326,7 @@ def test_the_decomposition_adds_up(tmp_path: Path, seen: list[Any]) -> None:
     readings, recovery = recovered()
     window = most_telling(recovery)
     assert recovery.faulty[:, window].sum() == 4
-    written = decomposition(tmp_path, readings=readings, recovery=recovery, title="A few days")
+    written = decomposition(tmp_path, readings=readings, recovery=recovery)
     assert [path.name for path in written] == ["decomposition.png", "decomposition.svg"]
     meshes = [mesh.get_array() for mesh in seen[0].axes[0].collections]
     observed, low_rank, fibers = meshes[:5], meshes[5:10], meshes[10:]
@@ -342,8 +342,8 @@ def test_the_decomposition_adds_up(tmp_path: Path, seen: list[Any]) -> None:
 def test_a_decomposition_of_one_day_of_nothing_can_be_drawn(tmp_path: Path) -> None:
     readings, recovery = recovered(1 + 9)
     flat = Recovery(**{**recovery.__dict__, "low_rank": np.zeros_like(readings), "outliers": np.zeros_like(readings)})
-    decomposition(tmp_path, "flat", readings=np.full_like(readings, np.nan), recovery=flat, days=slice(0, 1), unit="")
-    assert (tmp_path / "flat.svg").stat().st_size > 1000
+    decomposition(tmp_path, readings=np.full_like(readings, np.nan), recovery=flat, days=slice(0, 1), unit="")
+    assert (tmp_path / "decomposition.svg").stat().st_size > 1000
 
 
 def test_figures_leave_no_trace_in_pyplot(tmp_path: Path) -> None:

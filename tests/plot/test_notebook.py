@@ -29,8 +29,8 @@ def mended() -> Cleaned:
     value = np.moveaxis(readings, 1, 2).reshape(SENSORS, -1)
     wide = dict(zip(network.sensors, value, strict=True))
     time = network.times.T.reshape(-1).astype("datetime64[us]")
-    found: Cleaned = clean(polars.DataFrame({"time": time, **wide}), sensors=list(network.sensors), details=True)
-    return found
+    cleaned: Cleaned = clean(polars.DataFrame({"time": time, **wide}), sensors=list(network.sensors), details=True)
+    return cleaned
 
 
 def texts(figure: Any) -> list[str]:
@@ -64,10 +64,10 @@ def test_gaps_stay_gaps(mended: Cleaned) -> None:
     lines = {line.get_label(): line for line in course(rows, "S1", end="2024-01-20").axes[0].lines}
     for name in ("raw", "cleaned"):
         days = lines[name].get_xdata().astype("datetime64[D]")
-        there = np.isfinite(lines[name].get_ydata())
-        assert there.any()
-        assert not (there & (days >= np.datetime64("2024-01-05")) & (days <= np.datetime64("2024-01-07"))).any()
-        assert (~there).any(), "no line is drawn over the hole"
+        known = np.isfinite(lines[name].get_ydata())
+        assert known.any()
+        assert not (known & (days >= np.datetime64("2024-01-05")) & (days <= np.datetime64("2024-01-07"))).any()
+        assert (~known).any(), "no line is drawn over the hole"
 
 
 def test_health_has_the_worst_on_top_and_a_colour_for_all(mended: Cleaned) -> None:
@@ -109,7 +109,7 @@ def test_beside_shows_three_relatives_and_how_far_they_are(mended: Cleaned) -> N
     assert above.lines[0].get_xdata()[0] <= np.datetime64("2024-01-24"), "the fault's beginning is in view"
 
 
-def test_nobody_like_it_is_said(mended: Cleaned) -> None:
+def test_no_correlated_sensor_is_reported(mended: Cleaned) -> None:
     figure = beside(mended.rows.filter(polars.col("sensor") == "S3"), "S3", "2024-01-28T12:00")
     assert len(figure.axes) == 1
     assert any("no other sensor" in text for text in texts(figure))
@@ -129,23 +129,23 @@ def test_pandas_an_out_and_rows_read_back_give_the_same_picture(mended: Cleaned,
         np.testing.assert_array_equal(column, before if column.dtype.kind in "if" else before.astype(column.dtype))
 
 
-def test_dark_is_as_told_or_as_matplotlib_is(mended: Cleaned) -> None:
-    told = pixels(health(mended.rows, dark=True))
-    assert has_colour(told, "#14181d")
-    assert not has_colour(told, "#ffffff")
+def test_dark_is_as_requested_or_as_matplotlib_is(mended: Cleaned) -> None:
+    dark = pixels(health(mended.rows, dark=True))
+    assert has_colour(dark, "#14181d")
+    assert not has_colour(dark, "#ffffff")
     with matplotlib.style.context("dark_background"):
-        np.testing.assert_array_equal(pixels(health(mended.rows)), told)
+        np.testing.assert_array_equal(pixels(health(mended.rows)), dark)
         assert has_colour(pixels(health(mended.rows, dark=False)), "#ffffff")
 
 
-def test_a_notebook_can_show_it_and_it_can_be_kept(mended: Cleaned) -> None:
+def test_a_notebook_can_show_and_save_it(mended: Cleaned) -> None:
     figure = course(mended.rows, "S3", "2024-01-20", "2024-01-30")
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert pickle.loads(pickle.dumps(figure)).axes
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda rows: course(rows, "S33"), "for example S3"),
         (lambda rows: course(rows, "S3", "2031-01-01"), "no rows in that time"),
@@ -155,7 +155,7 @@ def test_a_notebook_can_show_it_and_it_can_be_kept(mended: Cleaned) -> None:
         (lambda rows: health(rows.clear()), "no rows"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(mended: Cleaned, call: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said) as caught:
+def test_wrong_calls_are_reported_in_one_line(mended: Cleaned, call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
         call(mended.rows)
     assert "\n" not in str(caught.value)

@@ -29,7 +29,7 @@ def large(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("make", [hostile, large])
-def test_it_fits_follows_the_light_and_asks_nobody(make: object, tmp_path: Path, chromium: Browser) -> None:
+def test_it_fits_follows_the_theme_and_requests_nothing(make: object, tmp_path: Path, chromium: Browser) -> None:
     assert callable(make)
     path = write_report(make(tmp_path), tmp_path / "report.html")
     colours = []

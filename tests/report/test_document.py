@@ -74,7 +74,7 @@ def test_it_follows_the_reader_s_light_and_prints(page: Page) -> None:
     assert any(meta.get("name") == "viewport" for meta in page.named("meta"))
 
 
-def test_its_figures_are_those_of_the_rows(page: Page, written: Output) -> None:
+def test_its_numbers_are_those_of_the_rows(page: Page, written: Output) -> None:
     flag, total = written.flag, written.flag.size
     estimated = int(((flag == Flag.FAIL) | (flag == Flag.MISSING)).sum())
     heard = int(np.isfinite(written.value).sum())
@@ -102,11 +102,11 @@ def test_corrections_are_neither_estimates_nor_readings_as_they_came(tmp_path: P
 
 def test_each_cause_has_its_values_and_their_interval(page: Page, written: Output) -> None:
     word = {name: np.int8(REASONS.index(name)) for name in ("stuck", "spike", "silent")}
-    found = {row[0]: int(row[1].replace(",", "")) for row in page.table("why", "values")}
+    values = {row[0]: int(row[1].replace(",", "")) for row in page.table("why", "values")}
     missing = written.flag == Flag.MISSING
     silent = missing & (written.reason == word["silent"])
     fail = written.flag == Flag.FAIL
-    assert found == {
+    assert values == {
         "No reading came": int((missing & ~silent).sum()),
         "The sensor was silent for a whole period": int(silent.sum()),
         "The reading was replaced: the sensor was faulty": int((fail & (written.reason == word["stuck"])).sum()),
@@ -152,11 +152,11 @@ def test_the_map_is_of_the_latest_time_with_most_faulty_sensors(page: Page, writ
 def test_names_that_are_no_names_stay_text(tmp_path: Path) -> None:
     written = small_output(tmp_path / "<b>city", names=HOSTILE)
     path = write_report(written.path)
-    found = read(path)
-    own(found)
-    assert "<script>alert(1)</script>" in found.text
-    assert "<b>city" in found.text
-    assert HEBREW in found.text
+    report = read(path)
+    own(report)
+    assert "<script>alert(1)</script>" in report.text
+    assert "<b>city" in report.text
+    assert HEBREW in report.text
     raw = path.read_bytes()
     assert b"<script" not in raw
     assert b"<b>city" not in raw
@@ -177,17 +177,17 @@ def test_a_single_file_has_its_report_beside_it(written: Output, page: Page, end
         shutil.copy(written.path / name, meta)
     path = write_report(out)
     assert path == meta / "report.html"
-    found = read(path)
-    own(found)
-    assert found.table("why", "values")[0][:3] == page.table("why", "values")[0][:3]
-    assert found.table("flag", "meaning") == page.table("flag", "meaning")
+    report = read(path)
+    own(report)
+    assert report.table("why", "values")[0][:3] == page.table("why", "values")[0][:3]
+    assert report.table("flag", "meaning") == page.table("flag", "meaning")
 
 
-def test_who_drifts_is_told_before_it_is_a_fault(tmp_path: Path) -> None:
-    found = read(write_report(drifting_output(tmp_path / "city")))
-    section = found.text.partition("Zero is where it was")[2].partition("What was filled, and how")[0]
+def test_a_drift_is_listed_before_it_is_a_fault(tmp_path: Path) -> None:
+    report = read(write_report(drifting_output(tmp_path / "city")))
+    section = report.text.partition("Zero is where it was")[2].partition("What was filled, and how")[0]
     assert "1 sensor is further from what the network expects than 4 times what is usual" in section
-    rows = found.table("sensor", "now", "in 30 days", "week by week")
+    rows = report.table("sensor", "now", "in 30 days", "week by week")
     assert rows[0][:2] == ["S07", "+3.0"]
     assert len(rows) == 10
     assert "Calibration" not in read(write_report(small_output(tmp_path / "short", days=9).path)).text, (
@@ -213,39 +213,39 @@ def test_a_lasting_fault_and_what_was_corrected_are_drawn(tmp_path: Path) -> Non
         [("S04", "", FIRST + 3 * DAY, FIRST + 150 * DAY, "drifting", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],
     )
     path = write_report(written.path)
-    found = read(path)
-    assert "drifting +2.1, rising" in found.text
-    assert "a reading with its fault taken out" in found.text
+    report = read(path)
+    assert "drifting +2.1, rising" in report.text
+    assert "a reading with its fault taken out" in report.text
     assert path.read_text().count('class="reach corrected"') == 1, "months are bands"
     assert 'class="lasting"' in path.read_text()
 
 
-def test_without_places_there_is_no_map(tmp_path: Path) -> None:
-    found = read(write_report(small_output(tmp_path / "city", places=False).path))
-    own(found)
-    assert "map" not in found.ids()
-    assert "#map" not in found.references
+def test_without_positions_it_has_no_map(tmp_path: Path) -> None:
+    report = read(write_report(small_output(tmp_path / "city", places=False).path))
+    own(report)
+    assert "map" not in report.ids()
+    assert "#map" not in report.references
 
 
-def test_several_variables_are_told_apart(tmp_path: Path) -> None:
+def test_several_variables_are_separate(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city", variables=("temp", "humidity"))
-    found = read(write_report(written.path))
-    own(found)
-    rows = found.table("usual interval", "wide interval")
+    report = read(write_report(written.path))
+    own(report)
+    rows = report.table("usual interval", "wide interval")
     assert [row[0] for row in rows] == ["temp", "humidity"]
-    assert [found.text.split("On the map")[1].count(f"{name}20 January") for name in ("temp", "humidity")] == [1, 1]
-    assert [row[0] for row in found.table("sensor", "since", "reason")] == ["S01 temp"]
-    assert "series" in found.text
+    assert [report.text.split("On the map")[1].count(f"{name}20 January") for name in ("temp", "humidity")] == [1, 1]
+    assert [row[0] for row in report.table("sensor", "since", "reason")] == ["S01 temp"]
+    assert "series" in report.text
 
 
 def test_an_archive_without_faults_says_so(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city", sensors=1, days=5)
-    found = read(write_report(written.path))
-    own(found)
-    assert "no sensor was faulty, silent or gone at the end" in found.text
-    assert "Nothing wrong was found" in found.text
-    assert "worst" not in found.ids()
-    assert "no sensor was ever faulty" in found.text
+    report = read(write_report(written.path))
+    own(report)
+    assert "no sensor was faulty, silent or gone at the end" in report.text
+    assert "Nothing wrong was found" in report.text
+    assert "worst" not in report.ids()
+    assert "no sensor was ever faulty" in report.text
 
 
 def perfect(path: Path, days: int) -> Output:
@@ -263,15 +263,15 @@ def perfect(path: Path, days: int) -> Output:
 
 
 def test_a_day_with_nothing_wrong_is_a_short_report(tmp_path: Path) -> None:
-    found = read(write_report(perfect(tmp_path / "city", 1).path))
-    own(found)
-    assert "72 are readings as they came, not changed in any way (100 %)" in found.text
-    assert "1 January 2024" in found.text
-    assert found.table("flag", "meaning")[0][3:] == ["72", "100 %"]
-    assert not [table for table in found.tables if "why" in table[0]]
+    report = read(write_report(perfect(tmp_path / "city", 1).path))
+    own(report)
+    assert "72 are readings as they came, not changed in any way (100 %)" in report.text
+    assert "1 January 2024" in report.text
+    assert report.table("flag", "meaning")[0][3:] == ["72", "100 %"]
+    assert not [table for table in report.tables if "why" in table[0]]
 
 
-def test_nothing_private_is_told(tmp_path: Path) -> None:
+def test_it_has_nothing_private(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city")
     secret = {
         "command": "watch",
@@ -292,12 +292,12 @@ def test_nothing_private_is_told(tmp_path: Path) -> None:
 def test_a_large_network_stays_small_enough_to_mail(tmp_path: Path) -> None:
     path = write_report(big_output(tmp_path / "city", sensors=2000, days=60, slots=2), tmp_path / "large.html")
     assert path.stat().st_size < 1_000_000
-    found = read(path)
-    own(found)
+    report = read(path)
+    own(report)
     # All lines are in a picture, once for each light; the worst have names.
-    assert [image["class"] for image in found.named("img")] == ["pixels"]
-    assert len(found.named("source")) == 1
-    assert "The worst 40 of them" in found.text
+    assert [image["class"] for image in report.named("img")] == ["pixels"]
+    assert len(report.named("source")) == 1
+    assert "The worst 40 of them" in report.text
 
 
 def test_who_has_left_is_named(tmp_path: Path) -> None:
@@ -364,9 +364,9 @@ def test_a_watch_whose_tables_are_behind_its_rows_is_reported_as_of_the_tables(t
     written = small_output(tmp_path / "city")
     run = {"command": "watch", "grid": {"step": "1h", "period": "1d"}, "closed": "2024-01-11T00:00:00"}
     write_json(written.path / "run.json", run)
-    found = read(write_report(written.path))
-    assert "1 to 10 January 2024" in found.text
-    assert f"{12 * 24 * 10:,} in all" in found.text
+    report = read(write_report(written.path))
+    assert "1 to 10 January 2024" in report.text
+    assert f"{12 * 24 * 10:,} in all" in report.text
 
 
 def test_a_name_cannot_turn_the_text_around_it(tmp_path: Path) -> None:
@@ -385,30 +385,30 @@ def test_a_fault_that_was_over_in_the_last_day_is_not_to_be_repaired(tmp_path: P
     write_json(written.path / "run.json", run)
     begin, end = FIRST + 5 * DAY, FIRST + 5 * DAY + DAY // 4
     write_faults(written.path, [("S01", "", begin, end, "stuck", 2.0, "S01 was stuck.")])
-    found = read(write_report(written.path))
-    assert "Nothing: no sensor was faulty, silent or gone at the end." in found.text
-    assert "S01 was stuck." in found.table("sensor", "faulty for")[0][5]
+    report = read(write_report(written.path))
+    assert "Nothing: no sensor was faulty, silent or gone at the end." in report.text
+    assert "S01 was stuck." in report.table("sensor", "faulty for")[0][5]
 
 
 def test_daily_values_that_are_missing_once_are_no_stretch(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city", days=60, slots=1)
-    found = read(write_report(written.path))
-    own(found)
-    assert "one value per sensor and day" in found.text
-    assert "In 2 stretches of a day and more" in found.text
+    report = read(write_report(written.path))
+    own(report)
+    assert "one value per sensor and day" in report.text
+    assert "In 2 stretches of a day and more" in report.text
 
 
-def test_who_was_not_judged_while_others_were_is_told_with_those_readings_alone(tmp_path: Path) -> None:
+def test_sensors_not_judged_while_others_were_are_listed_with_those_readings_alone(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city", days=8)
     flag = written.flag.copy()
     again = (written.time >= FIRST + 5 * DAY) & (flag[5, 0] == Flag.GOOD)
     flag[5, 0, again] = Flag.NOT_EVALUATED
     write_output(written.path, written.sensors, ("",), written.value, written.cleaned, flag, written.reason, 24)
     text = " ".join(read(write_report(written.path)).text.split())
-    told = text[text.index("not judged while the others were") :][:300]
-    assert f"{again.sum()} readings: sensors that were new" in told
-    assert f"S05: {again.sum()} readings" in told
-    assert "S06" not in told
+    listed = text[text.index("not judged while the others were") :][:300]
+    assert f"{again.sum()} readings: sensors that were new" in listed
+    assert f"S05: {again.sum()} readings" in listed
+    assert "S06" not in listed
 
 
 def test_who_has_left_was_heard_when_any_of_its_variables_was(tmp_path: Path) -> None:

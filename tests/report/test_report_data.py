@@ -24,19 +24,19 @@ def guessed(written: Output) -> NDArray[np.bool_]:
 
 
 def runs(written: Output) -> Counter[int]:
-    found: Counter[int] = Counter()
+    lengths: Counter[int] = Counter()
     for channel in guessed(written).reshape(-1, written.flag.shape[2]):
-        found.update(len(list(group)) for guess, group in groupby(channel.tolist()) if guess)
-    return found
+        lengths.update(len(list(group)) for guess, group in groupby(channel.tolist()) if guess)
+    return lengths
 
 
 @pytest.fixture(params=[1 << 40, 12 * 24 * 3, 1], ids=["at once", "three days", "day by day"])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_data, "ROWS", request.param)
+    monkeypatch.setattr(report_data, "MAX_ROWS", request.param)
 
 
 @pytest.mark.usefixtures("parts")
-def test_counts_are_the_same_however_many_parts_there_are(tmp_path: Path) -> None:
+def test_counts_do_not_depend_on_the_number_of_blocks(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city", variables=("a", "b"))
     counts = counted(written)
     guess = guessed(written)
@@ -49,7 +49,7 @@ def test_counts_are_the_same_however_many_parts_there_are(tmp_path: Path) -> Non
         for v, variable in enumerate(written.variables):
             one = counts.channels[sensor, variable]
             assert one.estimated == guess[s, v].sum()
-            assert one.heard == np.isfinite(written.value[s, v]).sum()
+            assert one.readings == np.isfinite(written.value[s, v]).sum()
             assert one.unjudged == (written.flag[s, v] == Flag.NOT_EVALUATED).sum()
     assert counts.unjudged == {
         FIRST // DAY + day: (
@@ -58,11 +58,11 @@ def test_counts_are_the_same_however_many_parts_there_are(tmp_path: Path) -> Non
         )
         for day in (0, 1)
     }
-    stretches = {(one.sensor, one.variable): (one.start, one.end) for one in counts.stretches}
+    stretches = {(one.sensor, one.variable): (one.start, one.end) for one in counts.estimated_spans}
     assert stretches["S01", "a"] == (FIRST + 15 * DAY, FIRST + 20 * DAY)
     assert {name for name, _ in stretches} == {"S01", "S02"}
-    assert [one.end - one.start for one in counts.stretches] == sorted(
-        (one.end - one.start for one in counts.stretches), reverse=True
+    assert [one.end - one.start for one in counts.estimated_spans] == sorted(
+        (one.end - one.start for one in counts.estimated_spans), reverse=True
     )
 
 
@@ -73,9 +73,9 @@ def test_spreads_changes_and_widths_are_those_of_the_rows(tmp_path: Path) -> Non
     good = np.where(written.flag == Flag.GOOD, written.value, np.nan)[:, 0]
     over, among = counts.spread[""]
     assert over == pytest.approx(np.nanstd(good))
-    there = np.isfinite(good).sum(axis=0)
-    used = there > 2
-    weights = there[used]
+    readings = np.isfinite(good).sum(axis=0)
+    used = readings > 2
+    weights = readings[used]
     assert among == pytest.approx(math.sqrt(np.average(np.nanvar(good[:, used], axis=0), weights=weights)))
     assert counts.half_width("") == pytest.approx(1.0, rel=0.01)
     assert math.isnan(counts.half_width("", "fill"))
@@ -92,7 +92,7 @@ def test_changes_are_those_of_neighbouring_values_of_one_kind(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("parts")
-def test_hours_in_which_nobody_reported_are_found(tmp_path: Path) -> None:
+def test_hours_without_any_reading_are_counted(tmp_path: Path) -> None:
     truth = np.zeros((4, 1, 24 * 6))
     value = truth.copy()
     quiet = np.zeros(24 * 6, dtype=bool)
@@ -101,7 +101,7 @@ def test_hours_in_which_nobody_reported_are_found(tmp_path: Path) -> None:
     flag = np.where(np.isnan(value), Flag.MISSING, Flag.GOOD).astype(np.int8)
     written = write_output(tmp_path / "city", ("a", "b", "c", "d"), ("",), value, truth, flag, np.zeros_like(flag), 24)
     counts = counted(written)
-    assert counts.nobody == [
+    assert counts.empty_spans == [
         (FIRST + begin * HOUR, FIRST + end * HOUR) for begin, end in ((5, 7), (46, 50), (143, 144))
     ]
     assert counts.gaps == Counter({2 * HOUR: 4, 4 * HOUR: 4, HOUR: 4})

@@ -18,7 +18,7 @@ NAN = float("nan")
 
 def points(path: str) -> list[list[tuple[float, float]]]:
     """Follow a path of relative lines."""
-    found: list[list[tuple[float, float]]] = []
+    lines: list[list[tuple[float, float]]] = []
     for part in path.replace("z", "").split("M")[1:]:
         first, *steps = part.replace("h0", "").split("l")
         x, y = map(float, first.split())
@@ -27,8 +27,8 @@ def points(path: str) -> list[list[tuple[float, float]]]:
             across, down = map(float, step.split())
             x, y = round(x + across, 1), round(y + down, 1)
             run.append((x, y))
-        found.append(run)
-    return found
+        lines.append(run)
+    return lines
 
 
 def test_a_line_has_a_hole_where_nothing_is_known() -> None:
@@ -52,7 +52,7 @@ def test_a_path_does_not_run_away_from_its_points() -> None:
     assert end == pytest.approx((round(x[-1], 1), round(y[-1], 1)), abs=0.051)
 
 
-def test_a_band_goes_there_and_back() -> None:
+def test_a_band_is_closed() -> None:
     [outline] = points(band(np.array([1.0, 2.0]), np.array([5.0, 5.0]), np.array([1.0, 2.0]), 0.5))
     assert outline[:1] == [(0.5, 5.0)]
     assert set(outline) >= {(2.5, 5), (2.5, 2), (1, 1), (0.5, 1)}
@@ -126,7 +126,7 @@ def test_text_is_escaped_once_whatever_it_goes_through() -> None:
     assert "y" * 79 + "…" in channel_name("y" * 100)
 
 
-def test_spans_and_shares_are_said_as_people_do() -> None:
+def test_spans_and_shares_are_formatted_for_people() -> None:
     day = 19723 * DAY
     assert span(day, day + DAY) == "1 January 2024"
     assert span(day, day + 40 * DAY) == "1 January to 9 February 2024"

@@ -11,14 +11,22 @@ from output_folders import FIRST, drifting_output, small_output, write_output
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.views.calibration import ALIKE, MOST_ALIKE, REFERENCE, WEEK, calibration, distances, weekly
+from sensormend.views.calibration import (
+    MIN_CORRELATION,
+    PREDICTORS,
+    REFERENCE_DAYS,
+    WEEK,
+    calibration,
+    distances,
+    weekly,
+)
 from sensormend.views.reader import OutReader
 
 
 def slowly(read: FloatArray, cleaned: FloatArray, trusted: BoolArray) -> FloatArray:
     """Compute the distances as the module's docstring has them, one value at a time."""
     channels, days = read.shape
-    found = np.full(read.shape, np.nan)
+    expected = np.full(read.shape, np.nan)
     for i in range(channels):
         likeness = []
         for j in range(channels):
@@ -28,22 +36,22 @@ def slowly(read: FloatArray, cleaned: FloatArray, trusted: BoolArray) -> FloatAr
                 if np.isfinite([cleaned[i, t], cleaned[i, t + 1], cleaned[j, t], cleaned[j, t + 1]]).all()
             ]
             likeness.append(float(np.corrcoef(np.array(pairs).T)[0, 1]) if j != i and len(pairs) > 13 else -1.0)
-        order = sorted(range(channels), key=lambda j: -likeness[j])[:ALIKE]
-        others = [j for j in order if likeness[j] > MOST_ALIKE]
+        order = sorted(range(channels), key=lambda j: -likeness[j])[:PREDICTORS]
+        others = [j for j in order if likeness[j] > MIN_CORRELATION]
         others = others if len(others) > 1 else [j for j in range(channels) if j != i]
-        reference = [t for t in range(days) if trusted[i, t] and np.isfinite(read[i, t])][:REFERENCE]
+        reference = [t for t in range(days) if trusted[i, t] and np.isfinite(read[i, t])][:REFERENCE_DAYS]
         for t in range(days):
             apart = []
             for j in others:
                 usual = np.median([x for x in (read[i, reference] - cleaned[j, reference]) if np.isfinite(x)])
                 apart.append(read[i, t] - cleaned[j, t] - usual)
             known = [one for one in apart if np.isfinite(one)]
-            found[i, t] = np.median(known) if known else np.nan
-    return found
+            expected[i, t] = np.median(known) if known else np.nan
+    return expected
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_distances_are_what_they_are_said_to_be(seed: int) -> None:
+def test_distances_are_those_of_the_definition(seed: int) -> None:
     random = np.random.default_rng(seed)
     days = 12 * WEEK
     shared = random.normal(0, 2, (3, days))
@@ -66,12 +74,12 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return drifting_output(tmp_path_factory.mktemp("calibration") / "city")
 
 
-def test_a_drift_that_nobody_flagged_is_first(drifting: Path) -> None:
+def test_a_drift_without_flags_is_first(drifting: Path) -> None:
     with OutReader(drifting) as reader:
-        found = calibration(reader)
-    assert (found.cell_days, found.cells, found.total) == (7, 22, 10)
-    assert found.start == str(np.datetime64("2024-01-01") + 160 - 22 * 7)
-    first, second = found.rows[:2]
+        answer = calibration(reader)
+    assert (answer.cell_days, answer.cells, answer.total) == (7, 22, 10)
+    assert answer.start == str(np.datetime64("2024-01-01") + 160 - 22 * 7)
+    first, second = answer.rows[:2]
     # It began on day 90 with 0.05 a day: 3.0 in the middle of the last three weeks.
     assert first.sensor == "S07"
     assert first.now == pytest.approx(0.05 * (160 - 90 - 10.5), abs=0.25)
@@ -98,8 +106,8 @@ def test_a_level_that_people_took_as_right_is_counted_anew(drifting: Path) -> No
     note = Note("S07", FIRST + 153 * DAY, np.iinfo(np.int64).max // 4, "recalibrated")
     with OutReader(drifting) as reader:
         before = calibration(reader)
-        after = calibration(reader, known=Maintenance((note,)))
-    one, other = (next(line for line in found.rows if line.sensor == "S07") for found in (before, after))
+        after = calibration(reader, notes=Maintenance((note,)))
+    one, other = (next(line for line in answer.rows if line.sensor == "S07") for answer in (before, after))
     assert one.distance[:-2] == other.distance[:-2]
     assert other.distance[-1] == pytest.approx(0, abs=0.2)
     assert one.distance[-1] == pytest.approx(3.3, abs=0.4)
@@ -121,9 +129,9 @@ def test_what_is_back_is_not_far(tmp_path: Path) -> None:
     for name in ("sensors.csv", "faults.csv", "run.json"):
         (written.path / name).rename(tmp_path / "back" / name)
     with OutReader(tmp_path / "back") as reader:
-        found = next(line for line in calibration(reader).rows if line.sensor == "S01")
-    assert found.now == pytest.approx(0, abs=0.5)
-    assert max(abs(one or 0) for one in found.distance) > 1
+        row = next(line for line in calibration(reader).rows if line.sensor == "S01")
+    assert row.now == pytest.approx(0, abs=0.5)
+    assert max(abs(one or 0) for one in row.distance) > 1
 
 
 def test_pages_and_filters_have_everything_once(drifting: Path) -> None:
@@ -139,16 +147,16 @@ def test_too_few_weeks_or_sensors_say_nothing(tmp_path: Path) -> None:
     with OutReader(small_output(tmp_path / "short", days=20).path) as reader:
         assert (calibration(reader).cells, calibration(reader).rows) == (0, [])
     with OutReader(small_output(tmp_path / "two", sensors=2, days=40).path) as reader:
-        found = calibration(reader)
-    assert [(line.now, line.times) for line in found.rows] == [(None, None)] * 2
-    assert all(set(line.distance) == {None} for line in found.rows)
+        answer = calibration(reader)
+    assert [(line.now, line.times) for line in answer.rows] == [(None, None)] * 2
+    assert all(set(line.distance) == {None} for line in answer.rows)
 
 
-def test_variables_are_told_apart(tmp_path: Path) -> None:
+def test_variables_are_separate(tmp_path: Path) -> None:
     with OutReader(small_output(tmp_path / "river", days=40, variables=("temp", "wind")).path) as reader:
-        found = calibration(reader, variable="wind")
-        assert {line.variable for line in found.rows} == {"wind"}
-        assert set(found.usual) == {"wind"}
+        answer = calibration(reader, variable="wind")
+        assert {line.variable for line in answer.rows} == {"wind"}
+        assert set(answer.usual) == {"wind"}
         assert calibration(reader).total == 24
         stuck = calibration(reader, variable="temp").rows[0]
     assert stuck.sensor == "S01", "who is stuck at the end is far off"

@@ -97,11 +97,11 @@ def test_nothing_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read == [2, 2]
 
 
-def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_output(tmp_path, sensors=3, days=8)
     monkeypatch.setattr("sensormend.views.daily_counts.MAX_BYTES", 200)
     with DailyCounts(tmp_path) as digest:
         _, states = digest.states(DATE, DATE + 7)
         assert (states != NO_ROWS).all()
-        assert sum(entry.size for entry in digest._dates.values()) <= 200
+        assert sum(entry.counts.nbytes for entry in digest._dates.values()) <= 200
         assert (digest.states(DATE, DATE + 7)[1] == states).all()

@@ -78,9 +78,9 @@ def test_steps_longer_than_a_day_do_not_end_before_they_are_over(tmp_path: Path)
 def test_dates_before_1970(tmp_path: Path) -> None:
     time = -5 * DAY + np.array([0, 2, 3, 4]) * DAY + 12 * HOUR
     with OutReader(plain_out(tmp_path / "out", time, "1h", "1d")) as reader:
-        found = matrix(reader)
-        assert (found.start, found.cells) == ("1969-12-27", 5)
-        assert [line.cells for line in found.rows] == ["s.sss", "s.sss"]
+        shown = matrix(reader)
+        assert (shown.start, shown.cells) == ("1969-12-27", 5)
+        assert [line.cells for line in shown.rows] == ["s.sss", "s.sss"]
 
 
 def test_nothing_before_1970_is_lost_while_it_is_provisional(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def written(tmp_path: Path) -> Output:
     return small_output(tmp_path / "city", days=6)
 
 
-def test_what_has_just_become_final_is_not_there_twice(written: Output) -> None:
+def test_rows_that_have_just_become_final_are_returned_once(written: Output) -> None:
     last = written.time >= FIRST + 5 * DAY
     later = Archive(written.path).rows(None, FIRST + 5 * DAY, None)
     date = written.path / "data" / "date=2024-01-06"
@@ -116,7 +116,7 @@ def test_what_has_just_become_final_is_not_there_twice(written: Output) -> None:
         # The watch writes the rows; nobody has looked around since, and provisional.parquet is as it was.
         for file in list(hidden.iterdir()):
             file.rename(date / file.name)
-        rows, since = reader.rows("S00", FIRST, FIRST + 9 * DAY, "")
+        rows, since = reader.rows(["S00"], FIRST, FIRST + 9 * DAY, "")
         assert since is None
         np.testing.assert_array_equal(rows.time, written.time)
         assert last.sum() == 24
@@ -159,7 +159,7 @@ def test_files_that_are_made_one_while_they_are_counted(written: Output, monkeyp
     np.testing.assert_array_equal(states, expected[1])
 
 
-def test_a_file_that_cannot_be_read_is_said_in_one_line(written: Output) -> None:
+def test_an_unreadable_file_is_reported_in_one_line(written: Output) -> None:
     next((written.path / "data" / "date=2024-01-03").iterdir()).write_bytes(b"nothing of the kind")
     with DailyCounts(written.path) as digest, pytest.raises(InputError, match=r"cannot read city/data: [^\n]*$"):
         digest.states(19723, 19728)
@@ -191,7 +191,7 @@ def test_files_that_are_made_one_while_the_span_is_asked_for(written: Output, mo
         ("run.json", "{"),
     ],
 )  # fmt: skip
-def test_broken_tables_are_said_in_one_line(written: Output, name: str, content: str) -> None:
+def test_broken_tables_are_reported_in_one_line(written: Output, name: str, content: str) -> None:
     (written.path / "state").mkdir()
     (written.path / name).write_text(content)
     with OutReader(written.path) as reader, pytest.raises(InputError, match=r"^[^\n]*" + Path(name).name + r"[^\n]*$"):
@@ -249,11 +249,11 @@ def test_an_out_that_vanishes_is_empty_and_comes_back(written: Output, tmp_path:
     with OutReader(written.path) as reader:
         assert network_overview(reader).sensors == 12
         written.path.rename(tmp_path / "away")
-        reader._again = 0.0
+        reader._next_refresh = 0.0
         reader.refresh()
         assert network_overview(reader).sensors == 0
         (tmp_path / "away").rename(written.path)
-        reader._again = 0.0
+        reader._next_refresh = 0.0
         reader.refresh()
         assert network_overview(reader).sensors == 12
 
@@ -278,8 +278,8 @@ def test_stretches_are_no_more_than_can_be_seen(tmp_path: Path) -> None:
 def test_a_series_of_seconds_has_no_more_slots_than_one_of_minutes(tmp_path: Path) -> None:
     time = FIRST + np.array([0, 20 * DAY])
     with OutReader(plain_out(tmp_path / "out", time, "1s", "1d")) as reader:
-        found = series(reader, "A", start=FIRST)
-        assert (found.start, found.end) == ("2024-01-14T01:20:01Z", "2024-01-21T00:00:01Z")
+        shown = series(reader, "A", start=FIRST)
+        assert (shown.start, shown.end) == ("2024-01-14T01:20:01Z", "2024-01-21T00:00:01Z")
 
 
 def test_neighbours_long_before_the_first_row_are_none(written: Output) -> None:

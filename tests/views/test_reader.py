@@ -62,14 +62,14 @@ class Halting(ListSource):
     def __init__(self, parts: list[Readings], service: list[Service]) -> None:
         super().__init__(parts, live=True)
         self._service, self._last = service, int(parts[-1].time.max()) // HOUR * HOUR
-        self._patience = monotonic() + 30
+        self._deadline = monotonic() + 30
 
     def read(self, wait: float) -> Arrived:
         arrived = super().read(wait)
         if arrived is None:
             shown = self._service[0].out / "state" / "provisional.parquet"
             # An hour is shown when it is over, which the last one is not.
-            if monotonic() > self._patience or file_rows(shown).time.max() >= self._last - HOUR:
+            if monotonic() > self._deadline or file_rows(shown).time.max() >= self._last - HOUR:
                 self._service[0].stop()
             sleep(0.02)
             return Arrived(NOTHING, clock())
@@ -83,13 +83,13 @@ def stopped(out: Path, days: float) -> None:
     service[0].run()
 
 
-def test_before_the_first_period_is_over_there_are_provisional_values(tmp_path: Path) -> None:
+def test_provisional_values_come_before_the_first_period_is_over(tmp_path: Path) -> None:
     stopped(tmp_path / "out", 0.75)
     with OutReader(tmp_path / "out") as reader:
         assert reader.archive is None
-        found = network_overview(reader)
-        assert found.provisional_from is not None
-        assert found.filled is None
+        overview = network_overview(reader)
+        assert overview.provisional_from is not None
+        assert overview.filled is None
         name = sensor_page(reader).items[0].sensor
         shown = series(reader, name)
         assert shown.provisional_from == shown.time[0]
@@ -106,9 +106,9 @@ def test_what_is_provisional_follows_what_is_final(tmp_path: Path) -> None:
         assert shown.provisional_from == (START + 12 * DAY) / SECOND
         assert np.diff(shown.time).tolist() == [3600] * (len(shown.time) - 1)
         assert len(shown.time) > 12 * 24
-        found = matrix(reader)
-        assert (found.cells, found.provisional) == (13, 1)
-        assert all(LETTERS[line.cells[-1]] != "nothing" for line in found.rows)
+        health_matrix = matrix(reader)
+        assert (health_matrix.cells, health_matrix.provisional) == (13, 1)
+        assert all(LETTERS[line.cells[-1]] != "nothing" for line in health_matrix.rows)
         assert network_overview(reader).provisional_from is not None
         (tmp_path / "out" / "state" / "alerts.json").unlink()
         heard = max(time for time, value in zip(shown.time, shown.value, strict=True) if value is not None)
@@ -117,7 +117,7 @@ def test_what_is_provisional_follows_what_is_final(tmp_path: Path) -> None:
         )
 
 
-def test_what_changes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sensormend.views.reader.REFRESH_SECONDS", 0.0)
     run_service(tmp_path / "out", part_of(8))
     with OutReader(tmp_path / "out") as reader:
@@ -143,7 +143,7 @@ def test_a_look_is_asked_often_and_looks_seldom(tmp_path: Path) -> None:
         assert reader.version == seen, "it looked a moment ago"
 
 
-def test_somebody_is_writing(tmp_path: Path) -> None:
+def test_a_watch_that_is_writing_is_live(tmp_path: Path) -> None:
     small_output(tmp_path / "out", sensors=2, days=2)
     (tmp_path / "out" / "state").mkdir()
     with OutReader(tmp_path / "out") as reader:
@@ -154,7 +154,7 @@ def test_somebody_is_writing(tmp_path: Path) -> None:
     assert not is_locked(tmp_path / "nowhere")
 
 
-def test_rows_of_a_new_sensor_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_sensor_has_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sensormend.views.reader.REFRESH_SECONDS", 0.0)
     small_output(tmp_path / "out", sensors=2, days=2)
     with OutReader(tmp_path / "out") as reader:
@@ -162,6 +162,6 @@ def test_rows_of_a_new_sensor_are_found(tmp_path: Path, monkeypatch: pytest.Monk
         small_output(tmp_path / "out", sensors=3, days=3)
         reader.refresh()
         assert len(sensor_page(reader).items) == 3
-        found = series(reader, "S02", start=FIRST, end=FIRST + 3 * DAY)
-        assert len(found.time) == 72
-        assert found.time[-1] == (FIRST + 3 * DAY - HOUR) / SECOND
+        shown = series(reader, "S02", start=FIRST, end=FIRST + 3 * DAY)
+        assert len(shown.time) == 72
+        assert shown.time[-1] == (FIRST + 3 * DAY - HOUR) / SECOND

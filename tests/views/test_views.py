@@ -20,7 +20,7 @@ from sensormend.views.neighbours import candidates, explanation, neighbours
 from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader, utc
 from sensormend.views.sensors import sensor_page, sensor_view
-from sensormend.views.series import MOST_DAYS, series
+from sensormend.views.series import MAX_DAYS, series
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +34,21 @@ def reader(written: Output) -> OutReader:
 
 
 def test_the_network_in_one_line(reader: OutReader) -> None:
-    found = network_overview(reader)
-    assert found.sentence.startswith("92 % of the readings were judged. 13 of 14 sensors sound, 1 faulty; ")
-    assert found.states == {"sound": 13, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
-    assert (found.name, found.variables, found.step, found.period) == ("river", ["temp", "wind"], 3600, 86400)
-    assert (found.first, found.last) == ("2024-01-01T00:00:00Z", "2024-01-24T23:00:00Z")
-    assert not found.live
-    assert found.places
+    overview = network_overview(reader)
+    assert overview.sentence.startswith("92 % of the readings were judged. 13 of 14 sensors sound, 1 faulty; ")
+    assert overview.states == {"sound": 13, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
+    assert (overview.name, overview.variables, overview.step, overview.period) == (
+        "river",
+        ["temp", "wind"],
+        3600,
+        86400,
+    )
+    assert (overview.first, overview.last) == ("2024-01-01T00:00:00Z", "2024-01-24T23:00:00Z")
+    assert not overview.live
+    assert overview.places
 
 
-def test_an_out_that_is_taken_away_is_said_to_be(tmp_path: Path) -> None:
+def test_a_removed_out_is_reported(tmp_path: Path) -> None:
     small_output(tmp_path / "city", sensors=3, days=4)
     with OutReader(tmp_path / "city") as reader:
         assert network_overview(reader).sensors == 3
@@ -52,28 +57,28 @@ def test_an_out_that_is_taken_away_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_the_share_that_was_filled_is_that_of_the_rows(reader: OutReader, written: Output) -> None:
-    found = network_overview(reader)
+    overview = network_overview(reader)
     estimated = np.isin(written.flag, (Flag.FAIL, Flag.MISSING)).mean()
-    assert found.filled == pytest.approx(estimated, abs=1e-6)
-    assert f"{estimated:.1%}".replace("%", " %") in found.sentence
+    assert overview.filled == pytest.approx(estimated, abs=1e-6)
+    assert f"{estimated:.1%}".replace("%", " %") in overview.sentence
 
 
 @pytest.mark.parametrize("points", [2000, 48])
 def test_a_series_says_what_was_corrected(tmp_path: Path, points: int) -> None:
     written = small_output(tmp_path / "city", sensors=6, days=8, corrected=True)
     with OutReader(written.path) as reader:
-        found = series(reader, "S04", start=FIRST, end=FIRST + 8 * DAY, points=points)
+        shown = series(reader, "S04", start=FIRST, end=FIRST + 8 * DAY, points=points)
     corrected = written.reason[4, 0] == REASONS.index("offset")
     estimated = written.flag[4, 0] == Flag.MISSING
-    many = found.thinned
-    assert found.corrected == corrected.reshape(-1, many).any(axis=1).astype(int).tolist()
-    assert found.estimated == estimated.reshape(-1, many).any(axis=1).astype(int).tolist()
+    many = shown.thinned
+    assert shown.corrected == corrected.reshape(-1, many).any(axis=1).astype(int).tolist()
+    assert shown.estimated == estimated.reshape(-1, many).any(axis=1).astype(int).tolist()
 
 
 def test_the_matrix_has_the_worst_first(reader: OutReader) -> None:
-    found = matrix(reader)
-    assert (found.start, found.cells, found.cell_days, found.total) == ("2024-01-01", 24, 1, 28)
-    worst, second = found.rows[:2]
+    shown = matrix(reader)
+    assert (shown.start, shown.cells, shown.cell_days, shown.total) == ("2024-01-01", 24, 1, 28)
+    worst, second = shown.rows[:2]
     assert (worst.sensor, worst.variable, worst.state) == ("S01", "temp", "faulty")
     assert [LETTERS[letter] for letter in worst.cells[-6:]] == ["faulty"] * 6
     assert second.sensor == "S02"
@@ -108,28 +113,28 @@ def test_pages_have_everything_once(reader: OutReader, size: int) -> None:
 
 def test_many_days_become_one_cell(tmp_path: Path) -> None:
     with OutReader(big_output(tmp_path / "big", sensors=3, days=800, slots=1)) as reader:
-        found = matrix(reader, start=0)
-    assert (found.cell_days, found.cells) == (2, 400)
-    assert {len(line.cells) for line in found.rows} == {400}
+        shown = matrix(reader, start=0)
+    assert (shown.cell_days, shown.cells) == (2, 400)
+    assert {len(line.cells) for line in shown.rows} == {400}
 
 
 def test_a_series_is_what_the_rows_say(reader: OutReader, written: Output) -> None:
-    found = series(reader, "S02", "wind", FIRST, FIRST + 24 * DAY)
+    shown = series(reader, "S02", "wind", FIRST, FIRST + 24 * DAY)
     value = written.value[2, 1]
-    assert found.time == (written.time / SECOND).tolist()
-    assert [one is None for one in found.value] == np.isnan(value).tolist()
-    assert np.array(found.value, float)[np.isfinite(value)] == pytest.approx(value[np.isfinite(value)], abs=1e-6)
-    assert found.cleaned == pytest.approx(written.cleaned[2, 1].tolist(), abs=1e-6)
-    assert found.flag == written.flag[2, 1].tolist()
-    assert found.estimated == (written.flag[2, 1] == Flag.MISSING).astype(int).tolist()
-    assert (found.thinned, found.low, found.high, found.provisional_from) == (1, [], [], None)
-    silent = [span for span in found.spans if span.kind == "silent"]
+    assert shown.time == (written.time / SECOND).tolist()
+    assert [one is None for one in shown.value] == np.isnan(value).tolist()
+    assert np.array(shown.value, float)[np.isfinite(value)] == pytest.approx(value[np.isfinite(value)], abs=1e-6)
+    assert shown.cleaned == pytest.approx(written.cleaned[2, 1].tolist(), abs=1e-6)
+    assert shown.flag == written.flag[2, 1].tolist()
+    assert shown.estimated == (written.flag[2, 1] == Flag.MISSING).astype(int).tolist()
+    assert (shown.thinned, shown.low, shown.high, shown.provisional_from) == (1, [], [], None)
+    silent = [span for span in shown.spans if span.kind == "silent"]
     assert [(one.start, one.end) for one in silent] == [((FIRST + 8 * DAY) / SECOND, (FIRST + 12 * DAY) / SECOND)]
 
 
 def test_faulty_stretches_are_named(reader: OutReader) -> None:
-    found = series(reader, "S01", "temp")
-    assert [(span.word, span.end) for span in found.spans if span.kind == "faulty"] == [
+    shown = series(reader, "S01", "temp")
+    assert [(span.word, span.end) for span in shown.spans if span.kind == "faulty"] == [
         ("stuck", (FIRST + 24 * DAY) / SECOND)
     ]
 
@@ -144,12 +149,12 @@ def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Pa
          ("S04", "", end - DAY, end, "noisy", 4.0, "c", 3.0, 0.0, 1.0)],
     )  # fmt: skip
     with OutReader(written.path) as reader:
-        found = series(reader, "S04", start=FIRST)
+        shown = series(reader, "S04", start=FIRST)
         part = series(reader, "S04", start=begin + DAY, end=begin + 2 * DAY)
     # No row is flagged between: all of it is one shade all the same, and the first days are not part of it.
-    faulty = [(one.start * SECOND, one.end * SECOND, one.word) for one in found.spans if one.kind == "faulty"]
+    faulty = [(one.start * SECOND, one.end * SECOND, one.word) for one in shown.spans if one.kind == "faulty"]
     assert faulty == [(begin, end, "offset, too noisy")]
-    assert [(one.start * SECOND, one.end * SECOND, one.word, one.size) for one in found.lasting] == [
+    assert [(one.start * SECOND, one.end * SECOND, one.word, one.size) for one in shown.lasting] == [
         (begin, end, "offset", "+2.1")
     ]
     assert [(one.start * SECOND, one.end * SECOND) for one in part.spans] == [(begin + DAY, begin + 2 * DAY)]
@@ -160,48 +165,48 @@ def test_what_flags_say_amid_a_fault_is_part_of_it_and_silence_is_not(tmp_path: 
     days = 6 * DAY, 10 * DAY
     write_faults(written.path, [("S02", "", FIRST + DAY, FIRST + 8 * DAY, "drifting", 4.0, "", -3.0, -0.1, 1.0)])
     with OutReader(written.path) as reader:
-        found = series(reader, "S02", start=FIRST)
-    assert [(one.kind, one.start * SECOND - FIRST, one.end * SECOND - FIRST) for one in found.spans] == [
+        shown = series(reader, "S02", start=FIRST)
+    assert [(one.kind, one.start * SECOND - FIRST, one.end * SECOND - FIRST) for one in shown.spans] == [
         ("not evaluated", 0, DAY), ("faulty", DAY, 8 * DAY), ("silent", *days)
     ]  # fmt: skip
-    assert [one.size for one in found.lasting] == ["\N{MINUS SIGN}3.0, falling"]
+    assert [one.size for one in shown.lasting] == ["\N{MINUS SIGN}3.0, falling"]
 
 
 def test_a_thinned_series_keeps_the_extremes(reader: OutReader, written: Output) -> None:
-    found = series(reader, "S03", "temp", FIRST, FIRST + 24 * DAY, points=150)
-    assert found.thinned == 4
-    assert len(found.time) == 144
+    shown = series(reader, "S03", "temp", FIRST, FIRST + 24 * DAY, points=150)
+    assert shown.thinned == 4
+    assert len(shown.time) == 144
     value = written.value[3, 0].reshape(144, 4)
-    assert max(one for one in found.high if one is not None) == pytest.approx(np.nanmax(value), abs=1e-6)
-    assert found.low == pytest.approx(np.fmin.reduce(value, axis=1).tolist(), abs=1e-6)
-    assert found.value == pytest.approx(np.nanmean(value, axis=1).tolist(), abs=1e-6)
+    assert max(one for one in shown.high if one is not None) == pytest.approx(np.nanmax(value), abs=1e-6)
+    assert shown.low == pytest.approx(np.fmin.reduce(value, axis=1).tolist(), abs=1e-6)
+    assert shown.value == pytest.approx(np.nanmean(value, axis=1).tolist(), abs=1e-6)
     cleaned = written.cleaned[3, 0].reshape(144, 4)
-    assert found.residual == pytest.approx(np.nanmean(value - cleaned, axis=1).tolist(), abs=1e-6)
-    assert found.cleaned_low == pytest.approx(cleaned.min(axis=1).tolist(), abs=1e-6)
-    assert found.cleaned_high == pytest.approx(cleaned.max(axis=1).tolist(), abs=1e-6)
-    ends = np.array([found.lower, found.cleaned_low, found.cleaned_high, found.upper], float)
+    assert shown.residual == pytest.approx(np.nanmean(value - cleaned, axis=1).tolist(), abs=1e-6)
+    assert shown.cleaned_low == pytest.approx(cleaned.min(axis=1).tolist(), abs=1e-6)
+    assert shown.cleaned_high == pytest.approx(cleaned.max(axis=1).tolist(), abs=1e-6)
+    ends = np.array([shown.lower, shown.cleaned_low, shown.cleaned_high, shown.upper], float)
     assert (np.diff(ends, axis=0) >= 0).all()
     spike = int(np.flatnonzero(written.reason[3, 0] == REASONS.index("spike"))[0])
-    assert found.flag[spike // 4] == Flag.FAIL
+    assert shown.flag[spike // 4] == Flag.FAIL
 
 
 def test_a_series_of_years_is_cut(tmp_path: Path) -> None:
     with OutReader(big_output(tmp_path / "long", sensors=2, days=500, slots=1)) as reader:
-        found = series(reader, "S0000", start=0, end=FIRST + 10_000 * DAY)
-    assert len(found.time) == MOST_DAYS
-    assert found.end == utc(FIRST + 500 * DAY)
+        shown = series(reader, "S0000", start=0, end=FIRST + 10_000 * DAY)
+    assert len(shown.time) == MAX_DAYS
+    assert shown.end == utc(FIRST + 500 * DAY)
 
 
-def test_where_rows_are_missing_there_is_a_hole(tmp_path: Path) -> None:
+def test_missing_rows_are_a_hole(tmp_path: Path) -> None:
     small_output(tmp_path / "gap", sensors=2, days=5)
     for file in (tmp_path / "gap" / "data" / "date=2024-01-03").iterdir():
         file.unlink()
     with OutReader(tmp_path / "gap") as reader:
-        found = series(reader, "S00")
-    assert len(found.time) == 4 * 24 + 1
-    hole = found.time.index((FIRST + 2 * DAY) / SECOND)
-    assert (found.value[hole], found.cleaned[hole], found.flag[hole]) == (None, None, 0)
-    assert found.time[hole + 1] == (FIRST + 3 * DAY) / SECOND
+        shown = series(reader, "S00")
+    assert len(shown.time) == 4 * 24 + 1
+    hole = shown.time.index((FIRST + 2 * DAY) / SECOND)
+    assert (shown.value[hole], shown.cleaned[hole], shown.flag[hole]) == (None, None, 0)
+    assert shown.time[hole + 1] == (FIRST + 3 * DAY) / SECOND
 
 
 def test_unknown_names_are_refused(reader: OutReader) -> None:
@@ -212,7 +217,7 @@ def test_unknown_names_are_refused(reader: OutReader) -> None:
         series(reader, "S01", "rain")
 
 
-def test_sensors_are_told_with_their_figures(reader: OutReader, written: Output) -> None:
+def test_sensors_have_their_metrics(reader: OutReader, written: Output) -> None:
     page = sensor_page(reader, limit=3)
     assert (page.total, page.next, page.items[0].sensor) == (28, 3, "S01")
     one = sensor_view(reader, "S01", "temp")
@@ -225,8 +230,8 @@ def test_sensors_are_told_with_their_figures(reader: OutReader, written: Output)
 
 @pytest.mark.parametrize("sort", ["trouble", "name", "heard", "faulty", "missing"])
 def test_every_order_has_all_sensors(reader: OutReader, sort: str) -> None:
-    found = sensor_page(reader, sort=sort, limit=1000)  # type: ignore[arg-type]
-    assert len({(one.sensor, one.variable) for one in found.items}) == 28
+    listed = sensor_page(reader, sort=sort, limit=1000)  # type: ignore[arg-type]
+    assert len({(one.sensor, one.variable) for one in listed.items}) == 28
 
 
 def test_faults_are_filtered_sorted_and_counted(reader: OutReader) -> None:
@@ -254,26 +259,26 @@ def test_pages_of_faults_have_everything_once(reader: OutReader, size: int, sort
         page = fault_page(reader, sort=sort, order=order, offset=offset, limit=limit)  # type: ignore[arg-type]
         return page.items, page.next
 
-    found: list[FaultEntry] = []
+    entries: list[FaultEntry] = []
     offset: int | None = 0
     while offset is not None:
         items, offset = asked(offset, size)
-        found += items
-    assert found == asked(0, 500)[0]
+        entries += items
+    assert entries == asked(0, 500)[0]
 
 
 def test_the_map_has_a_cell_for_everybody(reader: OutReader) -> None:
-    found = atlas(reader)
-    assert found.total == len(found.sensors) == len(found.cells) == 14
-    assert all(0 <= one.x <= 1 and 0 <= one.y <= found.height for one in found.sensors)
-    area = sum(_area(cell) for cell in found.cells)
-    assert area == pytest.approx(found.width * found.height, rel=1e-3)
+    drawn_map = atlas(reader)
+    assert drawn_map.total == len(drawn_map.sensors) == len(drawn_map.cells) == 14
+    assert all(0 <= one.x <= 1 and 0 <= one.y <= drawn_map.height for one in drawn_map.sensors)
+    area = sum(_area(cell) for cell in drawn_map.cells)
+    assert area == pytest.approx(drawn_map.width * drawn_map.height, rel=1e-3)
     places = {one.sensor: (one.latitude, one.longitude) for one in reader.summaries}
-    a, b = found.sensors[0], found.sensors[1]
+    a, b = drawn_map.sensors[0], drawn_map.sensors[1]
     apart = Position("", 0, *places[a.sensor]).metres_from(Position("", 0, *places[b.sensor])) / 1000
-    assert math.hypot(a.x - b.x, a.y - b.y) * found.kilometres == pytest.approx(apart, rel=0.01)
-    north = max(found.sensors, key=lambda one: places[one.sensor][0])
-    assert north.y == min(one.y for one in found.sensors)
+    assert math.hypot(a.x - b.x, a.y - b.y) * drawn_map.kilometres == pytest.approx(apart, rel=0.01)
+    north = max(drawn_map.sensors, key=lambda one: places[one.sensor][0])
+    assert north.y == min(one.y for one in drawn_map.sensors)
 
 
 def _area(cell: list[float]) -> float:
@@ -283,13 +288,13 @@ def _area(cell: list[float]) -> float:
 
 def test_a_moment_is_what_everybody_says_then(reader: OutReader, written: Output) -> None:
     at = 20 * 24 + 7
-    found = moment(reader, int(written.time[at]) + 1234, "temp")
-    assert found.time == utc(int(written.time[at]))
-    order = [written.sensors.index(name) for name in found.sensor]
-    assert found.cleaned == pytest.approx(written.cleaned[order, 0, at].tolist(), abs=1e-6)
-    assert found.state[found.sensor.index("S01")] == "faulty"
+    shown = moment(reader, int(written.time[at]) + 1234, "temp")
+    assert shown.time == utc(int(written.time[at]))
+    order = [written.sensors.index(name) for name in shown.sensor]
+    assert shown.cleaned == pytest.approx(written.cleaned[order, 0, at].tolist(), abs=1e-6)
+    assert shown.state[shown.sensor.index("S01")] == "faulty"
     day = written.cleaned[:, 0, 20 * 24 : 21 * 24]
-    assert (found.low, found.high) == pytest.approx((day.min(), day.max()), abs=1e-6)
+    assert (shown.low, shown.high) == pytest.approx((day.min(), day.max()), abs=1e-6)
     silent = moment(reader, FIRST + 9 * DAY, "wind")
     assert silent.value[silent.sensor.index("S02")] is None
     assert silent.state[silent.sensor.index("S02")] == "silent"
@@ -310,14 +315,14 @@ def test_no_map_without_places(tmp_path: Path) -> None:
 
 
 def test_neighbours_say_what_the_sensor_should_read(reader: OutReader, written: Output) -> None:
-    found = neighbours(reader, "S05", "wind")
-    assert len(found.items) == 5
-    assert [one.likeness for one in found.items] == sorted((one.likeness for one in found.items), reverse=True)
-    for one in found.items:
+    listed = neighbours(reader, "S05", "wind")
+    assert len(listed.items) == 5
+    assert [one.likeness for one in listed.items] == sorted((one.likeness for one in listed.items), reverse=True)
+    for one in listed.items:
         other = written.value[written.sensors.index(one.sensor), 1, 48:]
         assert one.usual == pytest.approx(np.nanmedian(written.value[5, 1, 48:] - other), abs=0.05)
         assert one.kilometres is not None
-    assert "S05" not in {one.sensor for one in found.items}
+    assert "S05" not in {one.sensor for one in listed.items}
 
 
 def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
@@ -329,9 +334,9 @@ def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:
-    told = explanation(reader, "S01", FIRST + 20 * DAY + 5 * HOUR, "temp")
-    assert told.time == "2024-01-21T05:00:00Z"
-    assert "stands still" in told.text
+    explained = explanation(reader, "S01", FIRST + 20 * DAY + 5 * HOUR, "temp")
+    assert explained.time == "2024-01-21T05:00:00Z"
+    assert "stands still" in explained.text
     with pytest.raises(InputError, match="not"):
         explanation(reader, "S01", FIRST + 24 * DAY, "temp")
 
@@ -360,8 +365,8 @@ def test_how_a_sensor_is_now(
     write_faults(out, lines)
     if alert is not None:
         (out / "state").mkdir()
-        told = Health("S05", "", alert, "stuck" if alert == "faulty" else "", FIRST + 19 * DAY, FIRST + 19 * DAY)
-        write_json(out / "state" / "alerts.json", {"sensors": [asdict(told)]})
+        health = Health("S05", "", alert, "stuck" if alert == "faulty" else "", FIRST + 19 * DAY, FIRST + 19 * DAY)
+        write_json(out / "state" / "alerts.json", {"sensors": [asdict(health)]})
     with OutReader(out) as reader:
-        found = sensor_view(reader, "S05")
-    assert (found.state, found.since) == (state, None if since is None else utc(FIRST + since * DAY))
+        view = sensor_view(reader, "S05")
+    assert (view.state, view.since) == (state, None if since is None else utc(FIRST + since * DAY))

@@ -52,7 +52,7 @@ def test_answers_are_the_views(client: httpx.Client, out: Path) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_every_name_is_found(client: httpx.Client, name: str) -> None:
+def test_every_name_has_a_page(client: httpx.Client, name: str) -> None:
     assert get(client, "/api/sensor", sensor=name)["sensor"] == name
     assert get(client, "/api/series", sensor=name)["sensor"] == name
     assert get(client, "/api/sensors", search=name)["items"][0]["sensor"] == name
@@ -67,7 +67,7 @@ def test_a_zone_is_heeded(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "params", "status", "said"),
+    ("path", "params", "status", "message"),
     [
         ("/api/series", {}, 422, "sensor: Field required"),
         ("/api/series", {"sensor": "S99"}, 404, "there is no sensor 'S99'"),
@@ -79,32 +79,32 @@ def test_a_zone_is_heeded(client: httpx.Client) -> None:
         ("/api/explain", {"sensor": "S05", "time": "2031-01-01"}, 404, "nothing is final at that time yet"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
-    client: httpx.Client, path: str, params: dict[str, str], status: int, said: str
+def test_wrong_parameters_are_reported_in_one_line(
+    client: httpx.Client, path: str, params: dict[str, str], status: int, message: str
 ) -> None:
     answer = client.get(path, params=params)
     assert answer.status_code == status
-    assert said in answer.json()["detail"]
+    assert message in answer.json()["detail"]
     assert "\n" not in answer.json()["detail"]
 
 
 def test_a_table_has_the_chosen_faults_and_no_formulas(client: httpx.Client) -> None:
-    told = get(client, "/api/faults", sort="sensor", order="asc", limit=500)
+    page = get(client, "/api/faults", sort="sensor", order="asc", limit=500)
     answer = client.get("/api/faults.csv", params={"sort": "sensor", "order": "asc"})
     assert answer.headers["content-disposition"] == 'attachment; filename="faults.csv"'
     lines = list(csv.DictReader(io.StringIO(answer.text)))
-    assert [(line["from"], line["reason"]) for line in lines] == [(one["from"], one["reason"]) for one in told["items"]]
+    assert [(line["from"], line["reason"]) for line in lines] == [(one["from"], one["reason"]) for one in page["items"]]
     assert all(cell[:1] not in ("=", "+", "-", "@") for line in lines for cell in line.values())
-    assert {line["sensor"].removeprefix("'") for line in lines} == {one["sensor"] for one in told["items"]}
+    assert {line["sensor"].removeprefix("'") for line in lines} == {one["sensor"] for one in page["items"]}
     only = client.get("/api/faults.csv", params={"reason": "spike"}).text
-    assert len(list(csv.DictReader(io.StringIO(only)))) == told["reasons"]["spike"]
+    assert len(list(csv.DictReader(io.StringIO(only)))) == page["reasons"]["spike"]
 
 
-def test_news_come_as_they_happen(tmp_path: Path) -> None:
+def test_events_are_sent_as_they_happen(tmp_path: Path) -> None:
     out = small_output(tmp_path / "out", sensors=2, days=3).path
     with Server(out, port=0) as server:
         server.start()
-        told: list[tuple[str, dict[str, Any]]] = []
+        events: list[tuple[str, dict[str, Any]]] = []
 
         def listen() -> None:
             with httpx.stream("GET", f"{server.address}/api/events", timeout=10) as answer:
@@ -114,16 +114,16 @@ def test_news_come_as_they_happen(tmp_path: Path) -> None:
                     if line.startswith("event: "):
                         name = line.removeprefix("event: ")
                     elif line.startswith("data: "):
-                        told.append((name, json.loads(line.removeprefix("data: "))))
+                        events.append((name, json.loads(line.removeprefix("data: "))))
                         if name == "changed":
                             return
 
         listener = threading.Thread(target=listen)
         listener.start()
-        wait_until(lambda: len(told) == 1)
+        wait_until(lambda: len(events) == 1)
         write_json(out / "run.json", {"command": "clean", "notes": ["one more"]})
         listener.join(10)
-        assert [name for name, _ in told] == ["hello", "changed"]
-        assert told[1][1]["what"] == ["run"]
-        assert told[1][1]["version"] > told[0][1]["version"]
+        assert [name for name, _ in events] == ["hello", "changed"]
+        assert events[1][1]["what"] == ["run"]
+        assert events[1][1]["version"] > events[0][1]["version"]
         assert httpx.get(f"{server.address}/api/network").json()["notes"] == ["one more"]

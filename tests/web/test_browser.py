@@ -59,7 +59,7 @@ def test_a_click_in_the_matrix_opens_the_sensor_and_back_comes_back(browser: Bro
     assert "from=" in browser.driver.current_url
 
 
-def test_the_matrix_is_found_in_by_name_and_by_state(browser: Browser, address: str) -> None:
+def test_the_matrix_is_filtered_by_name_and_by_state(browser: Browser, address: str) -> None:
     browser.open(f"{address}/", "overview")
     browser.one(".matrix-name").send_keys("S1")
     browser.until(lambda: browser.data("#matrix", "drawn") == "10x70", "S10 to S19")
@@ -149,8 +149,8 @@ def test_every_view_fits_a_phone(browser: Browser, address: str) -> None:
 
 
 def background(browser: Browser) -> int:
-    said = browser.run("return getComputedStyle(document.body).backgroundColor")
-    red, green, blue = (int(part) for part in said[said.index("(") + 1 : said.index(")")].split(",")[:3])
+    colour = browser.run("return getComputedStyle(document.body).backgroundColor")
+    red, green, blue = (int(part) for part in colour[colour.index("(") + 1 : colour.index(")")].split(",")[:3])
     return red + green + blue
 
 
@@ -166,7 +166,7 @@ def test_it_is_dark_where_that_is_wanted(browser: Browser, address: str) -> None
     browser.until(lambda: background(browser) < 200, "as the system has it")
 
 
-def test_a_view_that_is_not_there_says_so(browser: Browser, address: str) -> None:
+def test_an_unknown_view_is_reported(browser: Browser, address: str) -> None:
     browser.open(f"{address}/#/nowhere")
     browser.wait(".error-line", "nowhere")
     browser.one(".error-line button").click()

@@ -30,13 +30,13 @@ def test_who_drifts_is_first_with_a_picture_and_a_way_to_its_page(browser: Brows
         browser.ready("calibration")
         assert browser.overflow() == 0
     first = browser.one(".calibration li")
-    told = httpx.get(f"{drifting}/api/calibration").json()
-    line = told["rows"][0]
+    answer = httpx.get(f"{drifting}/api/calibration").json()
+    line = answer["rows"][0]
     assert line["sensor"] == "S07"
     assert first.text.split()[:2] == ["S07", f"+{line['now']:.1f}"]
     assert "in 30 days" in first.text
     assert "calibration-far" in (first.get_attribute("class") or "")
-    assert len(browser.all(".calibration li")) == told["total"] == 10
+    assert len(browser.all(".calibration li")) == answer["total"] == 10
     drawn = browser.run("return document.querySelector('.calibration-line').getBBox().height")
     assert drawn > 0.4, "from zero to near the edge of its picture"
     browser.wait(".calibration a", "S07").click()
@@ -44,7 +44,7 @@ def test_who_drifts_is_first_with_a_picture_and_a_way_to_its_page(browser: Brows
     assert "S07" in browser.text("h1")
 
 
-def test_sensors_are_found_by_their_name(browser: Browser, drifting: str) -> None:
+def test_sensors_are_filtered_by_name(browser: Browser, drifting: str) -> None:
     browser.open(f"{drifting}/#/calibration?search=S03", "calibration")
     assert [text.split()[0] for text in browser.texts(".calibration li")] == ["S03"]
     browser.one(f'{ROOT} input[type="search"]').clear()

@@ -41,7 +41,7 @@ FIND = """
 
 def pixels(browser: Browser, colour: tuple[int, int, int]) -> list[int]:
     """Return how many pixels of each column of the upper chart have about a colour."""
-    found: list[int] = browser.run(
+    pixels: list[int] = browser.run(
         FIND + """
         const [red, green, blue] = arguments;
         const box = pen.getImageData(left, top, wide, high).data;
@@ -52,7 +52,7 @@ def pixels(browser: Browser, colour: tuple[int, int, int]) -> list[int]:
         return columns;
         """, *colour
     )  # fmt: skip
-    return found
+    return pixels
 
 
 def key(browser: Browser) -> set[str]:
@@ -67,15 +67,15 @@ def test_the_page_and_the_report_have_the_same_axis(browser: Browser, short: str
     for case in range(40):
         cleaned = np.round(random.normal(0, 10.0 ** random.integers(-3, 4), random.integers(0, 20)), 4)
         read = np.round(random.normal(0, 10.0 ** random.integers(-3, 6), random.integers(1, 20)), 4)
-        found = browser.run(
+        pixels = browser.run(
             "const [read, cleaned] = arguments;"
             "return import('/static/chart-scales.js').then((scales) => scales.axis(read, cleaned))",
             read.tolist(), cleaned.tolist(),
         )  # fmt: skip
         low, high = axis(read, cleaned)
-        assert (found["low"], found["high"]) == (low, high), case
+        assert (pixels["low"], pixels["high"]) == (low, high), case
         beyond = bool((read < low).any() or (read > high).any())
-        assert (found["cut"] is not None) == beyond, "what is not on the axis is said"
+        assert (pixels["cut"] is not None) == beyond, "what is not on the axis is said"
 
 
 def test_the_axis_has_all_that_was_read_or_says_what_is_cut(browser: Browser, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_axis_has_all_that_was_read_or_says_what_is_cut(browser: Browser, tm
         assert browser.text(".chart-cut") == "The axis is cut: readings go down to \N{MINUS SIGN}9,876"
 
 
-def test_corrected_values_are_drawn_as_such_and_named_where_there_are_some(browser: Browser, short: str) -> None:
+def test_corrected_values_are_drawn_and_have_a_legend(browser: Browser, short: str) -> None:
     browser.open(f"{short}/#/sensor?sensor=S04", "sensor")
     browser.until(lambda: sum(pixels(browser, GREEN)) > 50, "green for what was corrected")
     columns = np.flatnonzero(pixels(browser, GREEN)) / len(pixels(browser, GREEN))

@@ -107,7 +107,7 @@ def test_it_is_a_table_on_paper(page: Browser) -> None:
         page.cdp("Emulation.setEmulatedMedia", media="")
 
 
-def test_there_is_a_page_for_the_rest(page: Browser) -> None:
+def test_a_long_list_has_pages(page: Browser) -> None:
     if total(page) <= 50:
         pytest.fail(f"the city has only {total(page)} faults: make it larger")
     assert len(column(page, 1)) == 50

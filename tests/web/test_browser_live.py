@@ -79,9 +79,7 @@ def test_a_lost_connection_says_so_and_comes_back(browser: Browser, city_out: Pa
         assert browser.run("return window.here"), "without a reload"
 
 
-def test_a_page_that_nobody_has_news_for_hears_a_word_now_and_then(
-    browser: Browser, city_out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_without_changes_gets_pings(browser: Browser, city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sensormend.web.api.PING", 1.0)
     with browser.serving(city_out) as server:
         browser.open(f"{server.address}/", "overview")

@@ -180,15 +180,15 @@ def test_a_click_on_a_faulty_span_says_why(browser: Browser, address: str, city_
     words = [str(np.datetime64(time // SECOND, "s")) + "Z" for time in (fault.start, fault.end)]
     browser.open(f"{address}/#/sensor?sensor={fault.sensor}&from={words[0]}&to={words[1]}", "sensor")
     browser.one(".chart-upper .u-over").click()
-    said = browser.wait(".why").text
+    text = browser.wait(".why").text
     browser.until(lambda: "Looking it up" not in browser.text(".why"))
-    said = browser.text(".why")
-    assert fault.sensor in said
-    assert len(said) > 80
-    assert browser.text(".readout strong") in said, "of the very reading that is read off"
+    text = browser.text(".why")
+    assert fault.sensor in text
+    assert len(text) > 80
+    assert browser.text(".readout strong") in text, "of the very reading that is read off"
 
 
-def test_a_link_shows_somebody_else_the_same(browser: Browser, address: str, city_out: Path) -> None:
+def test_a_link_shows_the_same_elsewhere(browser: Browser, address: str, city_out: Path) -> None:
     browser.open(f"{address}/#/sensor?sensor={longest_fault(city_out).sensor}", "sensor")
     press(browser, "zoom out")
     press(browser, "Neighbours")
@@ -207,7 +207,7 @@ def test_a_button_says_why_too(page: Browser) -> None:
     page.until(lambda: "S07" in page.text(".why"), "a paragraph on S07")
 
 
-def test_a_sensor_that_is_not_there_is_said_in_one_line(browser: Browser, address: str) -> None:
+def test_an_unknown_sensor_is_reported_in_one_line(browser: Browser, address: str) -> None:
     browser.expect("404")
     browser.open(f"{address}/#/sensor?sensor=nobody")
     assert "nobody" in browser.wait(".error-line").text

@@ -129,8 +129,8 @@ TEXTS = (
 )  # fmt: skip
 
 
-def queried(place: str, part: str, **said_of_it: str) -> Answer:
-    pairs = "&".join(f"{name.rstrip('_')}={quote(value, safe='')}" for name, value in said_of_it.items())
+def queried(place: str, part: str, **parameters: str) -> Answer:
+    pairs = "&".join(f"{name.rstrip('_')}={quote(value, safe='')}" for name, value in parameters.items())
     return harmless(request(place, f"/api/{part}?{pairs}"))
 
 
@@ -168,8 +168,8 @@ def test_spans_are_bounded(place: str) -> None:
 def test_texts_are_texts(place: str, name: str) -> None:
     lists = ("matrix", "sensors", "faults") if name in ("search", "state", "sort") else ("faults", "faults.csv")
     for part, value in product(ALL if name in ("sensor", "variable") else lists, TEXTS):
-        told = {"sensor": "S%", "time": "2024-01-05", name: value}
-        answer = queried(place, part, **told)
+        parameters = {"sensor": "S%", "time": "2024-01-05", name: value}
+        answer = queried(place, part, **parameters)
         assert answer.status in (200, 404, 400, 422), (part, answer)
         if name == "sensor" and part in ("sensor", "series", "neighbours", "explain") and value not in NAMES:
             assert answer.status in (404, 400, 422), "a name is a name, whatever signs it has"
@@ -196,13 +196,13 @@ def test_a_sensor_may_be_called_anything(place: str, name: str) -> None:
         answer = queried(place, part, sensor=name)
         assert answer.status == 200, answer
         assert json.loads(answer.body)["sensor"] == name
-    found = json.loads(queried(place, "sensors", search=name).body)
-    assert name in [item["sensor"] for item in found["items"]]
+    listed = json.loads(queried(place, "sensors", search=name).body)
+    assert name in [item["sensor"] for item in listed["items"]]
     if name in ("S%", "*", "S_1"):
-        assert found["total"] == 1, "signs that mean more elsewhere mean themselves"
+        assert listed["total"] == 1, "signs that mean more elsewhere mean themselves"
 
 
-def test_the_longest_names_that_there_may_be_are_taken(place: str) -> None:
+def test_the_longest_names_are_accepted(place: str) -> None:
     signs = {"search": 200, "sensor": 500, "reason": 200, "variable": 200}
     answer = queried(place, "faults", **{name: "\U0001f321" * many for name, many in signs.items()})
     assert answer.status in (200, 404), "there is none of that name, but it may be asked for"
@@ -286,7 +286,7 @@ def test_what_is_no_request_is_refused(place: str, request_bytes: bytes) -> None
     "method",
     ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW", "get", "GETS", "A" * 500],
 )
-def test_there_is_nothing_but_looking(place: str, method: str) -> None:
+def test_other_methods_are_refused(place: str, method: str) -> None:
     for path in ("/", "/api/network", "/api/events", "/static/app.css", "/logout", "/nothing"):
         answer = harmless(request(place, path, method=method))
         assert answer.status in (303, 400, 405), (method, path)
@@ -307,7 +307,7 @@ def test_many_requests_on_one_line_are_answered_one_by_one(place: str) -> None:
     assert (answer.status, answer.body.count(b"HTTP/1.1 200")) == (200, 20)
 
 
-def test_an_out_whose_files_are_not_what_they_should_be_is_told_of_in_one_line(box: Path, tmp_path: Path) -> None:
+def test_an_out_with_wrong_files_is_reported_in_one_line(box: Path, tmp_path: Path) -> None:
     shutil.copytree(box / "out", tmp_path / "out", symlinks=True)
     out = tmp_path / "out"
     with Server(out, port=0) as server:

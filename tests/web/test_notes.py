@@ -99,12 +99,12 @@ def test_without_being_wanted_nothing_can_be_written(out: Path) -> None:
         answer = httpx.post(f"{server.address}/api/notes", json=NOTE)
         assert answer.status_code == 403
         assert answer.json()["detail"].startswith("notes cannot be added here: serve was started without --edit")
-        told = httpx.get(f"{server.address}/api/notes", params={"sensor": "S04"}).json()
-        assert (told["editable"], told["file"], told["items"]) == (False, "", [])
+        notes = httpx.get(f"{server.address}/api/notes", params={"sensor": "S04"}).json()
+        assert (notes["editable"], notes["file"], notes["items"]) == (False, "", [])
         assert set(httpx.get(f"{server.address}/api/openapi.json").json()["paths"]["/api/notes"]) == {"get"}
 
 
-def test_where_there_is_a_token_it_is_needed(out: Path, file: Path) -> None:
+def test_a_note_needs_the_token(out: Path, file: Path) -> None:
     with Server(out, port=0, token=TOKEN, edit=file) as server:
         server.start()
         with httpx.Client(base_url=server.address) as client:
@@ -122,7 +122,7 @@ def test_where_there_is_a_token_it_is_needed(out: Path, file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "said"),
+    ("change", "status", "message"),
     [
         ({"sensor": "nobody"}, 404, "there is no sensor 'nobody'"),
         ({"sensor": "*"}, 404, "there is no sensor '*'"),
@@ -136,10 +136,10 @@ def test_where_there_is_a_token_it_is_needed(out: Path, file: Path) -> None:
     ],
 )
 def test_what_is_no_note_is_refused_in_one_line(
-    client: httpx.Client, file: Path, change: dict[str, Any], status: int, said: str
+    client: httpx.Client, file: Path, change: dict[str, Any], status: int, message: str
 ) -> None:
     answer = client.post("/api/notes", json={**NOTE, **change})
-    assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.text
+    assert (answer.status_code, message in answer.json()["detail"]) == (status, True), answer.text
     assert file.read_text() == HEADER
 
 
@@ -158,7 +158,7 @@ def test_other_methods_and_a_body_in_pieces_are_refused(client: httpx.Client) ->
     assert client.post("/api/notes", content=iter([b"{", b"}"]), headers=kind).status_code == 413
 
 
-def test_a_file_that_people_broke_is_said_without_its_place(client: httpx.Client, file: Path) -> None:
+def test_a_broken_file_is_reported_without_its_path(client: httpx.Client, file: Path) -> None:
     file.write_text("sensor,from,to,action\na,,,sleep\n")
     answer = client.post("/api/notes", json=NOTE)
     assert answer.status_code == 422
@@ -190,9 +190,9 @@ def test_a_level_is_accepted_from_the_page(browser: Browser, out: Path, file: Pa
         browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
         browser.wait(".own-fault-note").click()
         browser.wait('[data-action="recalibrated"]', "Accept the level from 5 Jan 2024, 00:00 on").click()
-        said = browser.wait(".note-said", "Written to maintenance.csv").text
-        assert "accept the level from 5 Jan 2024, 00:00 on" in said
-        assert said.endswith("It holds from the next run of clean on.")
+        text = browser.wait(".note-message", "Written to maintenance.csv").text
+        assert "accept the level from 5 Jan 2024, 00:00 on" in text
+        assert text.endswith("It holds from the next run of clean on.")
         assert file.read_text() == f"{HEADER}S04,2024-01-05T00:00:00,,recalibrated\n"
         browser.wait(".note-list li", "accept the level")
         browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
@@ -207,18 +207,18 @@ def test_readings_are_marked_as_real_and_ignored_from_a_phone(browser: Browser, 
         # The level that a drift has come to is accepted, not the one it began with.
         browser.wait('[data-action="recalibrated"]', "from 10 Jan 2024, 00:00 on")
         browser.one('[data-action="real"]').click()
-        browser.wait(".note-said", "Written to")
+        browser.wait(".note-message", "Written to")
         boxes = browser.all(".note-form input")
         for box, text in zip(boxes, ("2024-01-03 06:00", "2024-01-02"), strict=True):
             box.clear()
             box.send_keys(text)
         browser.one('[data-action="ignore"]').click()
         browser.expect("422")
-        browser.wait(".note-said.wrong", "Nothing was written: to is not after from.")
+        browser.wait(".note-message.wrong", "Nothing was written: to is not after from.")
         boxes[1].clear()
         boxes[1].send_keys("soon")
         browser.one('[data-action="ignore"]').click()
-        browser.wait(".note-said.wrong", "A time is written like")
+        browser.wait(".note-message.wrong", "A time is written like")
         boxes[1].clear()
         browser.one('[data-action="ignore"]').click()
         browser.wait(".note-list li", "ignore from 3 Jan 2024, 06:00 on")
@@ -244,13 +244,13 @@ def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypat
     )  # fmt: skip
     city = City(8, seed=1, at_once=10, pace=100.0)
     monkeypatch.setattr("sensormend.stream.service.open_source", lambda *_, **__: city)
-    told: list[str] = []
-    monkeypatch.setattr("sensormend.stream.logs.say", lambda *_, **said: told.append(said.get("address", "")))
+    addresses: list[str] = []
+    monkeypatch.setattr("sensormend.stream.logs.say", lambda *_, **fields: addresses.append(fields.get("address", "")))
     with open_service(settings, open_dashboard) as service:
         runner = threading.Thread(target=service.run)
         runner.start()
         try:
-            address = next(one for one in told if one)
+            address = next(one for one in addresses if one)
             known = lambda: httpx.get(f"{address}/api/sensors").json()["total"] == 8  # noqa: E731
             wait_until(known)
             answer = httpx.post(f"{address}/api/notes", json={**NOTE, "sensor": "S4", "action": "ignore"})
@@ -262,9 +262,9 @@ def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("said", "match"),
+    ("options", "match"),
     [({}, "serve_edit is for the dashboard"), ({"serve": "on"}, "serve_edit needs maintenance")],
 )
-def test_a_watch_that_cannot_take_notes_is_refused(tmp_path: Path, said: dict[str, Any], match: str) -> None:
+def test_a_watch_that_cannot_take_notes_is_refused(tmp_path: Path, options: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
-        Settings.of(source="-", out=tmp_path / "city", serve_edit=True, **said)
+        Settings.of(source="-", out=tmp_path / "city", serve_edit=True, **options)

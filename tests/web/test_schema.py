@@ -37,7 +37,7 @@ def tried(operation: Any, mode: schemathesis.GenerationMode, **known: str) -> No
               suppress_health_check=list(HealthCheck))  # fmt: skip
     def holds(case: Any) -> None:
         if known:
-            case.query = {**{name: said for name, said in case.query.items() if name != "variable"}, **known}
+            case.query = {**{name: value for name, value in case.query.items() if name != "variable"}, **known}
         case.call_and_validate()
 
     holds()
@@ -54,16 +54,16 @@ def test_what_may_not_be_asked_is_refused_as_described(described: Any, part: str
 
 
 @pytest.mark.parametrize("part", ["/api/explain", "/api/neighbours", "/api/sensor", "/api/series", "/api/faults"])
-def test_it_holds_for_sensors_that_there_are(described: Any, part: str, address: str) -> None:
+def test_the_schema_holds_for_known_sensors(described: Any, part: str, address: str) -> None:
     name = httpx.get(f"{address}/api/sensors?limit=1").json()["items"][0]["sensor"]
     tried(described[part]["GET"], schemathesis.GenerationMode.POSITIVE, sensor=name)
 
 
 def test_the_description_has_one_shape_for_all_that_is_wrong(described: Any) -> None:
-    told = described.raw_schema
-    assert "HTTPValidationError" not in told["components"]["schemas"]
+    schema = described.raw_schema
+    assert "HTTPValidationError" not in schema["components"]["schemas"]
     for part in PARTS:
-        answers = told["paths"][part]["get"]["responses"]
+        answers = schema["paths"][part]["get"]["responses"]
         assert "content" in answers["200"], part
         for status in ("401", "404", "421", "422"):
             shape = answers[status]["content"]["application/json"]["schema"]

@@ -92,22 +92,22 @@ def test_what_is_no_http_is_answered_by_the_server_alone(address: str) -> None:
     assert "server" not in answer.headers
 
 
-def test_a_failure_that_nobody_foresaw_is_told_without_its_reasons_and_logged_once(
+def test_an_unforeseen_failure_is_reported_without_its_cause_and_logged_once(
     address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from sensormend.web import pages
 
-    def broken(self: object, request: object, name: str) -> None:
+    def broken(request: object, path: object) -> None:
         raise RuntimeError("the secret of /etc/shadow")
 
-    monkeypatch.setattr(pages.Pages, "answer", broken)
+    monkeypatch.setattr(pages, "file_response", broken)
     answer = request(address, "/?token=whatever")
     assert answer.status == 500
     assert set(answer.headers) >= STRICT
     assert b"secret" not in answer.body
     assert answer.body.startswith(b'{"detail":')
-    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert told.exc_info is not None
+    (logged,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert logged.exc_info is not None
     assert "whatever" not in caplog.text
 
 
@@ -172,7 +172,7 @@ def test_a_token_in_an_address_opens_nothing(behind: httpx.Client) -> None:
     assert behind.get("/login", params={"token": TOKEN}).headers.get("set-cookie") is None
 
 
-def test_signing_in_gives_a_pass_that_is_not_the_token(behind: httpx.Client) -> None:
+def test_signing_in_gives_a_session_that_is_not_the_token(behind: httpx.Client) -> None:
     cookie = signed_in(behind)
     assert TOKEN not in cookie
     assert {"HttpOnly", "SameSite=strict", "Path=/", f"Max-Age={MONTH}"} <= set(cookie.split("; "))
@@ -183,18 +183,18 @@ def test_signing_in_gives_a_pass_that_is_not_the_token(behind: httpx.Client) -> 
     assert cookie.startswith(f"sensormend-{port}="), "browsers keep one jar for all ports of a machine"
 
 
-def test_behind_a_proxy_with_tls_the_pass_is_for_tls_alone(behind: httpx.Client) -> None:
+def test_behind_a_proxy_with_tls_the_cookie_is_secure(behind: httpx.Client) -> None:
     answer = behind.post("/login", data={"token": TOKEN}, headers={"X-Forwarded-Proto": "https"})
     assert "Secure" in answer.headers["set-cookie"].split("; ")
 
 
-def test_signing_out_ends_the_pass_for_good(behind: httpx.Client) -> None:
+def test_signing_out_ends_the_session(behind: httpx.Client) -> None:
     signed_in(behind)
-    kept = dict(behind.cookies)
+    cookies = dict(behind.cookies)
     answer = behind.post("/logout")
     assert (answer.status_code, answer.headers["location"]) == (303, "login")
     assert behind.get("/api/network").status_code == 401
-    behind.cookies.update(kept)
+    behind.cookies.update(cookies)
     assert behind.get("/api/network").status_code == 401
 
 
@@ -209,7 +209,7 @@ def test_other_cookies_do_not_disturb(behind: httpx.Client) -> None:
         assert behind.get("/api/network", headers=headers).status_code == 401
 
 
-def test_a_wrong_token_is_told_to_people(behind: httpx.Client) -> None:
+def test_a_wrong_token_is_reported_on_the_page(behind: httpx.Client) -> None:
     answer = behind.post("/login", data={"token": "wrong"})
     assert answer.status_code == 401
     assert 'role="alert"' in answer.text
@@ -217,9 +217,9 @@ def test_a_wrong_token_is_told_to_people(behind: httpx.Client) -> None:
     assert "wrong-token-that-is-echoed" not in behind.post("/login", data={"token": "wrong-token-that-is-echoed"}).text
 
 
-def test_after_some_wrong_ones_nobody_listens_for_a_while(behind: httpx.Client) -> None:
-    told = [behind.post("/login", data={"token": "wrong"}).status_code for _ in range(12)]
-    assert told == [401] * 10 + [429] * 2
+def test_after_some_wrong_tokens_all_are_refused_for_a_while(behind: httpx.Client) -> None:
+    statuses = [behind.post("/login", data={"token": "wrong"}).status_code for _ in range(12)]
+    assert statuses == [401] * 10 + [429] * 2
     assert behind.post("/login", data={"token": TOKEN}).status_code == 429, "guessing would go on else"
     assert behind.get("/api/network", headers=BEARER).status_code == 429
     other = {"X-Forwarded-For": "192.0.2.7"}
@@ -228,8 +228,8 @@ def test_after_some_wrong_ones_nobody_listens_for_a_while(behind: httpx.Client) 
 
 
 def test_wrong_bearers_count_too(behind: httpx.Client) -> None:
-    told = [behind.get("/api/network", headers={"Authorization": "Bearer no"}).status_code for _ in range(11)]
-    assert told == [401] * 10 + [429]
+    statuses = [behind.get("/api/network", headers={"Authorization": "Bearer no"}).status_code for _ in range(11)]
+    assert statuses == [401] * 10 + [429]
 
 
 def test_the_rate_limiter_needs_no_more_memory_for_more_clients() -> None:

@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from output_folders import small_output
 from raw_http import request, send
@@ -108,18 +110,18 @@ def test_a_request_while_it_ends_is_answered(city_out: Path, monkeypatch: pytest
     from sensormend.web import pages
 
     asked_for, go_on = threading.Event(), threading.Event()
-    real = pages.Pages.answer
+    real = pages.file_response
 
-    def slow(self: pages.Pages, request: object, name: str) -> object:
+    def slow(request: Request, path: Path | None) -> Response:
         asked_for.set()
         go_on.wait(10)
-        return real(self, request, name)  # type: ignore[arg-type]
+        return real(request, path)
 
-    monkeypatch.setattr(pages.Pages, "answer", slow)
+    monkeypatch.setattr(pages, "file_response", slow)
     with Server(city_out, port=0) as server:
         server.start()
-        told: list[int] = []
-        asking = threading.Thread(target=lambda: told.append(request(server.address, "/").status))
+        statuses: list[int] = []
+        asking = threading.Thread(target=lambda: statuses.append(request(server.address, "/").status))
         asking.start()
         assert asked_for.wait(10)
         closing = threading.Thread(target=server.close)
@@ -128,7 +130,7 @@ def test_a_request_while_it_ends_is_answered(city_out: Path, monkeypatch: pytest
         go_on.set()
         asking.join(10)
         closing.join(10)
-        assert told == [200]
+        assert statuses == [200]
 
 
 def test_not_everybody_may_listen_at_once(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,9 +152,7 @@ def test_not_everybody_may_listen_at_once(city_out: Path, monkeypatch: pytest.Mo
         wait_until(another_may_listen)
 
 
-def test_requests_on_more_connections_than_there_may_be_are_refused(
-    city_out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_on_too_many_connections_are_refused(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "MAX_CONNECTIONS", 2)
     with Server(city_out, port=0) as server:
         server.start()
@@ -202,7 +202,7 @@ def test_what_a_browser_has_is_not_sent_again(address: str) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
-def test_every_page_of_ours_is_there_and_refers_to_nothing_that_is_not(address: str) -> None:
+def test_every_page_exists_and_refers_to_existing_files(address: str) -> None:
     import re
 
     sign_in = Path(servers.__file__).with_name("static") / "login.html"
@@ -282,9 +282,9 @@ def test_serve_refuses_in_one_line(
         }
         for call, code in calls.items():
             assert cli.main(call) == code, call
-            said_of_it = capsys.readouterr()
-            assert said_of_it.out == ""
-            assert len(said_of_it.err.splitlines()) == 1, said_of_it.err
+            captured = capsys.readouterr()
+            assert captured.out == ""
+            assert len(captured.err.splitlines()) == 1, captured.err
 
 
 def test_a_watch_shows_itself_from_its_first_moment(tmp_path: Path) -> None:
@@ -292,12 +292,12 @@ def test_a_watch_shows_itself_from_its_first_moment(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    told = Settings.of(source=str(tmp_path / "feed"), out=out, serve=f"127.0.0.1:{port}", metrics="off")
+    options = Settings.of(source=str(tmp_path / "feed"), out=out, serve=f"127.0.0.1:{port}", metrics="off")
     (tmp_path / "feed").mkdir()
-    with open_service(told, open_dashboard) as service:
+    with open_service(options, open_dashboard) as service:
         assert httpx.get(f"http://127.0.0.1:{port}/api/network").json()["sensors"] == 0
-        there = {"matrix": 200, "sensors": 200, "faults": 200, "faults.csv": 200, "places": 404, "moment": 404}
-        for path, status in there.items():
+        expected = {"matrix": 200, "sensors": 200, "faults": 200, "faults.csv": 200, "places": 404, "moment": 404}
+        for path, status in expected.items():
             assert (path, httpx.get(f"http://127.0.0.1:{port}/api/{path}").status_code) == (path, status)
         running = threading.Thread(target=service.run)
         running.start()
@@ -315,8 +315,8 @@ def test_a_watch_that_cannot_show_itself_does_not_begin(tmp_path: Path, city_out
     (tmp_path / "feed").mkdir()
     with Server(city_out, port=0) as server:
         place = f"127.0.0.1:{server.port}"
-        told = Settings.of(source=str(tmp_path / "feed"), out=tmp_path / "new", serve=place, metrics="off")
-        with pytest.raises(ConfigError, match="the dashboard cannot be shown"), open_service(told, open_dashboard):
+        options = Settings.of(source=str(tmp_path / "feed"), out=tmp_path / "new", serve=place, metrics="off")
+        with pytest.raises(ConfigError, match="the dashboard cannot be shown"), open_service(options, open_dashboard):
             pass
     assert not (tmp_path / "new").exists()
 
@@ -395,9 +395,9 @@ def test_what_is_quick_does_not_wait_for_all_that_is_slow(tmp_path: Path, monkey
         asking = [threading.Thread(target=lambda: answers.append(ask("matrix"))) for _ in range(50)]
         for one in asking:
             one.start()
-        wait_until(lambda: len(running) == api.SLOW)
+        wait_until(lambda: len(running) == api.MAX_SLOW)
         assert ask("network") == 200
-        assert len(running) == api.SLOW
+        assert len(running) == api.MAX_SLOW
         go.set()
         for one in asking:
             one.join(30)

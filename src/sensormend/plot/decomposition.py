@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.plot.canvas import GREYS, INK, blank, heading, save_both
+from sensormend.plot.canvas import GREYS, INK, blank, save_both
 from sensormend.recovery import FloatArray, Recovery
 
 __all__ = ["decomposition", "most_telling"]
@@ -15,27 +15,16 @@ __all__ = ["decomposition", "most_telling"]
 MISSING = "#1f2933"
 # Slant of a day, and distance to the next one, in the height of a day.
 DEPTH, LIFT, APART = 0.52, 0.3, 0.44
-SIGN, WIDTH, SHOWN = 0.32, 10.0, 5
+SIGN, WIDTH, DAYS = 0.32, 10.0, 5
 
 
 def decomposition(
-    folder: Path | str, name: str = "decomposition", *, readings: FloatArray, recovery: Recovery,
-    days: slice | None = None, unit: str = "°C", title: str = "",
+    folder: Path | str, *, readings: FloatArray, recovery: Recovery, days: slice | None = None, unit: str = "°C",
 ) -> list[Path]:  # fmt: skip
-    """Draw observed = low rank + outlier fibers, each a row of days, each day sensors by hours.
+    """Draw observed = low rank + outlier fibers of (sensor, slot, day), each a row of days, each day sensors by hours.
 
-    Parameters
-    ----------
-    folder, name
-        `name.png` and `name.svg` are written to this folder.
-    readings, recovery
-        The readings of a network and their recovery, (sensor, slot, day).
-    days
-        Days to show; about five can be distinguished. By default the five with most faulty sensors.
-    unit
-        Unit of the readings.
-    title
-        Title of the figure.
+    `decomposition.png` and `decomposition.svg` are written to the folder. The days are by default the five with most
+    faulty sensors; about five can be distinguished.
     """
     shown = most_telling(recovery) if days is None else days
     observed = readings[..., shown]
@@ -49,8 +38,7 @@ def decomposition(
     ]
     limit = float(np.nanpercentile(np.abs(parts[1][2]), 99.5)) or 1.0
     wide = 0.2 + 3 * (APART * (observed.shape[2] - 1) + DEPTH) + 2 * SIGN
-    figure = blank(WIDTH, min(WIDTH * (1.5 + LIFT) / wide + 0.75, 7.0) + 0.35 * bool(title))
-    heading(figure, title)
+    figure = blank(WIDTH, min(WIDTH * (1.5 + LIFT) / wide + 0.75, 7.0))
     axes = figure.subplots()
     at, mesh = 0.0, None
     for sign, (label, meaning, values) in zip(("", "=", "+"), parts, strict=True):
@@ -75,20 +63,19 @@ def decomposition(
         handles=[Patch(fc=MISSING, label="missing")], loc="lower right", frameon=False, fontsize=10, labelcolor=INK,
         handlelength=1.1, handleheight=1.1,
     )  # fmt: skip
-    return save_both(figure, folder, name)
+    return save_both(figure, folder, "decomposition")
 
 
-def most_telling(recovery: Recovery, days: int = SHOWN) -> slice:
+def most_telling(recovery: Recovery) -> slice:
     """Choose the span of days in which most sensors are faulty, and of several the one with most faulty days."""
     faulty = recovery.faulty
-    last = max(faulty.shape[1] - days, 0)
 
     def merit(first: int) -> tuple[int, int]:
-        window = faulty[:, first : first + days]
+        window = faulty[:, first : first + DAYS]
         return int(window.any(axis=1).sum()), int(window.sum())
 
-    first = max(range(last + 1), key=merit)
-    return slice(first, first + days)
+    first = max(range(max(faulty.shape[1] - DAYS, 0) + 1), key=merit)
+    return slice(first, first + DAYS)
 
 
 def _slabs(axes: Any, values: FloatArray, left: float, limit: float) -> tuple[Any, float]:

@@ -31,7 +31,7 @@ __all__ = [
 
 RAW, CLEANED, TRUTH = ORANGE, BLUE, "#1f2933"
 
-MOST_LABELS = 30
+MAX_LABELS = 30
 
 SHADES = {
     "silent": ("#8a94a0", 0.16, "#56606b"),
@@ -122,30 +122,14 @@ def picture(
     truth: FloatArray | None = None,
     quantity: str = "value",
     unit: str = "",
-    look_at: tuple[int, slice] | None = None,
     title: str = "",
 ) -> Path:
-    """Write one picture: the worst sensor (or the one to `look_at`) above the health of the network.
+    """Write one picture, in the format of the path's ending: the worst sensor above the health of the network.
 
-    Parameters
-    ----------
-    path
-        The file to write; its ending sets the format.
-    readings, recovery, truth
-        Axes (sensor, slot, day).
-    times
-        Start of every slot, (slot, day).
-    sensors
-        Labels.
-    quantity, unit
-        Label of the axis.
-    look_at
-        Sensor and days of the upper panel.
-    title
-        Title of the figure.
+    Axes are (sensor, slot, day); those of `times`, the starts of the slots, (slot, day).
     """
     figure = blank(11, 7.6)
-    sensor, days = look_at or worst(readings, recovery)
+    sensor, days = worst(readings, recovery)
     grid = figure.add_gridspec(2, 1, height_ratios=(1.15, 1), hspace=0.06)
     above, below = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
     heading(figure, title)
@@ -174,7 +158,7 @@ def draw_sensor(
     words = np.where(wrong, np.repeat(reasons, slots), "").astype(object)
     carry_over_gaps(words, np.isnan(raw))
     words[np.repeat(np.isnan(readings[sensor, :, days]).all(axis=0), slots)] = "silent"
-    course = SensorSeries(
+    series = SensorSeries(
         clock=times[:, days].T.reshape(-1),
         step=np.timedelta64(24 * 60 // slots, "m"),
         raw=raw,
@@ -185,39 +169,39 @@ def draw_sensor(
         spikes=_line(recovery.spikes, sensor, days).astype(bool),
         truth=None if truth is None else _line(truth, sensor, days),
     )
-    draw_series(axes, course, quantity=quantity, unit=unit)
+    draw_series(axes, series, quantity=quantity, unit=unit)
 
 
-def draw_series(axes: Any, course: SensorSeries, *, quantity: str = "value", unit: str = "") -> float:
+def draw_series(axes: Any, series: SensorSeries, *, quantity: str = "value", unit: str = "") -> float:
     """Draw a series: raw, cleaned with its interval, the truth where known; slots with a label are shaded.
 
     Returns the height of the legend, which stands above the labels.
     """
-    clock, raw, lower, upper = course.clock, course.raw, course.lower, course.upper
-    known = (course.cleaned, lower, upper, course.truth)
+    clock, raw, lower, upper = series.clock, series.raw, series.lower, series.upper
+    known = (series.cleaned, lower, upper, series.truth)
     bottom, top = _limits([line for line in known if line is not None], raw)
     axes.set_ylim(bottom, top)
-    axes.set_xlim(clock[0], clock[-1] + course.step)
-    _shade(axes, course)
+    axes.set_xlim(clock[0], clock[-1] + series.step)
+    _shade(axes, series)
 
     axes.plot(clock, raw, color=RAW, lw=1.0, alpha=0.9, label="raw", zorder=3, marker=".", ms=1.8)
     _mark_outside(axes, clock, raw, bottom, top)
-    spikes = course.spikes
+    spikes = series.spikes
     if spikes.any():
         axes.plot(
             clock[spikes], np.clip(raw[spikes], bottom, top), "o", ms=7, mfc="none", mec=RAW, mew=1.4,
             zorder=6, label="single wrong reading",
         )  # fmt: skip
-    axes.plot(clock, course.cleaned, color=CLEANED, lw=1.6, label="cleaned", zorder=5, solid_capstyle="round")
+    axes.plot(clock, series.cleaned, color=CLEANED, lw=1.6, label="cleaned", zorder=5, solid_capstyle="round")
     if lower is not None and upper is not None:
         axes.fill_between(clock, lower, upper, color=CLEANED, alpha=0.25, lw=0, zorder=2, label="its interval")
-    if course.truth is not None:
-        axes.plot(clock, course.truth, color=TRUTH, lw=0.9, ls=(0, (1, 1.4)), label="truth", zorder=6)
+    if series.truth is not None:
+        axes.plot(clock, series.truth, color=TRUTH, lw=0.9, ls=(0, (1, 1.4)), label="truth", zorder=6)
     axes.set_ylabel(f"{quantity}, {unit}" if unit else quantity, color=INK)
     dates(axes)
     bare(axes)
     axes.grid(axis="y", color=GREYS[3], lw=0.6, zorder=0)
-    above = 1.125 if (course.words != "").any() else 1.02
+    above = 1.125 if (series.words != "").any() else 1.02
     legend_above(axes, above)
     return above
 
@@ -241,7 +225,7 @@ def draw_health(
     mark: tuple[int, slice] | None = None,
     cell_days: int = 1,
     title: str = "Health of every sensor, day by day",
-    most_labels: int = MOST_LABELS,
+    max_labels: int = MAX_LABELS,
 ) -> None:
     """Draw the health matrix, sensors by days, those with most trouble on top; `mark` frames one span."""
     from matplotlib.colors import ListedColormap
@@ -257,7 +241,7 @@ def draw_health(
         extent=(first, last, len(sensors) - 0.5, -0.5), zorder=1,
     )  # fmt: skip
     axes.xaxis_date()
-    if len(sensors) <= most_labels:
+    if len(sensors) <= max_labels:
         for edge in np.arange(0.5, len(sensors) - 1):
             axes.axhline(edge, color="white", lw=0.8, zorder=2)
         axes.set_yticks(range(len(sensors)), [sensors[index] for index in order], fontsize=7)
@@ -270,7 +254,7 @@ def draw_health(
         left, wide = first + (days.start or 0), len(range(*days.indices(state.shape[1])))
         frame = Rectangle((left, row - 0.5), wide, 1, fill=False, ec=INK, lw=1.6, zorder=4, clip_on=False)
         axes.add_patch(frame)
-        if len(sensors) > most_labels:
+        if len(sensors) > max_labels:
             axes.set_yticks([row], [sensors[sensor]], fontsize=8)
     axes.set_title(title, loc="left", fontsize=11, color=INK, pad=8)
     present = [word for code, word in enumerate(HEALTH) if (state == code).any()]
@@ -302,9 +286,9 @@ def _limits(lines: list[FloatArray], raw: FloatArray) -> tuple[float, float]:
     return min(low, bottom) - margin, max(high, top) + margin
 
 
-def _shade(axes: Any, course: SensorSeries) -> None:
+def _shade(axes: Any, series: SensorSeries) -> None:
     """Shade the slots that have a label, and write it above each run of them where there is space."""
-    words, clock, step = course.words, course.clock, course.step
+    words, clock, step = series.words, series.clock, series.step
     kind = np.where(words == "", 0, 1)
     for shade, word in enumerate(SHADES, start=2):
         kind[words == word] = shade

@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import Voronoi
 
 from sensormend.errors import InputError, ShapeError
-from sensormend.plot.canvas import GREYS, INK, MAP_COLOURS, blank, heading, save_both
+from sensormend.plot.canvas import GREYS, INK, MAP_COLOURS, blank, save_both
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["VoronoiCells", "cell_means", "chosen_days", "city_map", "value_range", "voronoi_cells"]
+__all__ = ["VoronoiCells", "chosen_days", "city_map", "group_means", "value_range", "voronoi_cells"]
 
-DATES = 6
-SETTLING_DAYS = 10
+DATES, HOUR = 6, 15
+"""Number of dates of a map, and the hour of the day that it shows."""
+
+LEARNING_DAYS = 10
 # Sensors closer than this share of the map are at one place: neither Qhull nor a reader can separate them.
 SAME_PLACE = 1e-6
 MARGIN = 0.06
@@ -45,19 +47,14 @@ class VoronoiCells:
     box: Box
 
 
-def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> VoronoiCells:
-    """Divide a box among sensors: each gets the part that is nearest to it.
+def voronoi_cells(positions: ArrayLike) -> VoronoiCells:
+    """Divide the box around positions (sensor, 2) among sensors: each gets the part that is nearest to it.
 
-    Parameters
-    ----------
-    positions
-        (sensor, 2); NaN for a sensor of unknown position. Any number; they may lie on a line or at one place.
-    box
-        Left, lower, right, upper edge, with all positions inside; by default the box around them with a margin.
+    The position of a sensor is NaN where it is not known; sensors may lie on a line or at one place.
 
     Examples
     --------
-    >>> cells = voronoi_cells([[0, 0], [1, 0], [1, 0]], box=(-1, -1, 2, 1))
+    >>> cells = voronoi_cells([[0, 0], [1, 0], [1, 0]])
     >>> len(cells.polygons), cells.place.tolist()
     (2, [0, 1, 1])
     """
@@ -67,19 +64,15 @@ def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> VoronoiCells:
     known = np.isfinite(points).all(axis=1)
     if not known.any():
         raise InputError("a map needs the position of at least one sensor")
-    left, lower, right, upper = box or _around(points[known])
+    left, lower, right, upper = _around(points[known])
     size = np.array([right - left, upper - lower])
     corner = np.array([left, lower])
-    if not size.min() > 1e-3 * size.max():
-        raise InputError(f"the box of a map must have a width and a height, not {size[0]:g} x {size[1]:g}")
     # In units of the longer side, on a grid: places then are equal, or far enough apart for Qhull.
     scale = float(size.max())
     grid = np.round((points[known] - corner) / scale / SAME_PLACE)
     sites, of_sensor = np.unique(grid, axis=0, return_inverse=True)
     sites = sites * SAME_PLACE
     wide, high = size / scale
-    if (sites < -SAME_PLACE).any() or (sites > np.array([wide, high]) + SAME_PLACE).any():
-        raise InputError("the box of a map must hold all positions")
     # With the network mirrored at the four edges every cell ends exactly at the edge, and the cells tile the box.
     inside = np.clip(sites, SAME_PLACE / 2, np.array([wide, high]) - SAME_PLACE / 2)
     mirrored = [inside * sign + shift for sign, shift in (
@@ -98,42 +91,24 @@ def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> VoronoiCells:
 
 
 def city_map(
-    folder: Path | str, name: str = "map", *, positions: ArrayLike, readings: FloatArray, cleaned: FloatArray,
-    times: NDArray[np.datetime64], faulty: BoolArray | None = None, hour: float = 15, quantity: str = "temperature",
-    unit: str = "°C", title: str = "",
+    folder: Path | str, *, positions: ArrayLike, readings: FloatArray, cleaned: FloatArray,
+    times: NDArray[np.datetime64], faulty: BoolArray, quantity: str, unit: str,
 ) -> list[Path]:  # fmt: skip
     """Draw a network at one hour of six dates: raw above, with missing values in black, and cleaned below.
 
-    Parameters
-    ----------
-    folder, name
-        `name.png` and `name.svg` are written to this folder.
-    positions
-        (sensor, 2), in any unit in which both axes are alike; NaN where unknown.
-    readings, cleaned
-        (sensor, slot, day).
-    times
-        Start of every slot, (slot, day).
-    faulty
-        The verdict on every (sensor, day); those sensors are ringed.
-    hour
-        Hour of the day.
-    quantity, unit
-        Label of the colour bar.
-    title
-        Title of the figure.
+    `map.png` and `map.svg` are written to the folder. Axes are (sensor, slot, day) of readings and cleaned values,
+    (slot, day) of times, the starts of the slots, and (sensor, day) of `faulty`, which is drawn as a ring. Positions
+    (sensor, 2) are in any unit in which both axes are alike; NaN where they are not known.
     """
     cells = voronoi_cells(positions)
-    slots, days = readings.shape[1:]
-    slot = min(round(hour * slots / 24), slots - 1)
+    slots = readings.shape[1]
+    slot = min(round(HOUR * slots / 24), slots - 1)
     chosen = chosen_days(times[slot])
-    flagged = np.zeros((readings.shape[0], days), dtype=bool) if faulty is None else faulty
     low, high = value_range(cleaned[:, slot][:, chosen])
     left, lower, right, upper = cells.box
     side = 9.0 / max(len(chosen), 3)
     tall = side * min(max((upper - lower) / (right - left), 0.4), 1.8)
-    figure = blank(10, 2 * tall + 1.05 + 0.35 * bool(title))
-    heading(figure, title)
+    figure = blank(10, 2 * tall + 1.05)
     figure.get_layout_engine().set(w_pad=0.03, h_pad=0.055, wspace=0.0, hspace=0.0)
     grid = figure.subplots(2, len(chosen), squeeze=False)
     drawn = None
@@ -141,22 +116,21 @@ def city_map(
         for line, values in enumerate((readings, cleaned)):
             axes = grid[line, column]
             drawn = _draw_cells(axes, cells, values[:, slot, day], low, high)
-            _draw_sensors(axes, np.asarray(positions, dtype=float), values[:, slot, day], flagged[:, day])
+            _draw_sensors(axes, np.asarray(positions, dtype=float), values[:, slot, day], faulty[:, day])
         moment = times[slot, day].astype("datetime64[s]").item()
         grid[0, column].set_title(f"{moment:%d %b %Y}", fontsize=10, color=INK)
     for line, word in enumerate(("raw", "mended")):
         grid[line, 0].set_ylabel(word, fontsize=11, fontweight="bold", color=INK)
     bar = figure.colorbar(drawn, ax=grid.ravel().tolist(), orientation="horizontal", extend="both",
                           shrink=0.42, aspect=36, pad=0.02)  # fmt: skip
-    clock = f"{int(hour):02d}:{round(hour % 1 * 60):02d}"
-    bar.set_label(f"{quantity} at {clock}, {unit}".strip(", "), color=INK, fontsize=10)
+    bar.set_label(f"{quantity} at {HOUR}:00, {unit}".strip(", "), color=INK, fontsize=10)
     bar.ax.tick_params(colors=INK, labelsize=9, width=0.6)
     bar.outline.set_visible(False)
-    _map_keys(figure, rings=bool(flagged[:, chosen].any()))
-    return save_both(figure, folder, name)
+    _map_keys(figure, rings=bool(faulty[:, chosen].any()))
+    return save_both(figure, folder, "map")
 
 
-def chosen_days(times: NDArray[np.datetime64], dates: int = DATES) -> list[int]:
+def chosen_days(times: NDArray[np.datetime64]) -> list[int]:
     """Choose days to show out of one time per day: the middle of each of the last months, or evenly spaced.
 
     The first days, in which a method still learns, are left out where enough others remain.
@@ -164,18 +138,18 @@ def chosen_days(times: NDArray[np.datetime64], dates: int = DATES) -> list[int]:
     days = len(times)
     months = times.astype("datetime64[M]")
     full = [month for month in np.unique(months) if (months == month).sum() >= 15]
-    if len(full) >= dates:
-        return [int(np.flatnonzero(months == month)[(months == month).sum() // 2]) for month in full[-dates:]]
-    first = SETTLING_DAYS if days >= SETTLING_DAYS + dates else 0
-    return sorted({round(float(day)) for day in np.linspace(first, days - 1, min(dates, days))})
+    if len(full) >= DATES:
+        return [int(np.flatnonzero(months == month)[(months == month).sum() // 2]) for month in full[-DATES:]]
+    first = LEARNING_DAYS if days >= LEARNING_DAYS + DATES else 0
+    return sorted({round(float(day)) for day in np.linspace(first, days - 1, min(DATES, days))})
 
 
 def _around(points: FloatArray) -> Box:
     low, high = points.min(axis=0), points.max(axis=0)
-    longest, away = float((high - low).max()), float(np.abs(points).max())
+    longest, farthest = float((high - low).max()), float(np.abs(points).max())
     # Sensors on a line get a strip around it, a single place a box.
-    least = 0.3 * longest if longest > 1e-9 * away else max(1.0, 1e-3 * away)
-    half = np.maximum(high - low, least) / 2 + MARGIN * max(longest, least)
+    smallest = 0.3 * longest if longest > 1e-9 * farthest else max(1.0, 1e-3 * farthest)
+    half = np.maximum(high - low, smallest) / 2 + MARGIN * max(longest, smallest)
     middle = (low + high) / 2
     return (float(middle[0] - half[0]), float(middle[1] - half[1]),
             float(middle[0] + half[0]), float(middle[1] + half[1]))  # fmt: skip
@@ -190,12 +164,12 @@ def value_range(values: FloatArray) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def cell_means(cell: NDArray[np.intp], cells: int, values: FloatArray) -> FloatArray:
-    """Return the mean of the values in each cell; `cell` is the cell of each value; NaN for an empty cell."""
-    known = np.isfinite(values) & (cell >= 0)
-    count = np.bincount(cell[known], minlength=cells)
-    total = np.bincount(cell[known], weights=values[known], minlength=cells)
-    return np.asarray(np.divide(total, count, out=np.full(cells, np.nan), where=count > 0))
+def group_means(group: NDArray[np.integer], groups: int, values: FloatArray) -> FloatArray:
+    """Return the mean of the values in each group, NaN for an empty one; a value in group -1 is in none."""
+    known = np.isfinite(values) & (group >= 0)
+    count = np.bincount(group[known], minlength=groups)
+    total = np.bincount(group[known], weights=values[known], minlength=groups)
+    return np.asarray(np.divide(total, count, out=np.full(groups, np.nan), where=count > 0))
 
 
 def _draw_cells(axes: Any, cells: VoronoiCells, values: FloatArray, low: float, high: float) -> Any:
@@ -203,7 +177,7 @@ def _draw_cells(axes: Any, cells: VoronoiCells, values: FloatArray, low: float, 
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import LinearSegmentedColormap
 
-    means = cell_means(cells.place, len(cells.polygons), values)
+    means = group_means(cells.place, len(cells.polygons), values)
     shades = LinearSegmentedColormap.from_list("map", MAP_COLOURS).with_extremes(bad=MISSING)
     drawn = PolyCollection(cells.polygons, array=np.ma.masked_invalid(means), cmap=shades, edgecolors="white", lw=0.5)
     drawn.set_clim(low, high)

@@ -65,15 +65,15 @@ def course(
         Colours for a dark page; by default those of matplotlib's style.
     """
     with _page(WIDTH, 4.4, dark) as (figure, finish):
-        own, name, what = _channel(rows, sensor, variable)
+        own, name, quantity = _channel(rows, sensor, variable)
         first = own.time[0] if start is None else microseconds(start)
         stop = own.time[-1] + 1 if end is None else microseconds(end)
         shown = own.taken((own.time >= first) & (own.time < stop))
         if not len(shown):
             raise InputError(f"{name} has no rows in that time; they go from {_span(own)}")
         axes = figure.add_subplot()
-        quantity, unit = axis_label(what, _metadata(rows))
-        draw_series(axes, _series(shown), quantity=quantity, unit=unit)
+        label, unit = axis_label(quantity, _metadata(rows))
+        draw_series(axes, _series(shown), quantity=label, unit=unit)
         heading(figure, f"Sensor {name}")
         _years(axes, shown)
         finish()
@@ -93,23 +93,22 @@ def health(rows: Any, *, dark: bool | None = None) -> Any:
     dark
         Colours for a dark page; by default those of matplotlib's style.
     """
-    everybody = _rows(rows)
-    panels = [everybody.taken(everybody.variable == code) for code in np.unique(everybody.variable)]
+    all_rows = _rows(rows)
+    panels = [all_rows.taken(all_rows.variable == code) for code in np.unique(all_rows.variable)]
     states = [_states(panel) for panel in panels]
-    many = [len(names) for names, *_ in states]
-    heights = [1.1 + min(0.165 * count, 5.5 if len(panels) < 3 else 3.0) for count in many]
+    heights = [1.1 + min(0.165 * len(names), 5.5 if len(panels) < 3 else 3.0) for names, *_ in states]
     with _page(WIDTH, sum(heights) + 0.35, dark) as (figure, finish):
         grid = figure.add_gridspec(len(panels), 1, height_ratios=heights)
         for place, (panel, (names, state, times, days)) in enumerate(zip(panels, states, strict=True)):
             axes = figure.add_subplot(grid[place])
-            what = everybody.variables[int(panel.variable[0])]
+            name = all_rows.variables[int(panel.variable[0])]
             often = "day by day" if days == 1 else f"{days} days a cell"
-            title = f"{what[:1].upper()}{what[1:]}: every sensor, {often}" if what else f"Every sensor, {often}"
+            title = f"{name[:1].upper()}{name[1:]}: every sensor, {often}" if name else f"Every sensor, {often}"
             if len(names) > MAX_NAMES:
                 title += f"; worst are {', '.join(names[row] for row in by_trouble(state)[:5])}"
-            draw_health(axes, state, times, names, cell_days=days, title=title, most_labels=MAX_NAMES)
+            draw_health(axes, state, times, names, cell_days=days, title=title, max_labels=MAX_NAMES)
             _years(axes, panel)
-        heading(figure, _balance(everybody))
+        heading(figure, _balance(all_rows))
         finish()
     return figure
 
@@ -143,33 +142,33 @@ def beside(
     dark
         Colours for a dark page; by default those of matplotlib's style.
     """
-    everybody = _rows(rows)
-    own, name, what = _channel(everybody, sensor, variable)
+    all_rows = _rows(rows)
+    own, name, quantity = _channel(all_rows, sensor, variable)
     place = _place(own, microseconds(time), name)
     time, step = int(own.time[place]), _step(own)
     # Rows per reading are not on the grid; they are compared by the nearest slot.
-    everybody, own = (
+    all_rows, own = (
         replace(some, time=time + np.round((some.time - time) / step).astype(np.int64) * step)
-        for some in (everybody.taken(everybody.variable == own.variable[0]), own)
+        for some in (all_rows.taken(all_rows.variable == own.variable[0]), own)
     )
     fault = _fault(own, place)
-    near = own.taken(_in_view(own, time, fault, days))
-    others = _most_like(everybody, time, fault[0], name)
-    clock, values = _clock(np.unique(near.time)), [_good(everybody, other.sensor, near) for other in others]
+    shown = own.taken(_in_view(own, time, fault, days))
+    others = _correlated(all_rows, time, fault[0], name)
+    clock, values = _clock(np.unique(shown.time)), [_good(all_rows, other.sensor, shown) for other in others]
     with _page(WIDTH, 6.6 if others else 4.4, dark) as (figure, finish):
         panels = figure.add_gridspec(2 if others else 1, 1, height_ratios=(1.6, 1) if others else (1,))
         above = figure.add_subplot(panels[0])
-        quantity, unit = axis_label(what, _metadata(rows))
-        legend_at = draw_series(above, _series(near), quantity=quantity, unit=unit)
+        label, unit = axis_label(quantity, _metadata(rows))
+        legend_at = draw_series(above, _series(shown), quantity=label, unit=unit)
         for colour, other, value in zip(CORRELATED_COLOURS, others, values, strict=False):
             usual = other.expected - other.value
-            above.plot(clock, value + usual, color=colour, lw=1.1, zorder=4, label=_signed(other.sensor, usual))
+            above.plot(clock, value + usual, color=colour, lw=1.1, zorder=4, label=_with_offset(other.sensor, usual))
         heading(figure, _title(own, place, name))
         legend_above(above, legend_at)
         lowest = above
         if others:
             lowest = figure.add_subplot(panels[1], sharex=above)
-            distances = [near.value[np.unique(near.time, return_index=True)[1]] - value - other.expected + other.value
+            distances = [shown.value[np.unique(shown.time, return_index=True)[1]] - value - other.expected + other.value
                          for other, value in zip(others, values, strict=True)]  # fmt: skip
             _draw_distances(lowest, clock, distances, [other.spread for other in others], above.get_ylim())
             above.tick_params(labelbottom=False)
@@ -178,7 +177,7 @@ def beside(
             above.text(0.01, 0.04, message, color=GREYS[0], fontsize=9, transform=above.transAxes)
         for axes in {above, lowest}:
             axes.axvline(_clock(time), color=INK, lw=0.8, ls=(0, (3, 2)), zorder=7)
-        _years(lowest, near)
+        _years(lowest, shown)
         finish()
     return figure
 
@@ -216,15 +215,15 @@ def _channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str,
     if name not in rows.sensors:
         like = difflib.get_close_matches(name, rows.sensors, n=3, cutoff=0.5) or rows.sensors[:5]
         raise InputError(f"there is no sensor {name!r}; there are for example {', '.join(like)}")
-    mine = rows.taken(rows.sensor == rows.sensors.index(name))
-    measured = [rows.variables[code] for code in np.unique(mine.variable)]
-    if variable is None and len(measured) > 1:
-        raise ConfigError(f"{name} measures {', '.join(measured)}: say which with variable=")
-    if variable is not None and variable not in measured:
-        raise InputError(f"{name} has no variable {variable!r}; there is {', '.join(measured)}")
-    what = measured[0] if variable is None else variable
-    mine = mine.taken(mine.variable == rows.variables.index(what))
-    return mine.taken(np.argsort(mine.time, kind="stable")), name, what
+    own = rows.taken(rows.sensor == rows.sensors.index(name))
+    variables = [rows.variables[code] for code in np.unique(own.variable)]
+    if variable is None and len(variables) > 1:
+        raise ConfigError(f"{name} measures {', '.join(variables)}: say which with variable=")
+    variable = variables[0] if variable is None else variable
+    if variable not in variables:
+        raise InputError(f"{name} has no variable {variable!r}; there is {', '.join(variables)}")
+    own = own.taken(own.variable == rows.variables.index(variable))
+    return own.taken(np.argsort(own.time, kind="stable")), name, variable
 
 
 def _span(rows: Rows) -> str:
@@ -241,9 +240,9 @@ def _clock(time: Any) -> Any:
 
 
 def _step(own: Rows) -> int:
-    apart = np.diff(own.time)
-    apart = apart[apart > 0]
-    return int(np.median(apart)) if apart.size else HOUR
+    intervals = np.diff(own.time)
+    intervals = intervals[intervals > 0]
+    return int(np.median(intervals)) if intervals.size else HOUR
 
 
 def _series(own: Rows) -> SensorSeries:
@@ -312,21 +311,21 @@ def _in_view(own: Rows, moment: int, fault: tuple[int, int], days: float | None)
     return np.asarray((own.time >= begin) & (own.time <= end))
 
 
-def _most_like(everybody: Rows, moment: int, until: int, name: str) -> list[CorrelatedSensor]:
+def _correlated(all_rows: Rows, moment: int, fault_start: int, name: str) -> list[CorrelatedSensor]:
     """Return the sensors most correlated with one before its fault; over all rows where that span is too short."""
-    at_moment = everybody.taken(everybody.time == moment)
-    past = everybody.taken((everybody.time >= until - USUAL_SPAN) & (everybody.time < until))
-    return correlated_sensors(past, at_moment, name) or correlated_sensors(everybody, at_moment, name)
+    at_moment = all_rows.taken(all_rows.time == moment)
+    past = all_rows.taken((all_rows.time >= fault_start - USUAL_SPAN) & (all_rows.time < fault_start))
+    return correlated_sensors(past, at_moment, name) or correlated_sensors(all_rows, at_moment, name)
 
 
-def _good(everybody: Rows, sensor: str, near: Rows) -> FloatArray:
+def _good(all_rows: Rows, sensor: str, shown: Rows) -> FloatArray:
     """Return the good readings of a sensor at the times of some rows, NaN at the others."""
-    mine = everybody.taken((everybody.sensor == everybody.sensors.index(sensor)) & (everybody.flag == Flag.GOOD))
-    times = np.unique(near.time)
+    own = all_rows.taken((all_rows.sensor == all_rows.sensors.index(sensor)) & (all_rows.flag == Flag.GOOD))
+    times = np.unique(shown.time)
     value = np.full(times.size, np.nan)
-    at = np.searchsorted(times, mine.time)
-    known = (at < times.size) & (times[np.minimum(at, times.size - 1)] == mine.time)
-    value[at[known]] = mine.value[known]
+    at = np.searchsorted(times, own.time)
+    known = (at < times.size) & (times[np.minimum(at, times.size - 1)] == own.time)
+    value[at[known]] = own.value[known]
     return value
 
 
@@ -387,6 +386,6 @@ def _draw_distances(
     axes.grid(axis="y", color=GREYS[3], lw=0.6, zorder=0)
 
 
-def _signed(sensor: str, usual: float) -> str:
+def _with_offset(sensor: str, usual: float) -> str:
     size = f"{abs(usual):.2g}"
     return sensor if float(size) == 0 else f"{sensor} {'-' if usual < 0 else '+'} {size}"

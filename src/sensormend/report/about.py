@@ -17,6 +17,7 @@ from sensormend.report.markup import (
     html_table,
     minute,
     quotation,
+    shortened,
     span,
     tag,
 )
@@ -53,25 +54,17 @@ VERSIONS = ("sensormend", "python", "numpy", "scipy", "duckdb")
 
 
 def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
-    """Return the head of the page.
-
-    Parameters
-    ----------
-    data
-        The data of the report.
-    contents
-        The name and the title of each section.
-    """
+    """Return the head of the page; `contents` has the name and the title of each section."""
     network = data.network
-    measured = [name[:LONGEST_NAME] for name in network.variables if name]
-    of = f" · {enumeration(measured)}" if measured else ""
+    variables = [name[:LONGEST_NAME] for name in network.variables if name]
+    measured = f" · {enumeration(variables)}" if variables else ""
     return tag(
         "header",
         tag("p", "Report on a sensor network", class_="over"),
         tag("h1", network.name[:120]),
         tag(
             "p",
-            f"{span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)}{of} · all times are UTC",
+            f"{span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)}{measured} · all times are UTC",
             class_="span",
         ),
         tag("p", network.sentence, class_="says"),
@@ -86,14 +79,14 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
 
 def _key_numbers(data: ReportData) -> list[tuple[str, str]]:
     counts = data.counts
-    heard = sum(one.heard for one in counts.channels.values())
-    wrong = len({one.sensor for one in data.wrong_now()})
+    readings = sum(channel.readings for channel in counts.channels.values())
+    wrong = len({status.sensor for status in data.wrong_now()})
     sensors = len({name for name, _ in counts.channels})
     days = counted(-(-(data.end - data.start) // DAY), "day")
     return [
         (f"{sensors:,}", f"{'sensor' if sensors == 1 else 'sensors'} over {days}"),
         (f"{wrong:,}", "faulty, silent or gone at the end: to be repaired"),
-        (percent(counts.flags[Flag.FAIL], heard), "of what was measured was wrong"),
+        (percent(counts.flags[Flag.FAIL], readings), "of what was measured was wrong"),
         (percent(counts.flags[Flag.MISSING], counts.rows), "of all values never came"),
         (percent(counts.estimated, counts.rows), "of all values are estimates"),
     ]
@@ -120,16 +113,13 @@ def provenance_section(data: ReportData) -> Html:
 
 
 def _facts(data: ReportData, run: Mapping[str, Any]) -> list[tuple[str, Html]]:
-    counts = data.counts
+    counts, period = data.counts, data.reader.period
     versions = _mapping(run.get("surroundings"))
-    readings = run.get("readings")
-    rejected = run.get("rejected")
-    made = run.get("finished") or run.get("updated")
-    period = data.reader.period
+    finished = run.get("finished") or run.get("updated")
     return [
         ("made by", escape(f"sensormend {run.get('command')}" if run.get("command") else "")),
-        ("when", escape(f"{str(made).replace('T', ' ').removesuffix('Z')[:16]} UTC" if made else "")),
-        ("from", escape(_source(run, readings, rejected))),
+        ("when", escape(f"{str(finished).replace('T', ' ').removesuffix('Z')[:16]} UTC" if finished else "")),
+        ("from", escape(_source(run))),
         ("grid", escape(f"one value {how_often(data.step)}"
                        + (f", in periods of {how_long(period)}" if period else ""))),
         ("result", escape(f"{counts.rows:,} values of {counted(len({name for name, _ in counts.channels}), 'sensor')}, "
@@ -140,16 +130,15 @@ def _facts(data: ReportData, run: Mapping[str, Any]) -> list[tuple[str, Html]]:
     ]  # fmt: skip
 
 
-def _mapping(given: Any) -> Mapping[str, Any]:
-    return given if isinstance(given, Mapping) else {}
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _source(run: Mapping[str, Any], readings: Any, rejected: Any) -> str:
+def _source(run: Mapping[str, Any]) -> str:
+    readings, rejected, source = run.get("readings"), run.get("rejected"), run.get("source")
     parts = [counted(readings, "reading")] if isinstance(readings, int) else []
-    source = run.get("source")
-    files = (
-        [entry for entry in source if isinstance(entry, list) and len(entry) == 3] if isinstance(source, list) else []
-    )
+    entries = source if isinstance(source, list) else []
+    files = [entry for entry in entries if isinstance(entry, list) and len(entry) == 3]
     if files:
         size = sum(entry[1] for entry in files if isinstance(entry[1], int))
         parts.append(f"{counted(len(files), 'file')}, {size / 1e6:,.1f} MB")
@@ -168,4 +157,4 @@ def _options(run: Mapping[str, Any]) -> str:
 
 def _short(name: str, value: Any) -> str:
     text = in_words(value) if name in DURATIONS and isinstance(value, int) else str(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shortened(text, 80)

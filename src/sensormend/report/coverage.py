@@ -13,14 +13,14 @@ from sensormend.pipeline.health import ABSENT, LETTERS, SEVERITY
 from sensormend.pipeline.sentences import counted, how_often, percent
 from sensormend.plot.canvas import HEALTH_COLOURS, NIGHT
 from sensormend.readings import DAY, Flag
-from sensormend.report.markup import NIGHT_STATES, Html, channel_name, concat, html_table, rounded, span, tag
+from sensormend.report.markup import NIGHT_STATES, Html, channel_name, concat, html_table, rounded, shortened, span, tag
 from sensormend.report.report_data import CAUSES, ReportData, RowCounts
 from sensormend.report.svg import Scale, as_uri, palette_png, rect_path, short, svg, text, time_ticks
 from sensormend.views.matrix import MatrixRow
 
 __all__ = ["coverage_section", "matrix_section"]
 
-MAX_LABELLED, WORST = 60, 40
+MAX_LABELLED, MAX_WORST = 60, 40
 """Most lines with names; of more, the worst have names, and all are shown in a small picture."""
 
 STATE_WORDS = {
@@ -33,7 +33,7 @@ STATE_WORDS = {
 }
 WIDTH, SUMMARY_WIDTH, ROW_HEIGHT, TOP = 960.0, 165.0, 13.0, 22.0
 LONGEST_LABEL, LETTER = 60, 6.1
-TALLEST = 500
+MAX_PIXELS = 500
 """Pixels of the picture of all lines; where there are more, several are merged."""
 
 MAX_SHARES = 10
@@ -43,16 +43,16 @@ def matrix_section(data: ReportData) -> Html:
     """Return the section."""
     lines = data.matrix.rows
     cell = data.matrix.cell_days
-    every = "day" if cell == 1 else f"{cell} days"
+    days = "day" if cell == 1 else f"{cell} days"
     parts: list[str] = [
         tag("h2", "How every sensor was on every day"),
-        tag("p", f"One line per sensor{' and variable' if data.several else ''}, one mark for every {every}, "
+        tag("p", f"One line per sensor{' and variable' if data.several else ''}, one mark for every {days}, "
             "those with most trouble at the end and over all come first."),
         _legend(lines),
     ]  # fmt: skip
     if len(lines) > MAX_LABELLED:
-        parts += [tag("h3", f"All {len(lines):,}"), _squeezed(data), tag("h3", f"The worst {WORST} of them")]
-    shown = lines if len(lines) <= MAX_LABELLED else lines[:WORST]
+        parts += [tag("h3", f"All {len(lines):,}"), _picture(data), tag("h3", f"The worst {MAX_WORST} of them")]
+    shown = lines if len(lines) <= MAX_LABELLED else lines[:MAX_WORST]
     parts.append(_labelled(data, shown))
     return tag("section", *parts, id="health")
 
@@ -69,29 +69,29 @@ def _legend(lines: Sequence[MatrixRow]) -> Html:
     return tag("ul", *keys, class_="key")
 
 
-def _squeezed(data: ReportData) -> Html:
+def _picture(data: ReportData) -> Html:
     """Return all lines as an image with one pixel per cell."""
     code = np.zeros(256, np.uint8)
     code[[ord(letter) for letter in SEVERITY]] = range(len(SEVERITY))
     lines = data.matrix.rows
     cells = code[np.frombuffer("".join(line.cells for line in lines).encode("ascii"), np.uint8)]
-    together = -(-len(lines) // TALLEST)
+    per_pixel = -(-len(lines) // MAX_PIXELS)
     # A line that no pixel shows would be lost, and with it a fault.
-    cells = np.maximum.reduceat(cells.reshape(len(lines), -1), np.arange(0, len(lines), together))
+    cells = np.maximum.reduceat(cells.reshape(len(lines), -1), np.arange(0, len(lines), per_pixel))
     light, dark = (
         as_uri(palette_png(cells, [page, *(colours[LETTERS[letter]] for letter in SEVERITY[1:])]))
         for page, colours in (("#ffffff", HEALTH_COLOURS), (NIGHT["#ffffff"], NIGHT_STATES))
     )
-    says = f"{counted(cells.shape[0], 'line')} of {counted(cells.shape[1], 'mark')}, one colour for each state"
+    description = f"{counted(cells.shape[0], 'line')} of {counted(cells.shape[1], 'mark')}, one colour for each state"
     height = cells.shape[0] * max(1, 300 // cells.shape[0])
     picture = tag(
         "picture",
         tag("source", srcset=dark, media="screen and (prefers-color-scheme: dark)"),
-        tag("img", src=light, alt=says, width=cells.shape[1], height=height, class_="pixels",
+        tag("img", src=light, alt=description, width=cells.shape[1], height=height, class_="pixels",
             style=f"height:{height}px"),
     )  # fmt: skip
     shown = span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)
-    each = f" Each line of it is {together} sensors, and shows the worst of them." if together > 1 else ""
+    each = f" Each line of it is {per_pixel} sensors, and shows the worst of them." if per_pixel > 1 else ""
     caption = f"From left to right: {shown}. From top to bottom: most trouble to least.{each}"
     return tag("figure", picture, tag("figcaption", caption))
 
@@ -114,12 +114,19 @@ def _labelled(data: ReportData, lines: Sequence[MatrixRow]) -> Html:
                 paths.setdefault(LETTERS[letter], []).append(
                     rect_path(place, y, scale.place(end) - place, ROW_HEIGHT - 2)
                 )
-        whole = f"{line.sensor} {line.variable}".strip()[:200]
+        full_name = f"{line.sensor} {line.variable}".strip()[:200]
         drawn.append(
-            tag("text", tag("title", whole), label, x=short(left - 8), y=short(y + ROW_HEIGHT - 4), text_anchor="end")
+            tag(
+                "text",
+                tag("title", full_name),
+                label,
+                x=short(left - 8),
+                y=short(y + ROW_HEIGHT - 4),
+                text_anchor="end",
+            )
         )
         drawn.append(
-            text(WIDTH - SUMMARY_WIDTH + 8, y + ROW_HEIGHT - 4, _adds_up(line, data.matrix.cell_days), class_="soft")
+            text(WIDTH - SUMMARY_WIDTH + 8, y + ROW_HEIGHT - 4, _summary(line, data.matrix.cell_days), class_="soft")
         )
     ticks = []
     for time, word in time_ticks(first, first + cells * length):
@@ -127,19 +134,19 @@ def _labelled(data: ReportData, lines: Sequence[MatrixRow]) -> Html:
         ticks += [tag("path", d=f"M{short(x)} {short(TOP - 5)}V{short(height - 4)}", class_="axis"),
                   text(x + 3, TOP - 8, word, class_="soft")]  # fmt: skip
     areas = [tag("path", d="".join(parts), class_=state.replace(" ", "-")) for state, parts in paths.items()]
-    says = f"Health of {counted(len(lines), 'sensor')} by days"
-    return tag("figure", tag("div", svg(WIDTH, height, *ticks, *areas, *drawn, says=says), class_="scroll"))
+    picture = svg(
+        WIDTH, height, *ticks, *areas, *drawn, description=f"Health of {counted(len(lines), 'sensor')} by days"
+    )
+    return tag("figure", tag("div", picture, class_="scroll"))
 
 
 def _label(line: MatrixRow) -> str:
     """Return the name of a line, cut where it is too long; the variable is cut less."""
     variable = line.variable[: LONGEST_LABEL // 2]
-    left = LONGEST_LABEL - len(variable)
-    sensor = line.sensor if len(line.sensor) <= left else line.sensor[: left - 1] + "…"
-    return f"{sensor} {variable}".strip()
+    return f"{shortened(line.sensor, LONGEST_LABEL - len(variable))} {variable}".strip()
 
 
-def _adds_up(line: MatrixRow, days: int) -> str:
+def _summary(line: MatrixRow, days: int) -> str:
     counts = [
         (line.cells.count(letter) * days, word) for letter, word in (("x", "faulty"), ("o", "silent"), ("u", "suspect"))
     ]
@@ -197,9 +204,9 @@ def _causes(data: ReportData) -> Html:
     counts = data.counts
     rows = []
     for cause, words in CAUSES.items():
-        many = sum(values for (_, of), values in counts.causes.items() if of == cause)
-        if many:
-            row = [words, f"{many:,}", percent(many, counts.rows)]
+        total = sum(values for (_, other), values in counts.causes.items() if other == cause)
+        if total:
+            row = [words, f"{total:,}", percent(total, counts.rows)]
             rows.append(row if data.several else [*row, _half(counts, data.reader.variables[0], cause)])
     header = ["why", "values", "of all"]
     return html_table(header if data.several else [*header, "usual interval"], rows, numbers=(1, 2, 3))
@@ -212,10 +219,10 @@ def _half(counts: RowCounts, variable: str, *causes: str, share: float = 0.5) ->
 
 def _gaps(counts: RowCounts) -> Html:
     lengths = counts.gap_table()
-    gaps = sum(many for _, many, _ in lengths)
+    total = sum(gaps for _, gaps, _ in lengths)
     rows = [
-        [words, f"{many:,}", percent(many, gaps), f"{values:,}", percent(values, counts.estimated)]
-        for words, many, values in lengths
+        [words, f"{gaps:,}", percent(gaps, total), f"{values:,}", percent(values, counts.estimated)]
+        for words, gaps, values in lengths
     ]
     meaning = "A gap is a stretch of nothing but estimates, whatever its cause."
     header = ("length", "gaps", "of all gaps", "values in them", "of all estimates")
@@ -229,7 +236,8 @@ def _sure(data: ReportData) -> Html:
             "intervals are narrower than the usual one here, one in ten is wider than the wide one."),
     ]  # fmt: skip
     rows = []
-    variables = [name for name in data.reader.variables if any(of == name for of, _ in counts.widths)]
+    with_widths = {variable for variable, _ in counts.widths}
+    variables = [name for name in data.reader.variables if name in with_widths]
     for variable in variables:
         over, among = counts.spread.get(variable, (math.nan, math.nan))
         rows.append([

@@ -98,7 +98,7 @@ def page(data: ReportData) -> str:
     """Return the page."""
     parts = [(name, title, part) for name, title, make in SECTIONS if (part := make(data)) is not None]
     head = header_section(data, [(name, title) for name, title, _ in parts])
-    made = tag("footer", f"Written by sensormend on {now().replace('T', ' ').removesuffix('Z')[:16]} UTC.")
+    footer = tag("footer", f"Written by sensormend on {now().replace('T', ' ').removesuffix('Z')[:16]} UTC.")
     head_of_page = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -107,5 +107,5 @@ def page(data: ReportData) -> str:
         tag("title", f"{data.network.name[:120]}: report"),
         tag("style", Html(style_sheet())),
     )
-    body = tag("body", head, tag("main", *(part for _, _, part in parts)), made)
+    body = tag("body", head, tag("main", *(part for _, _, part in parts)), footer)
     return f"{DOCTYPE}\n{tag('html', head_of_page, body, lang='en')}\n"

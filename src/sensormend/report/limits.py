@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.sentences import counted, how_long, percent
+from sensormend.plot.maps import group_means
 from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.markup import Html, channel_name, concat, date, rounded, span, tag
@@ -23,8 +23,6 @@ SHORTEST_OFFSET, MAX_CHECKED = 2 * DAY, 40
 """A new level is accepted after three to ten days; the first of these may be suspect rather than faulty."""
 
 MAX_LISTED = 10
-
-THIRD = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,12 @@ def _accepted_level(data: ReportData, fault: FaultInterval) -> float | None:
     rows = archive.rows(None, fault.end - DAY, fault.end + DAY, fault.variable)
     if fault.sensor not in rows.sensors:
         return None
-    mine = rows.sensor == rows.sensors.index(fault.sensor)
+    own = rows.sensor == rows.sensors.index(fault.sensor)
     before, after = rows.time < fault.end, rows.time >= fault.end
-    level = _mean((rows.value - rows.cleaned)[mine & before & (rows.flag == 4)])
+    level = _mean((rows.value - rows.cleaned)[own & before & (rows.flag == Flag.FAIL)])
     # Only trusted readings: an estimate after the fault has no information on the sensor.
-    jump = _mean(rows.cleaned[mine & after & (rows.flag == 1)]) - _mean(rows.cleaned[mine & before])
-    others = _changes(rows, ~mine, before, after)
+    jump = _mean(rows.cleaned[own & after & (rows.flag == Flag.GOOD)]) - _mean(rows.cleaned[own & before])
+    others = _changes(rows, ~own, before, after)
     if not others.size or not np.isfinite(level) or not np.isfinite(jump):
         return None
     lasting = jump - float(np.median(others))
@@ -79,24 +77,20 @@ def _mean(values: FloatArray) -> float:
 
 def _changes(rows: Rows, others: BoolArray, before: BoolArray, after: BoolArray) -> FloatArray:
     """Return the change of the cleaned values of each of the others from one day to the next."""
-    size = len(rows.sensors)
-    means = []
-    for when in (before, after):
-        chosen = others & when & np.isfinite(rows.cleaned)
-        many = np.bincount(rows.sensor[chosen], minlength=size)
-        total = np.bincount(rows.sensor[chosen], weights=rows.cleaned[chosen], minlength=size)
-        means.append(np.divide(total, many, out=np.full(size, np.nan), where=many > 0))
-    moved = means[1] - means[0]
-    return np.asarray(moved[np.isfinite(moved)])
+    first, second = (
+        group_means(rows.sensor[others & day], len(rows.sensors), rows.cleaned[others & day]) for day in (before, after)
+    )
+    change = second - first
+    return np.asarray(change[np.isfinite(change)])
 
 
 def limits_section(data: ReportData) -> Html:
     """Return the section."""
     items = [
         part
-        for ask in (_stretches, _mostly_estimated, _accepted_levels, _nobody, _unjudged, _alone, _suspect, _smooth,
-                    _unknown, _averaged, _provisional)
-        for part in ask(data)
+        for limits in (_estimated_spans, _mostly_estimated, _accepted_levels, _empty_spans, _unjudged, _alone, _suspect,
+                       _smooth, _unknown, _averaged, _provisional)
+        for part in limits(data)
     ]  # fmt: skip
     unseen = (
         "A fault that all neighbours share looks like weather, and a small or very slow one stays within what is usual "
@@ -112,8 +106,11 @@ def limits_section(data: ReportData) -> Html:
     )
 
 
-def _limit(title: str, text: str, items: Sequence[str] = ()) -> list[Html]:
-    """Return one limit, with the first of some items."""
+def _limit(title: str, text: str, items: Sequence[str] | None = None) -> list[Html]:
+    """Return one limit, with the first of its items; nothing where a limit that has items has none."""
+    if items is not None and not items:
+        return []
+    items = items or ()
     listed = [tag("li", item) for item in items[:MAX_LISTED]]
     listed += [tag("li", f"and {len(items) - MAX_LISTED:,} more")] if len(items) > MAX_LISTED else []
     return [
@@ -126,19 +123,13 @@ def _limit(title: str, text: str, items: Sequence[str] = ()) -> list[Html]:
     ]
 
 
-def _stretches(data: ReportData) -> list[Html]:
-    spans = data.counts.stretches
-    if not spans:
-        return []
+def _estimated_spans(data: ReportData) -> list[Html]:
+    spans = data.counts.estimated_spans
     items = [
-        concat(
-            [
-                channel_name(one.sensor, one.variable),
-                f": {span(one.start // DAY * DAY, -(-one.end // DAY) * DAY)} ({how_long(one.end - one.start)})",
-            ]
-        )
+        concat([channel_name(one.sensor, one.variable),
+                f": {span(one.start // DAY * DAY, -(-one.end // DAY) * DAY)} ({how_long(one.end - one.start)})"])
         for one in spans
-    ]
+    ]  # fmt: skip
     total = sum(one.end - one.start for one in spans)
     return _limit(
         "Sensors in times when all they have is estimates.",
@@ -151,15 +142,15 @@ def _stretches(data: ReportData) -> list[Html]:
 
 def _mostly_estimated(data: ReportData) -> list[Html]:
     channels = [(one.estimated / one.rows, name) for name, one in data.counts.channels.items()
-             if one.estimated > THIRD * one.rows]  # fmt: skip
+             if one.estimated > one.rows / 3]  # fmt: skip
     channels.sort(key=lambda entry: (-entry[0], entry[1]))
     items = [concat([channel_name(*name), f": {percent(share)}"]) for share, name in channels]
     return _limit(
         "Statistics of sensors that are estimates by more than a third.",
-        f"{data.many(len(channels))} {'is' if len(channels) == 1 else 'are'} so; their means, trends and extremes "
+        f"{data.number_of(len(channels))} {'is' if len(channels) == 1 else 'are'} so; their means, trends and extremes "
         "are those of their neighbours to a good part.",
         items,
-    ) if channels else []  # fmt: skip
+    )
 
 
 def _accepted_levels(data: ReportData) -> list[Html]:
@@ -176,13 +167,11 @@ def _accepted_levels(data: ReportData) -> list[Html]:
         f"That happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If it "
         "was not, the values after it are off by as much.",
         items,
-    ) if offsets else []  # fmt: skip
+    )
 
 
-def _nobody(data: ReportData) -> list[Html]:
-    gaps = sorted(data.counts.nobody, key=lambda one: (one[0] - one[1], one))
-    if not gaps:
-        return []
+def _empty_spans(data: ReportData) -> list[Html]:
+    gaps = sorted(data.counts.empty_spans, key=lambda gap: (gap[0] - gap[1], gap))
     total = sum(end - begin for begin, end in gaps)
     items = [
         f"{span(begin, end)} ({how_long(end - begin)})"
@@ -197,39 +186,30 @@ def _nobody(data: ReportData) -> list[Html]:
     )
 
 
-def _unjudged_on(data: ReportData, days: Sequence[int]) -> dict[ChannelName, int]:
-    """Count the readings of every channel that were not judged on some dates."""
-    unjudged: Counter[ChannelName] = Counter()
-    for first, last in _runs(sorted(days)):
-        names, counts = data.reader.daily_counts.totals(first, last)
-        unjudged.update(dict(zip(names, counts["unjudged"].tolist(), strict=True)))
-    return unjudged
-
-
 def _unjudged(data: ReportData) -> list[Html]:
     dates = data.counts.unjudged
-    everybody = [day for day, (unjudged, heard) in dates.items() if unjudged > heard / 2]
+    days = sorted(day for day, (unjudged, readings) in dates.items() if unjudged > readings / 2)
     parts: list[Html] = []
-    if everybody:
-        runs = _runs(sorted(everybody))
-        readings = sum(dates[day][0] for day in everybody)
+    if days:
         parts += _limit(
             "Dates on which most readings were not judged.",
-            f"{counted(readings, 'reading')} of {counted(len(everybody), 'day')}, where the network was not known yet "
-            "or was to be ignored, taken as they came: faults were not looked for.",
-            [span(first * DAY, last * DAY + DAY) for first, last in runs],
+            f"{counted(sum(dates[day][0] for day in days), 'reading')} of {counted(len(days), 'day')}, where the "
+            "network was not known yet or was to be ignored, taken as they came: faults were not looked for.",
+            [span(first * DAY, last * DAY + DAY) for first, last in _runs(days)],
         )
-    together = _unjudged_on(data, everybody)
-    others = [(many, name) for name, one in data.counts.channels.items()
-              if (many := one.unjudged - together.get(name, 0)) > 0]  # fmt: skip
-    apart = sum(many for many, _ in others)
-    if apart:
+    on_days: Counter[ChannelName] = Counter()
+    for first, last in _runs(days):
+        names, counts = data.reader.daily_counts.totals(first, last)
+        on_days.update(dict(zip(names, counts["unjudged"].tolist(), strict=True)))
+    others = [(count, name) for name, channel in data.counts.channels.items()
+              if (count := channel.unjudged - on_days[name]) > 0]  # fmt: skip
+    if others:
         others.sort(key=lambda entry: (-entry[0], entry[1]))
-        items = [concat([channel_name(*name), f": {counted(many, 'reading')}"]) for many, name in others]
+        total = sum(count for count, _ in others)
         parts += _limit(
             "Readings that were not judged while the others were.",
-            f"{counted(apart, 'reading')}: sensors that were new, or that were to be ignored. They may be wrong.",
-            items,
+            f"{counted(total, 'reading')}: sensors that were new, or that were to be ignored. They may be wrong.",
+            [concat([channel_name(*name), f": {counted(count, 'reading')}"]) for count, name in others],
         )
     return parts
 
@@ -243,65 +223,65 @@ def _runs(days: Sequence[int]) -> list[tuple[int, int]]:
 
 def _alone(data: ReportData) -> list[Html]:
     channels = [
-        (one.alone / max(one.heard, 1), one.alone, name) for name, one in data.counts.channels.items() if one.alone
+        (one.alone / max(one.readings, 1), one.alone, name) for name, one in data.counts.channels.items() if one.alone
     ]
     channels.sort(key=lambda entry: (-entry[0], entry[2]))
     items = [concat([channel_name(*name), f": {percent(share)} of its readings"]) for share, _, name in channels]
-    total = sum(many for _, many, _ in channels)
+    total = sum(count for _, count, _ in channels)
     return _limit(
         "Sensors that stand alone.",
-        f"{counted(total, 'reading')} of {data.many(len(channels))} could not be judged: fewer than two others "
+        f"{counted(total, 'reading')} of {data.number_of(len(channels))} could not be judged: fewer than two others "
         "reported, or none is like it. Only single spikes were looked for, and gaps are filled from its own past.",
         items,
-    ) if channels else []  # fmt: skip
+    )
 
 
 def _suspect(data: ReportData) -> list[Html]:
-    many = data.counts.flags[Flag.SUSPECT]
+    count = data.counts.flags[Flag.SUSPECT]
     return _limit(
         "Fine differences on doubtful days.",
-        f"{counted(many, 'reading')} ({percent(many, data.counts.rows)}) with flag 3: doubtful, but not enough to "
+        f"{counted(count, 'reading')} ({percent(count, data.counts.rows)}) with flag 3: doubtful, but not enough to "
         "be replaced. Leave them out where a wrong value would matter.",
-    ) if many else []  # fmt: skip
+    ) if count else []  # fmt: skip
 
 
 def _smooth(data: ReportData) -> list[Html]:
     items = []
-    for variable, (read, guessed) in data.counts.change.items():
-        if math.isfinite(read) and math.isfinite(guessed) and guessed < 0.9 * read:
-            of = [channel_name(variable), ": "] if variable else []
-            items.append(concat([*of, f"from one value to the next, readings change by {rounded(read)} and estimates "
-                                 f"by {rounded(guessed)}, {percent(1 - guessed / read)} less"]))  # fmt: skip
+    for variable, (read, estimated) in data.counts.change.items():
+        # Not so where one of them is NaN.
+        if estimated < 0.9 * read:
+            name = [channel_name(variable), ": "] if variable else []
+            items.append(concat([*name, f"from one value to the next, readings change by {rounded(read)} and estimates "
+                                 f"by {rounded(estimated)}, {percent(1 - estimated / read)} less"]))  # fmt: skip
     return _limit(
         "Extremes and quick changes of filled values.",
         "Estimates are smoother than readings; peaks, counts of exceedances and quick changes come out too small "
         "where they are used. Take rows with the origin “observed” for these.",
         items,
-    ) if items else []  # fmt: skip
+    )
 
 
 def _unknown(data: ReportData) -> list[Html]:
-    many = data.counts.unknown
+    count = data.counts.unknown
     return _limit(
         "Sums over all sensors without a look at empty values.",
-        f"{counted(many, 'value')} {'is' if many == 1 else 'are'} empty even after mending: nothing was known yet.",
-    ) if many else []  # fmt: skip
+        f"{counted(count, 'value')} {'is' if count == 1 else 'are'} empty even after mending: nothing was known yet.",
+    ) if count else []  # fmt: skip
 
 
 def _averaged(data: ReportData) -> list[Html]:
-    heard = sum(one.heard for one in data.counts.channels.values())
+    values = sum(channel.readings for channel in data.counts.channels.values())
     readings = data.reader.run.get("readings")
-    if not isinstance(readings, int) or not heard or readings < 1.5 * heard:
+    if not isinstance(readings, int) or not values or readings < 1.5 * values:
         return []
     return _limit(
         f"Anything shorter than {how_long(data.step)}.",
-        f"About {readings / heard:.0f} readings were averaged to one value; what happens within it is gone.",
+        f"About {readings / values:.0f} readings were averaged to one value; what happens within it is gone.",
     )
 
 
 def _provisional(data: ReportData) -> list[Html]:
-    since = data.network.provisional_from
     return _limit(
         f"What came after {date(data.end - 1)}.",
         "The feed goes on; its latest values are provisional and not part of this report.",
-    ) if since is not None else []  # fmt: skip
+    ) if data.network.provisional_from is not None else []  # fmt: skip

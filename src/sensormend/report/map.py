@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from sensormend.pipeline.health import SPIKE
 from sensormend.pipeline.sentences import counted
 from sensormend.plot.canvas import MAP_COLOURS
-from sensormend.plot.maps import cell_means, value_range
-from sensormend.readings import DAY, Flag, Rows
+from sensormend.plot.maps import group_means, value_range
+from sensormend.readings import DAY, Flag
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.report.markup import Html, channel_name, concat, minute, rounded, tag
+from sensormend.report.markup import Html, channel_name, concat, minute, rounded, shortened, tag
 from sensormend.report.report_data import ReportData
 from sensormend.report.svg import short, svg, text, value_ticks
-from sensormend.views.atlas import Atlas, Moment, atlas, moment
+from sensormend.views.atlas import Atlas, atlas, moment
 
 __all__ = ["map_section", "telling_moment"]
 
 SHADES = 32
-WIDTH, TALLEST = 460.0, 560.0
-MOST_NAMES, LETTER = 12, 7.0
-
-
-@dataclass(frozen=True, eq=False)
-class _MapValues:
-    """One time on the map: for every sensor the reading, the cleaned value, and whether it was faulty."""
-
-    value: FloatArray
-    cleaned: FloatArray
-    faulty: BoolArray
-
-    @classmethod
-    def of(cls, shown: Moment) -> _MapValues:
-        value, cleaned = (np.array(column, dtype=float) for column in (shown.value, shown.cleaned))
-        return cls(value, cleaned, np.array(shown.state) == "faulty")
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The ends of the colour bar."""
-        return value_range(self.cleaned)
+WIDTH, MAX_HEIGHT = 460.0, 560.0
+MAX_NAMES, LETTER = 12, 7.0
 
 
 def map_section(data: ReportData) -> Html | None:
@@ -71,46 +51,45 @@ def telling_moment(data: ReportData, variable: str) -> tuple[int, int] | None:
     if not len(rows):
         return None
     times, slot = np.unique(rows.time, return_inverse=True)
-    heard = np.bincount(slot, weights=rows.n > 0)
-    faulty = np.bincount(slot, weights=_faulty(rows) & (rows.n > 0))
+    wrong_rows = (rows.flag == Flag.FAIL) & (rows.reason != SPIKE)
+    readings = np.bincount(slot, weights=rows.n > 0)
+    faulty = np.bincount(slot, weights=wrong_rows & (rows.n > 0))
     # Of times with equally many, the one at which the wrong readings are farthest off.
-    apart = np.where(_faulty(rows) & np.isfinite(rows.value) & np.isfinite(rows.cleaned), rows.value - rows.cleaned, 0)
-    far = np.bincount(slot, weights=np.abs(apart))
-    best = int(np.lexsort((times, far, heard, faulty))[-1])
+    distance = np.where(wrong_rows, np.nan_to_num(np.abs(rows.value - rows.cleaned)), 0)
+    best = int(np.lexsort((times, np.bincount(slot, weights=distance), readings, faulty))[-1])
     return int(times[best]), int(faulty[best])
-
-
-def _faulty(rows: Rows) -> BoolArray:
-    return np.asarray((rows.flag == Flag.FAIL) & (rows.reason != SPIKE))
 
 
 def _maps(data: ReportData, plan: Atlas, variable: str) -> Html | None:
     telling = telling_moment(data, variable)
     if telling is None:
         return None
-    time, faulty = telling
-    scene = _MapValues.of(moment(data.reader, time, variable))
-    if not np.isfinite(scene.cleaned).any():
+    time, count = telling
+    values = moment(data.reader, time, variable)
+    raw, cleaned = (np.array(column, dtype=float) for column in (values.value, values.cleaned))
+    if not np.isfinite(cleaned).any():
         return None
-    who = [site.sensor for site, wrong in zip(plan.sensors, scene.faulty, strict=True) if wrong]
+    faulty, limits = np.array(values.state) == "faulty", value_range(cleaned)
+    names = [site.sensor for site, wrong in zip(plan.sensors, faulty, strict=True) if wrong]
     why = (
-        f"the latest time at which most sensors were faulty at once: {faulty}"
-        if faulty
+        f"the latest time at which most sensors were faulty at once: {count}"
+        if count
         else "no sensor was ever faulty, so this is the last day"
     )
     parts: list[str] = [tag("h3", channel_name(variable))] if data.several else []
     parts.append(tag("p", f"{minute(time)} UTC, {why}. Every sensor has the area that is nearest to it."))
     panels = [
-        tag("figure", _panel(plan, scene, scene.value, who, "what came", names=True),
+        tag("figure", _panel(plan, raw, faulty, limits, "what came", names),
             tag("figcaption", "Raw: what came")),
-        tag("figure", _panel(plan, scene, scene.cleaned, who, "what was made of it", names=False),
+        tag("figure", _panel(plan, cleaned, faulty, limits, "what was made of it"),
             tag("figcaption", "Mended: what was made of it")),
     ]  # fmt: skip
-    parts += [tag("div", *panels, class_="pair"), _bar(scene)]
-    more = f" and {len(who) - MOST_NAMES:,} more." if len(who) > MOST_NAMES else "."
-    named = concat(["Ringed as faulty: ", concat(map(channel_name, who[:MOST_NAMES]), ", "), more]) if who else Html("")
-    blank = bool((~np.isfinite(scene.value)).any())
-    parts.append(tag("p", named, " Hatched: no reading." if blank else "",
+    parts += [tag("div", *panels, class_="pair"), _bar(*limits)]
+    ringed: list[str] = []
+    if names:
+        more = f" and {len(names) - MAX_NAMES:,} more." if len(names) > MAX_NAMES else "."
+        ringed = ["Ringed as faulty: ", concat(map(channel_name, names[:MAX_NAMES]), ", "), more]
+    parts.append(tag("p", *ringed, " Hatched: no reading." if not np.isfinite(raw).all() else "",
                      " Readings past the colour bar have the colour of its end.", class_="note"))  # fmt: skip
     if plan.total > len(plan.sensors):
         shown = f"{len(plan.sensors):,} of {counted(plan.total, 'sensor')} are shown."
@@ -119,14 +98,16 @@ def _maps(data: ReportData, plan: Atlas, variable: str) -> Html | None:
 
 
 def _panel(
-    plan: Atlas, scene: _MapValues, values: FloatArray, who: list[str], says: str, *, names: bool
+    plan: Atlas, values: FloatArray, faulty: BoolArray, limits: tuple[float, float], description: str,
+    names: list[str] | None = None,
 ) -> Html:  # fmt: skip
-    wide = min(WIDTH, TALLEST / plan.height)
+    """Return one map; with the `names` of the faulty sensors it has them, where there are few, and a scale bar."""
+    wide = min(WIDTH, MAX_HEIGHT / plan.height)
     size = np.array([wide, wide])
     by_shade: dict[str, list[str]] = {}
-    low, high = scene.range
+    low, high = limits
     cell = np.array([site.cell for site in plan.sensors], np.intp)
-    means = cell_means(cell, len(plan.cells), values)
+    means = group_means(cell, len(plan.cells), values)
     for corners, mean in zip(plan.cells, means.tolist(), strict=True):
         fill = _shade((mean - low) / (high - low)) if math.isfinite(mean) else ""
         by_shade.setdefault(fill, []).append(_polygon(np.reshape(corners, (-1, 2)) * size))
@@ -145,17 +126,17 @@ def _panel(
             stroke_width=short(dot),
         )
     )
-    for x, y in at[scene.faulty].tolist():
+    for x, y in at[faulty].tolist():
         drawn += [tag("circle", cx=short(x), cy=short(y), r=6, class_=kind) for kind in ("halo", "ring")]
-    if names and len(who) <= MOST_NAMES:
-        for (x, y), name in zip(at[scene.faulty].tolist(), who, strict=True):
+    if names and len(names) <= MAX_NAMES:
+        for (x, y), name in zip(at[faulty].tolist(), names, strict=True):
             right = x > wide / 2
             letters = int((x if right else wide - x) / LETTER)
             # The line below the map has the full names.
-            cut = name if len(name) <= letters else name[: letters - 1] + "…"
-            drawn.append(text(x - 10 if right else x + 10, y + 4, cut, at="end" if right else "start", class_="on-map"))
-    drawn += _ruler(plan.kilometres, wide, wide * plan.height) if names else []
-    return svg(wide, wide * plan.height, *drawn, says=f"Map of {says}", widest=wide)
+            x, anchor = (x - 10, "end") if right else (x + 10, "start")
+            drawn.append(text(x, y + 4, shortened(name, letters), at=anchor, class_="on-map"))
+    drawn += [] if names is None else _ruler(plan.kilometres, wide, wide * plan.height)
+    return svg(wide, wide * plan.height, *drawn, description=f"Map of {description}", widest=wide)
 
 
 def _hatch() -> Html:
@@ -193,9 +174,9 @@ def _shade(place: float) -> str:
     return "#" + "".join(f"{round(a + (b - a) * (step - left)):02x}" for a, b in zip(*pair, strict=True))
 
 
-def _bar(scene: _MapValues) -> Html:
+def _bar(low: float, high: float) -> Html:
     """Return the colour bar."""
-    left, wide, (low, high) = 20.0, 320.0, scene.range
+    left, wide = 20.0, 320.0
     drawn: list[str] = [
         tag("rect", x=short(left + wide * k / SHADES), y=0, width=short(wide / SHADES + 0.3), height=10,
             fill=_shade(k / (SHADES - 1)))
@@ -204,5 +185,5 @@ def _bar(scene: _MapValues) -> Html:
     for tick in value_ticks(low, high):
         x = left + wide * (tick - low) / (high - low)
         drawn += [tag("path", d=f"M{short(x)} 10v4", class_="tick"), text(x, 25, f"{tick:g}", at="middle")]
-    says = f"Colours from {rounded(low)} to {rounded(high)}"
-    return tag("div", svg(360, 30, *drawn, says=says), class_="colours")
+    description = f"Colours from {rounded(low)} to {rounded(high)}"
+    return tag("div", svg(360, 30, *drawn, description=description), class_="colours")

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from sensormend.pipeline.health import PLAIN_REASONS
-from sensormend.pipeline.sentences import how_long
 from sensormend.plot.canvas import AREAS_AT_NIGHT, BLUE, GREYS, HEALTH_COLOURS, INK, NIGHT, ORANGE
 from sensormend.readings import DAY, REASONS
 
@@ -29,7 +28,7 @@ __all__ = [
     "quotation",
     "reason_words",
     "rounded",
-    "slots_duration",
+    "shortened",
     "span",
     "style_sheet",
     "tag",
@@ -105,14 +104,25 @@ def tag(name: str, /, *children: str, **attributes: str | int | float | None) ->
 
 def channel_name(sensor: str, variable: str = "") -> Html:
     """Return the name of a channel, isolated from the text around it for right-to-left scripts."""
-    shown = sensor if len(sensor) <= LONGEST_NAME else sensor[: LONGEST_NAME - 1] + "…"
+    shown = shortened(sensor, LONGEST_NAME)
     named = tag("bdi", shown or "(no name)", class_="name whole" if len(shown) <= LONGEST_LINE else "name")
     return concat([named, " ", tag("bdi", variable[:LONGEST_NAME], class_="of")]) if variable else named
 
 
 def quotation(sentence: str) -> Html:
     """Return a sentence with names in it, isolated from the text around it likewise."""
-    return tag("bdi", sentence if len(sentence) <= LONGEST_QUOTE else sentence[: LONGEST_QUOTE - 1] + "…")
+    return tag("bdi", shortened(sentence, LONGEST_QUOTE))
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, cut to `most` characters with an ellipsis at the end.
+
+    Examples
+    --------
+    >>> shortened("abc", 3), shortened("abcd", 3)
+    ('abc', 'ab…')
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def html_table(
@@ -120,16 +130,7 @@ def html_table(
 ) -> Html:
     """Return a table that becomes a list of cards on a phone.
 
-    Parameters
-    ----------
-    header
-        Titles of the columns.
-    rows
-        The cells.
-    numbers
-        Indices of columns with numbers.
-    wide
-        The column that takes the remaining width.
+    `numbers` are the indices of columns with numbers; the column `wide` takes the remaining width.
     """
 
     def kind(column: int, cell: str = "") -> str | None:
@@ -156,7 +157,7 @@ def reason_words(reason: str) -> str:
     return PLAIN_REASONS.get(reason, reason) if reason and reason in (*REASONS, "gone") else "faulty"
 
 
-def date(time: int, *, year: bool = True) -> str:
+def date(time: int) -> str:
     """Return the date of a time.
 
     Examples
@@ -164,8 +165,8 @@ def date(time: int, *, year: bool = True) -> str:
     >>> date(1_709_251_200_000_000)
     '1 March 2024'
     """
-    whole, month, day = str(np.datetime64(time, "us").astype("datetime64[D]")).rsplit("-", 2)
-    return f"{int(day)} {MONTHS[int(month) - 1]}{f' {whole}' if year else ''}"
+    year, month, day = str(np.datetime64(time, "us").astype("datetime64[D]")).rsplit("-", 2)
+    return f"{int(day)} {MONTHS[int(month) - 1]} {year}"
 
 
 def minute(time: int) -> str:
@@ -202,11 +203,6 @@ def span(start: int, end: int) -> str:
     first, second = date(start).split(" "), date(last).split(" ")
     parts = 1 if first[1:] == second[1:] else 2 if first[2] == second[2] else 3
     return f"{' '.join(first[:parts])} to {' '.join(second)}"
-
-
-def slots_duration(slots: int, step: int) -> str:
-    """Format the duration of a number of slots."""
-    return how_long(slots * step) if slots else "nothing"
 
 
 def rounded(value: float) -> str:

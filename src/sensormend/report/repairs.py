@@ -21,7 +21,6 @@ from sensormend.report.markup import (
     minute,
     quotation,
     reason_words,
-    slots_duration,
     span,
     tag,
 )
@@ -29,7 +28,13 @@ from sensormend.report.report_data import ChannelFaults, ReportData
 from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
 from sensormend.views.calibration import Calibration, CalibrationRow, calibration
 from sensormend.views.channel_status import ChannelStatus
-from sensormend.views.fault_list import CERTAIN, LIKELY, PROBABLE, SURE, how_sure
+from sensormend.views.fault_list import (
+    CERTAIN_CONFIDENCE,
+    CERTAIN_SCORE,
+    LIKELY_CONFIDENCE,
+    LIKELY_SCORE,
+    how_sure,
+)
 from sensormend.views.series import Series, axis, series
 
 __all__ = ["calibration_section", "repairs_section", "telling_span", "worst_section"]
@@ -50,7 +55,7 @@ AROUND = 1.4
 LETTER, LONGEST_COMMAND = 6.2, 250
 """Width of a letter in pixels; and the longest command that is shown."""
 
-FAR = 4.0
+FAR_TIMES = 4.0
 """Multiple of the usual distance above which a sensor is reported."""
 
 
@@ -72,14 +77,14 @@ def _open_table(data: ReportData, wrong: Sequence[ChannelStatus]) -> Html:
     if not wrong:
         return tag("p", _nothing_judged(data) or "Nothing: no sensor was faulty, silent or gone at the end.")
     rows = []
-    for one in wrong[:MAX_OPEN]:
-        fault = data.open_fault(one)
-        since = one.since if one.since is not None else fault.start if fault is not None else one.heard
-        reason = one.reason or ("silent" if one.state == "silent" else fault.reason if fault is not None else "")
-        happened = quotation(fault.sentence if fault is not None else one.sentence)
+    for status in wrong[:MAX_OPEN]:
+        fault = data.open_fault(status)
+        since = status.since if status.since is not None else fault.start if fault is not None else status.heard
+        reason = status.reason or ("silent" if status.state == "silent" else fault.reason if fault is not None else "")
+        happened = quotation(fault.sentence if fault is not None else status.sentence)
         sure = how_sure(fault.score, confidence=fault.confidence) if fault is not None else ""
         rows.append([
-            channel_name(one.sensor, one.variable),
+            channel_name(status.sensor, status.variable),
             tag("span", date(since), class_="whole") if since is not None else "unknown",
             reason_words(reason),
             tag("span", sure or "-", class_="whole"),
@@ -88,10 +93,10 @@ def _open_table(data: ReportData, wrong: Sequence[ChannelStatus]) -> Html:
     parts = [html_table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
     if len(wrong) > MAX_OPEN:
         parts.append(tag("p", f"{len(wrong) - MAX_OPEN:,} more are in faults.csv.", class_="note"))
-    parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is a probability of {SURE:g} and more, or, where "
-                     f"there is none, {CERTAIN:g} times past the limit and more, ", tag("b", "likely"),
-                     f" {PROBABLE:g}, or {LIKELY:g} times, and more, ", tag("b", "borderline"), " less. Silence "
-                     "needs no judgement.", class_="note"))  # fmt: skip
+    parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is a probability of {CERTAIN_CONFIDENCE:g} and more, "
+                     f"or, where there is none, {CERTAIN_SCORE:g} times past the limit and more, ", tag("b", "likely"),
+                     f" {LIKELY_CONFIDENCE:g}, or {LIKELY_SCORE:g} times, and more, ", tag("b", "borderline"),
+                     " less. Silence needs no judgement.", class_="note"))  # fmt: skip
     return concat(parts)
 
 
@@ -104,7 +109,7 @@ def _nothing_judged(data: ReportData) -> str:
 def _gone(gone: Sequence[tuple[str, int]]) -> Html:
     if not gone:
         return Html("")
-    entries = [concat([channel_name(sensor), f" on {date(heard)}"]) for sensor, heard in gone[:MAX_TROUBLES]]
+    entries = [concat([channel_name(sensor), f" on {date(last)}"]) for sensor, last in gone[:MAX_TROUBLES]]
     rest = f" and {len(gone) - MAX_TROUBLES:,} more" if len(gone) > MAX_TROUBLES else ""
     return tag("p", "Not part of the network any more at the end, and last heard: ", concat(entries, ", "), f"{rest}.")
 
@@ -115,14 +120,14 @@ def _worst_table(data: ReportData, troubles: Sequence[ChannelFaults]) -> Html:
         little = _nothing_judged(data) or (how_far_judged(flags) if little_judged(flags) else "")
         return tag("p", little or "Nothing wrong was found, in no sensor and at no time.")
     rows = []
-    for one in troubles[:MAX_TROUBLES]:
-        channel = data.counts.channels.get((one.sensor, one.variable))
-        longest = one.longest
-        wrong = ", ".join(reason_words(reason) for reason, _ in one.reasons.most_common() if reason != "silent")
+    for trouble in troubles[:MAX_TROUBLES]:
+        channel = data.counts.channels.get((trouble.sensor, trouble.variable))
+        longest = trouble.longest
+        wrong = ", ".join(reason_words(reason) for reason, _ in trouble.reasons.most_common() if reason != "silent")
         rows.append([
-            channel_name(one.sensor, one.variable),
-            tag("span", how_long(one.faulty) if one.faulty else "-", class_="whole"),
-            tag("span", how_long(one.silent) if one.silent else "-", class_="whole"),
+            channel_name(trouble.sensor, trouble.variable),
+            tag("span", how_long(trouble.faulty) if trouble.faulty else "-", class_="whole"),
+            tag("span", how_long(trouble.silent) if trouble.silent else "-", class_="whole"),
             percent(channel.estimated, channel.rows) if channel else "-",
             wrong or "silent",
             concat([f"{date(longest.start)}: ", quotation(longest.sentence)]),
@@ -131,7 +136,7 @@ def _worst_table(data: ReportData, troubles: Sequence[ChannelFaults]) -> Html:
     rest = len(troubles) - MAX_TROUBLES
     more = f" These are the {MAX_TROUBLES} worst; faults.csv lists all of it." if rest > 0 else ""
     series = ", one variable of one sensor each," if data.several else ""
-    summary = f"{counted(len(data.reader.faults), 'fault')} of {data.many(len(troubles))}{series} in all.{more}"
+    summary = f"{counted(len(data.reader.faults), 'fault')} of {data.number_of(len(troubles))}{series} in all.{more}"
     return concat([tag("p", summary), html_table(header, rows, numbers=(3,), wide=5)])
 
 
@@ -162,9 +167,9 @@ def worst_section(data: ReportData) -> Html | None:
     )  # fmt: skip
 
 
-def _key(kind: str, says: str) -> Html:
+def _key(kind: str, meaning: str) -> Html:
     drawn = tag("path", d="M0 0h13v8h-13z" if kind == "interval" else "M0 4h13", class_=kind)
-    return tag("li", tag("svg", drawn, viewBox="0 0 13 8", aria_hidden="true"), says)
+    return tag("li", tag("svg", drawn, viewBox="0 0 13 8", aria_hidden="true"), meaning)
 
 
 def telling_span(faults: Sequence[FaultInterval], start: int, end: int, length: int) -> tuple[int, int]:
@@ -186,57 +191,58 @@ def telling_span(faults: Sequence[FaultInterval], start: int, end: int, length: 
     return choice, choice + length
 
 
-def _series_of(data: ReportData, one: ChannelFaults) -> tuple[Series, int, int]:
+def _series_of(data: ReportData, trouble: ChannelFaults) -> tuple[Series, int, int]:
     """Return a channel in the weeks that show most of its faults, and the span of these."""
     length = int(np.clip(SLOTS * data.step, SHORTEST, LONGEST))
-    longest = one.longest
-    whole = min(int(AROUND * (longest.end - longest.start)), LONGEST)
+    longest = trouble.longest
+    shown_length = min(int(AROUND * (longest.end - longest.start)), LONGEST)
     # Of a fault that lasts, the start matters.
-    faults = [longest] if whole > length else one.faults
-    begin, end = telling_span(faults, data.start, data.end, max(length, whole))
+    faults = [longest] if shown_length > length else trouble.faults
+    begin, end = telling_span(faults, data.start, data.end, max(length, shown_length))
     # Whole days, so that the ticks are dates.
     begin, end = max(begin // DAY * DAY, data.start), min(-(-end // DAY) * DAY, data.end)
-    return series(data.reader, one.sensor, one.variable, begin, end, POINTS), begin, end
+    return series(data.reader, trouble.sensor, trouble.variable, begin, end, POINTS), begin, end
 
 
-def _worst(data: ReportData, one: ChannelFaults, seen: Series, begin: int, end: int) -> Html:
-    longest = one.longest
+def _worst(data: ReportData, trouble: ChannelFaults, shown: Series, begin: int, end: int) -> Html:
+    longest = trouble.longest
     middle = (longest.start + longest.end) // 2 // data.step * data.step
-    typed = f"sensormend explain {shlex.quote(data.reader.name)} {shlex.quote(one.sensor)} {iso(middle)[:16]}"
-    typed += f" --variable {shlex.quote(one.variable)}" if one.variable else ""
+    typed = f"sensormend explain {shlex.quote(data.reader.name)} {shlex.quote(trouble.sensor)} {iso(middle)[:16]}"
+    typed += f" --variable {shlex.quote(trouble.variable)}" if trouble.variable else ""
     # A truncated command would not run.
     why = [" Why, with all numbers: ", tag("code", typed)] if len(typed) <= LONGEST_COMMAND else []
-    channel = data.counts.channels.get((one.sensor, one.variable))
-    estimated = (
-        f" In all, {slots_duration(channel.estimated, data.step)} of its values are estimates" if channel else ""
-    )
-    if channel and channel.corrected:
-        estimated += f", {slots_duration(channel.corrected, data.step)} are readings with their fault taken out"
-    estimated += "." if estimated else ""
+    channel = data.counts.channels.get((trouble.sensor, trouble.variable))
+    estimated = ""
+    if channel:
+        duration = how_long(channel.estimated * data.step) if channel.estimated else "nothing"
+        estimated = f" In all, {duration} of its values are estimates"
+        if channel.corrected:
+            estimated += f", {how_long(channel.corrected * data.step)} are readings with their fault taken out"
+        estimated += "."
     return tag(
         "div",
-        tag("h3", channel_name(one.sensor, one.variable)),
+        tag("h3", channel_name(trouble.sensor, trouble.variable)),
         tag("p", quotation(longest.sentence.removesuffix(".")), f" ({span(longest.start, longest.end)}).", estimated),
-        tag("figure", tag("div", _chart(seen, begin, end), class_="scroll"), _cut(seen)),
+        tag("figure", tag("div", _chart(shown, begin, end), class_="scroll"), _cut(shown)),
         tag("p", ADVICE.get(longest.reason, ""), *why, class_="note"),
         class_="worst",
     )
 
 
 def _array(values: Sequence[float | None]) -> FloatArray:
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
+    return np.array(values, dtype=float)
 
 
-def _chart(seen: Series, begin: int, end: int) -> Html:
-    low, high = _limits(seen)
+def _chart(shown: Series, begin: int, end: int) -> Html:
+    low, high = _limits(shown)
     across = Scale(begin / SECOND, end / SECOND, LEFT, CHART_WIDTH - RIGHT)
     down = Scale(low, high, CHART_HEIGHT - BOTTOM, TOP)
     # A value stands for its whole slot; it is drawn in the middle of it.
-    slot = seen.step * seen.thinned
-    x = across.at(_array(seen.time) + slot / 2)
+    slot = shown.step * shown.thinned
+    x = across.at(_array(shown.time) + slot / 2)
     half = (across.place(slot) - across.place(0.0)) / 2
-    corrected = np.array(seen.corrected, dtype=bool)
-    replaced = corrected | np.array(seen.estimated, dtype=bool)
+    corrected = np.array(shown.corrected, dtype=bool)
+    replaced = corrected | np.array(shown.estimated, dtype=bool)
     bottom = CHART_HEIGHT - BOTTOM
     drawn: list[str] = []
     for tick in value_ticks(low, high, 5):
@@ -247,7 +253,7 @@ def _chart(seen: Series, begin: int, end: int) -> Html:
         place = across.place(time / SECOND)
         drawn += [tag("path", d=f"M{short(place)} {short(bottom)}v4", class_="tick"),
                   text(place + 2, CHART_HEIGHT - 7, word, class_="soft")]  # fmt: skip
-    drawn += _shades(seen, across, bottom)
+    drawn += _shades(shown, across, bottom)
 
     def places(values: Sequence[float | None], where: BoolArray | None = None) -> FloatArray:
         known = _array(values) if where is None else np.where(where, _array(values), np.nan)
@@ -257,21 +263,21 @@ def _chart(seen: Series, begin: int, end: int) -> Html:
         return tag("path", d=band(x, places(below, where), places(above, where), half), class_=kind)
 
     everywhere = np.ones(len(x), dtype=bool)
-    drawn.append(area(seen.lower, seen.upper, replaced, "interval"))
-    if seen.thinned > 1:
+    drawn.append(area(shown.lower, shown.upper, replaced, "interval"))
+    if shown.thinned > 1:
         drawn += [
-            area(seen.low, seen.high, everywhere, "reach raw"),
-            area(seen.cleaned_low, seen.cleaned_high, _and_adjacent(~corrected), "reach mended"),
-            area(seen.cleaned_low, seen.cleaned_high, corrected, "reach corrected"),
+            area(shown.low, shown.high, everywhere, "reach raw"),
+            area(shown.cleaned_low, shown.cleaned_high, _and_adjacent(~corrected), "reach mended"),
+            area(shown.cleaned_low, shown.cleaned_high, corrected, "reach corrected"),
         ]
     else:
         # Where a reading was trusted both lines coincide, and only the upper one is drawn.
         drawn += [
-            tag("path", d=line(x, places(seen.value)), class_="raw"),
-            tag("path", d=line(x, places(seen.cleaned, _and_adjacent(~corrected))), class_="mended"),
-            tag("path", d=line(x, places(seen.cleaned, corrected)), class_="corrected"),
+            tag("path", d=line(x, places(shown.value)), class_="raw"),
+            tag("path", d=line(x, places(shown.cleaned, _and_adjacent(~corrected))), class_="mended"),
+            tag("path", d=line(x, places(shown.cleaned, corrected)), class_="corrected"),
         ]
-    return svg(CHART_WIDTH, CHART_HEIGHT, *drawn, says=f"Readings of {seen.sensor[:80]}, raw and mended")
+    return svg(CHART_WIDTH, CHART_HEIGHT, *drawn, description=f"Readings of {shown.sensor[:80]}, raw and mended")
 
 
 def _and_adjacent(where: BoolArray) -> BoolArray:
@@ -282,43 +288,43 @@ def _and_adjacent(where: BoolArray) -> BoolArray:
     return wide
 
 
-def _values_read(seen: Series) -> FloatArray:
-    return _array([*seen.low, *seen.high] or seen.value)
+def _values_read(shown: Series) -> FloatArray:
+    return _array([*shown.low, *shown.high] or shown.value)
 
 
-def _cut(seen: Series) -> Html:
+def _cut(shown: Series) -> Html:
     """Return a caption where readings lie outside of the picture."""
-    raw = _values_read(seen)
-    low, high = _limits(seen)
+    raw = _values_read(shown)
+    low, high = _limits(shown)
     if not ((raw < low) | (raw > high)).any():
         return Html("")
     return tag("figcaption", f"Readings reach from {number(float(np.nanmin(raw)))} to {number(float(np.nanmax(raw)))}; "
                "those outside of the picture are drawn at its edge.")  # fmt: skip
 
 
-def _limits(seen: Series) -> tuple[float, float]:
-    low, high = axis(_values_read(seen), _array([*seen.cleaned, *seen.lower, *seen.upper]))
+def _limits(shown: Series) -> tuple[float, float]:
+    low, high = axis(_values_read(shown), _array([*shown.cleaned, *shown.lower, *shown.upper]))
     margin = 0.05 * (high - low) or 0.5
     return low - margin, high + margin
 
 
-def _shades(seen: Series, across: Scale, bottom: float) -> list[str]:
+def _shades(shown: Series, across: Scale, bottom: float) -> list[str]:
     """Return the shaded spans and the lines of faults that last, with their labels where these fit."""
     kinds = {"faulty": ("shade", "warn"), "suspect": ("shade doubt", "doubt")}
     drawn: list[str] = []
     words: list[tuple[float, str, str]] = []
-    for fault in seen.lasting:
+    for fault in shown.lasting:
         left, right = max(across.place(fault.start), across.start), min(across.place(fault.end), across.end)
         drawn.append(tag("path", d=f"M{short(left)} {short(TOP - 1)}H{short(right)}", class_="lasting"))
         words.append((left, f"{fault.word} {fault.size}", "warn"))
-    for shaded in seen.spans:
+    for shaded in shown.spans:
         left, right = max(across.place(shaded.start), across.start), min(across.place(shaded.end), across.end)
         if right - left < 0.2:
             continue
         shade, ink = kinds.get(shaded.kind, ("shade none", "soft"))
         drawn.append(tag("path", d=rect_path(left, TOP, right - left, bottom - TOP), class_=shade))
         if not any(
-            one.word in shaded.word and one.start < shaded.end and one.end > shaded.start for one in seen.lasting
+            one.word in shaded.word and one.start < shaded.end and one.end > shaded.start for one in shown.lasting
         ):
             words.append((left, shaded.word, ink))
     taken: list[tuple[float, float]] = []
@@ -340,12 +346,12 @@ def calibration_section(data: ReportData) -> Html | None:
         return None
     first = int(np.datetime64(distances.start, "D").astype(np.int64)) * DAY
     last = first + distances.cells * distances.cell_days * DAY
-    far = sum(one.times is not None and one.times >= FAR for one in known)
-    who = data.many(far) if far < MAX_CALIBRATED else f"{MAX_CALIBRATED} and more"
+    count = sum(one.times is not None and one.times >= FAR_TIMES for one in known)
+    sensors = data.number_of(count) if count < MAX_CALIBRATED else f"{MAX_CALIBRATED} and more"
     verdict = (
-        f"{who} {'is' if far == 1 else 'are'} further from what the network expects than {FAR:g} times what is usual: "
-        "look there first."
-        if far
+        f"{sensors} {'is' if count == 1 else 'are'} further from what the network expects than {FAR_TIMES:g} times "
+        "what is usual: look there first."
+        if count
         else "No sensor is much further from what the network expects than is usual."
     )
     rows = [
@@ -365,20 +371,19 @@ def calibration_section(data: ReportData) -> Html | None:
     )  # fmt: skip
 
 
-def _rate(one: CalibrationRow, distances: Calibration) -> str:
-    if one.rate is None:
+def _rate(row: CalibrationRow, distances: Calibration) -> str:
+    if row.rate is None:
         return "-"
     # A change smaller than the usual distance is not a drift.
-    return "steady" if abs(one.rate) < (distances.usual[one.variable] or 0.0) else signed(one.rate)
+    return "steady" if abs(row.rate) < (distances.usual[row.variable] or 0.0) else signed(row.rate)
 
 
-def _sparkline(one: CalibrationRow, distances: Calibration) -> Html:
-    reach, usual = one.reach or 1.0, distances.usual[one.variable] or 0.0
+def _sparkline(row: CalibrationRow, distances: Calibration) -> Html:
+    reach, usual = row.reach or 1.0, distances.usual[row.variable] or 0.0
     across = Scale(0.0, float(distances.cells), 0.0, SPARKLINE_WIDTH)
     down = Scale(-reach, reach, SPARKLINE_HEIGHT - 1, 1.0)
-    values: FloatArray = np.array([np.nan if value is None else value for value in one.distance], dtype=float)
     top, bottom = down.place(usual), down.place(-usual)
-    kind = "far" if one.times is not None and one.times >= FAR else "mended"
+    kind = "far" if row.times is not None and row.times >= FAR_TIMES else "mended"
     return svg(
         SPARKLINE_WIDTH,
         SPARKLINE_HEIGHT,
@@ -386,8 +391,8 @@ def _sparkline(one: CalibrationRow, distances: Calibration) -> Html:
         tag("path", d=f"M0 {short(down.place(0.0))}H{short(SPARKLINE_WIDTH)}", class_="tick"),
         tag(
             "path",
-            d=line(across.at(np.arange(0.5, distances.cells)), down.at(np.clip(values, -reach, reach))),
+            d=line(across.at(np.arange(0.5, distances.cells)), down.at(np.clip(_array(row.distance), -reach, reach))),
             class_=kind,
         ),
-        says=f"Distance of {one.sensor[:80]} from the network, week by week",
+        description=f"Distance of {row.sensor[:80]} from the network, week by week",
     )

@@ -114,8 +114,8 @@ def _bends(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
     places = np.flatnonzero(keep)
     if places.size < 3:
         return places
-    ahead, below = np.diff(x[places]), np.diff(y[places])
-    turn = (ahead[:-1] * below[1:] != below[:-1] * ahead[1:]) | (ahead[:-1] * ahead[1:] + below[:-1] * below[1:] < 0)
+    dx, dy = np.diff(x[places]), np.diff(y[places])
+    turn = (dx[:-1] * dy[1:] != dy[:-1] * dx[1:]) | (dx[:-1] * dx[1:] + dy[:-1] * dy[1:] < 0)
     needed: NDArray[np.intp] = places[np.concatenate([[True], turn, [True]])]
     return needed
 
@@ -146,9 +146,9 @@ def time_ticks(start: int, end: int, most: int = 8) -> list[tuple[int, str]]:
     if step is None:
         months = np.arange(np.datetime64(start, "us").astype("datetime64[M]"),
                            np.datetime64(end, "us").astype("datetime64[M]") + 1)  # fmt: skip
-        apart = next((every for every in (1, 2, 3, 6, 12, 24, 60) if months.size / every <= most), 120)
+        interval = next((size for size in (1, 2, 3, 6, 12, 24, 60) if months.size / size <= most), 120)
         times = [int(month.astype("datetime64[us]").astype(np.int64)) for month in months
-                 if int(month.astype(np.int64)) % apart == 0]  # fmt: skip
+                 if int(month.astype(np.int64)) % interval == 0]  # fmt: skip
     else:
         # From the first day on: multiples of a week since 1970 are Thursdays.
         begin = start // DAY * DAY if step >= DAY else 0
@@ -175,11 +175,11 @@ def text(x: float, y: float, words: str, *, at: str = "start", class_: str | Non
     return tag("text", words, x=short(x), y=short(y), text_anchor=None if at == "start" else at, class_=class_)
 
 
-def svg(width: float, height: float, *children: str, says: str, widest: float | None = None) -> Html:
+def svg(width: float, height: float, *children: str, description: str, widest: float | None = None) -> Html:
     """Return a picture with its description for screen readers; `widest` is its maximum width in pixels."""
     style = None if widest is None else f"max-width:{short(widest)}px"
     box = f"0 0 {short(width)} {short(height)}"
-    return tag("svg", *children, viewBox=box, role="img", aria_label=says, style=style)
+    return tag("svg", *children, viewBox=box, role="img", aria_label=description, style=style)
 
 
 def palette_png(cells: NDArray[np.integer], colours: Sequence[str]) -> bytes:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sensormend.errors import InputError
-from sensormend.pipeline.health import SPIKE
 from sensormend.pipeline.places import Position
 from sensormend.plot.maps import voronoi_cells
-from sensormend.readings import DAY, REASONS, Flag, Rows
+from sensormend.readings import DAY, REASONS, Flag
 from sensormend.views.reader import OutReader, numbers, utc
 
 __all__ = ["Atlas", "Moment", "Site", "atlas", "moment"]
@@ -99,17 +98,18 @@ def atlas(reader: OutReader) -> Atlas:
     latitude, longitude = np.array([places[name] for name in names]).T
     # Relative to the first longitude, so that a network across the date line stays together; scaled by latitude.
     east = (longitude - longitude[0] + 180) % 360 - 180
-    flat = np.stack([east * math.cos(math.radians(float(latitude.mean()))), -latitude], axis=1)
+    middle = float(latitude.mean())
+    narrowing = math.cos(math.radians(middle))
+    flat = np.stack([east * narrowing, -latitude], axis=1)
     cells = voronoi_cells(flat)
     left, lower, right, upper = cells.box
     corner, width = np.array([left, lower]), right - left
-    middle = float(latitude.mean())
-    edges = [Position("", 0, middle, float(longitude[0])), Position("", 0, middle, float(longitude[0]) + 1e-3)]
+    west, east_of_it = (Position("", 0, middle, float(longitude[0]) + shift) for shift in (0.0, 1e-3))
     sites = (flat - corner) / width
     return Atlas(
         width=1.0,
         height=round((upper - lower) / width, DIGITS),
-        kilometres=round(edges[0].metres_from(edges[1]) * width / (1e-3 * math.cos(math.radians(middle))) / 1000, 3),
+        kilometres=round(west.metres_from(east_of_it) * width / (1e-3 * narrowing) / 1000, 3),
         total=len(places),
         cells=[np.round((polygon - corner) / width, DIGITS).reshape(-1).tolist() for polygon in cells.polygons],
         sensors=[
@@ -125,20 +125,20 @@ def moment(reader: OutReader, time: int | None = None, variable: str | None = No
     span = reader.span()
     if span is None:
         raise InputError("there are no rows yet")
-    time = span[1] if time is None else min(max(time, span[0]), span[1])
-    time = reader.slot(time)
+    time = reader.slot(span[1] if time is None else min(max(time, span[0]), span[1]))
     names = _shown(list(reader.places) or list(reader.channels))
     rows, since = reader.rows(None, time, time + reader.step, variable)
     places = {name: place for place, name in enumerate(names)}
     columns = {name: np.full(len(names), np.nan) for name in ("value", "cleaned", "lower", "upper")}
     state, reason = ["nothing"] * len(names), [""] * len(names)
-    for k, code in enumerate(rows.sensor.tolist()):
+    for row, code in enumerate(rows.sensor.tolist()):
         place = places.get(rows.sensors[code])
         if place is None:
             continue
         for name, column in columns.items():
-            column[place] = getattr(rows, name)[k]
-        state[place], reason[place] = _state(rows, k), REASONS[rows.reason[k]]
+            column[place] = getattr(rows, name)[row]
+        reason[place] = REASONS[rows.reason[row]]
+        state[place] = _state(int(rows.flag[row]), reason[place])
     low, high = _range(reader, time, variable)
     return Moment(
         time=utc(time) or "",
@@ -160,12 +160,11 @@ def _shown(names: list[str]) -> list[str]:
     return [names[round(place)] for place in np.linspace(0, len(names) - 1, MAX_SENSORS).tolist()]
 
 
-def _state(rows: Rows, k: int) -> str:
-    flag = int(rows.flag[k])
+def _state(flag: int, reason: str) -> str:
     if flag == Flag.MISSING:
-        return "silent" if REASONS[rows.reason[k]] == "silent" else "filled"
+        return "silent" if reason == "silent" else "filled"
     if flag == Flag.FAIL:
-        return "filled" if rows.reason[k] == SPIKE else "faulty"
+        return "filled" if reason == "spike" else "faulty"
     return {Flag.SUSPECT: "suspect", Flag.NOT_EVALUATED: "not evaluated"}.get(Flag(flag), "sound")
 
 
@@ -173,10 +172,10 @@ def _range(reader: OutReader, time: int, variable: str) -> tuple[float | None, f
     """Return the range of the cleaned values of a day."""
     day = time // DAY * DAY
 
-    def looked_up() -> tuple[float | None, float | None]:
+    def compute() -> tuple[float | None, float | None]:
         rows, _ = reader.rows(None, day, day + DAY, variable)
         known = rows.cleaned[np.isfinite(rows.cleaned)]
         low, high = numbers(np.array([known.min(), known.max()])) if known.size else (None, None)
         return low, high
 
-    return reader.cached(("range", day, variable), reader.written(day), looked_up)
+    return reader.cached(("range", day, variable), reader.written(day), compute)

@@ -33,34 +33,34 @@ __all__ = ["WEEK", "Calibration", "CalibrationRow", "calibration", "distances", 
 WEEK = 7
 """Days of a cell: long enough to average over weather, short enough to show a drift early."""
 
-USUAL_DAYS, MOST_CELLS = 371, 8_000_000
+MAX_DAYS, MAX_CELLS = 371, 8_000_000
 """Most days, 53 weeks, and most channels times days; fewer days are read where there are more."""
 
-AT_ONCE = 31
+DAYS_AT_ONCE = 31
 """Days that are read by one query and cached while their files do not change."""
 
-ALIKE, MOST_ALIKE, ENOUGH = 5, 0.2, 14
+PREDICTORS, MIN_CORRELATION, MIN_COMMON_DAYS = 5, 0.2, 14
 """Channels that predict one; the least correlation of their changes with its own; and the least common days."""
 
-CANDIDATES, OTHERS = 500, 25
+MAX_CANDIDATES, MAX_UNCORRELATED = 500, 25
 """Channels among which correlated ones are searched, evenly chosen where there are more; and those of them that predict
 a channel without correlated ones."""
 
-REFERENCE, FEWEST = 60, 7
+REFERENCE_DAYS, MIN_REFERENCE_DAYS = 60, 7
 """Trusted days that are the reference, and the least number of them; the engine has learned by then."""
 
-LATELY, LEAST_WEEKS = 3, 4
+RECENT_WEEKS, MIN_WEEKS = 3, 4
 """Weeks whose median is the present distance, odd so that it is one of them; twice as many give the rate of change. And
 the least number of weeks."""
 
-SMALL, ABOVE = 4.0, 1.15
+MIN_EXTENT, MARGIN = 4.0, 1.15
 """Least extent of the axis of a picture, in usual distances; and as a multiple of the distances that last. A fault of a
 week or two does not concern calibration, and may be drawn at the edge."""
 
-LEAST_DAYS = 2
+MIN_DAYS = 2
 """Least number of days with a distance in a week."""
 
-TRUSTED = 0.75
+MIN_TRUSTED = 0.75
 """Least share of a day's readings with flag 1 for the day to be trusted."""
 
 MAD_TO_DEVIATION = 1.4826
@@ -127,96 +127,83 @@ def calibration(
     variable: str | None = None,
     search: str = "",
     end: int | None = None,
-    known: Maintenance | None = None,
+    notes: Maintenance | None = None,
     offset: int = 0,
     limit: int = 100,
 ) -> Calibration:
-    """Return the distances of channels from the network, the largest first.
+    """Return the distances of channels from the network, the largest first; provisional rows are left out.
 
-    Parameters
-    ----------
-    reader
-        The OUT; provisional rows are left out.
-    variable, search
-        One variable, all where it is None; only sensors whose name contains the text.
-    end
-        The end of the last week; the end of the final rows by default.
-    known
-        Maintenance notes: distances start anew where a level was accepted.
-    offset, limit
-        The page.
+    The last week ends at `end`, by default with the final rows. Distances start anew where a level was accepted in the
+    maintenance `notes`.
     """
-    final = reader.final()
-    span = reader.span()
-    if final is None or span is None or reader.archive is None:
+    final, span = reader.final(), reader.span()
+    if final is None or span is None:
         return Calibration("1970-01-01", WEEK, 0, {}, 0, offset, None, [])
     # Whole days: the last one may be incomplete.
     stop = min(final, final if end is None else end) // DAY
-    most = max(2 * WEEK, MOST_CELLS // max(len(reader.summaries), 1))
-    days = min(stop - span[0] // DAY, USUAL_DAYS, most)
+    most = max(2 * WEEK, MAX_CELLS // max(len(reader.summaries), 1))
+    days = min(stop - span[0] // DAY, MAX_DAYS, most)
     # In a few weeks there is only the reference, and no distance from it.
-    cells = days // WEEK if days >= LEAST_WEEKS * WEEK else 0
+    cells = days // WEEK if days >= MIN_WEEKS * WEEK else 0
     first = stop - cells * WEEK
-    lines, usual = _everybody(reader, first, stop, known or Maintenance()) if cells else ([], {})
-    chosen = [
-        line for line in lines if (variable is None or line.variable == variable) and matches(search, line.sensor)
-    ]
-    chosen.sort(key=lambda line: (-(line.times if line.times is not None else -1.0), line.sensor, line.variable))
-    shown, following = page_of(chosen, offset, limit)
+    rows, usual = _all_rows(reader, first, stop, notes or Maintenance()) if cells else ([], {})
+    chosen = [row for row in rows if variable in (None, row.variable) and matches(search, row.sensor)]
+    chosen.sort(key=lambda row: (-(row.times if row.times is not None else -1.0), row.sensor, row.variable))
+    shown, next_offset = page_of(chosen, offset, limit)
     return Calibration(
         start=str(np.datetime64(first, "D")),
         cell_days=WEEK,
         cells=cells,
-        usual={name: numbers(np.array([one]))[0] for name, one in usual.items() if variable in (None, name)},
+        usual={name: numbers(np.array([size]))[0] for name, size in usual.items() if variable in (None, name)},
         total=len(chosen),
         offset=offset,
-        next=following,
+        next=next_offset,
         rows=list(shown),
     )
 
 
-def _everybody(
-    reader: OutReader, first: int, stop: int, known: Maintenance
+def _all_rows(
+    reader: OutReader, first: int, stop: int, notes: Maintenance
 ) -> tuple[list[CalibrationRow], dict[str, float]]:
     """Return every channel's row over some dates, the last one excluded, and the usual distances."""
-    begins = range(first // AT_ONCE * AT_ONCE, stop, AT_ONCE)
-    spans = {begin: (max(begin, first), min(begin + AT_ONCE, stop)) for begin in begins}
-    files = {begin: data_files(reader.folder, start * DAY, end * DAY) for begin, (start, end) in spans.items()}
-    seen = {begin: (spans[begin], tuple(signature(file) for file in some)) for begin, some in files.items()}
+    begins = range(first // DAYS_AT_ONCE * DAYS_AT_ONCE, stop, DAYS_AT_ONCE)
+    spans = [(max(begin, first), min(begin + DAYS_AT_ONCE, stop)) for begin in begins]
+    files = [data_files(reader.folder, start * DAY, end * DAY) for start, end in spans]
+    seen = [(span, tuple(map(signature, some))) for span, some in zip(spans, files, strict=True)]
 
-    def block(begin: int) -> dict[ChannelName, FloatArray]:
-        return reader.cached(("calibration", begin), seen[begin], lambda: _read(reader.folder, *spans[begin]))
+    def block(number: int) -> dict[ChannelName, FloatArray]:
+        key = ("calibration", begins[number])
+        return reader.cached(key, seen[number], lambda: _read(reader.folder, *spans[number]))
 
-    def made() -> tuple[list[CalibrationRow], dict[str, float]]:
-        blocks = [block(begin) for begin in begins]
-        lines: list[CalibrationRow] = []
+    def compute() -> tuple[list[CalibrationRow], dict[str, float]]:
+        blocks = [block(number) for number in range(len(begins))]
+        rows: list[CalibrationRow] = []
         usual: dict[str, float] = {}
         for variable in reader.variables:
-            names = sorted({name for one in blocks for name in one if name[1] == variable})
+            names = sorted({name for days_of in blocks for name in days_of if name[1] == variable})
             if not names:
                 continue
             table = np.full((3, len(names), stop - first), np.nan)
             place = {name: row for row, name in enumerate(names)}
-            for one in blocks:
-                for name, days in one.items():
-                    if name[1] == variable:
-                        table[:, place[name], days[0].astype(np.int64) - first] = days[1:]
-            accepted = {place[name]: _accepted(known, name, first, stop) for name in names}
-            apart = distances(table[0], table[1], table[2] >= TRUSTED, accepted)
-            some, usual[variable] = _lines(names, weekly(apart))
-            lines += some
-        return lines, usual
+            for days_of in blocks:
+                for name in days_of.keys() & place.keys():
+                    dates, *columns = days_of[name]
+                    table[:, place[name], dates.astype(np.int64) - first] = columns
+            accepted = {place[name]: _accepted(notes, name, first, stop) for name in names}
+            distance = distances(table[0], table[1], table[2] >= MIN_TRUSTED, accepted)
+            of_variable, usual[variable] = _rows_of(names, weekly(distance))
+            rows += of_variable
+        return rows, usual
 
-    return reader.cached("calibration", (seen, known), made)
+    return reader.cached("calibration", (seen, notes), compute)
 
 
-def _accepted(known: Maintenance, name: ChannelName, first: int, stop: int) -> list[int]:
+def _accepted(notes: Maintenance, name: ChannelName, first: int, stop: int) -> list[int]:
     """Return the days, counted from the first, on which a level was accepted."""
     days = {
-        time // DAY - first
-        for note in known.notes
+        note.right_from // DAY - first
+        for note in notes.notes
         if note.action == "recalibrated" and note.concerns(name[0]) and note.variable in ("", name[1])
-        for time in [note.right_from]
     }
     return sorted(day for day in days if 0 < day < stop - first)
 
@@ -226,100 +213,90 @@ def distances(
 ) -> FloatArray:
     """Return the distances of channels from the predictions by their correlated channels, by day.
 
-    Parameters
-    ----------
-    read, cleaned
-        Daily means (channel, day), both minus the network's mean; NaN where there is none.
-    trusted
-        Whether the readings of a day were trusted.
-    accepted
-        By channel: the days on which its level was accepted, where its distance starts anew.
+    `read` and `cleaned` are daily means (channel, day) minus the network's mean, NaN where there is none; `trusted` is
+    whether the readings of a day were trusted; `accepted` has the days on which the level of a channel was accepted,
+    where its distance starts anew.
     """
     distance = np.full(read.shape, np.nan)
     # At least two others, as in the engine.
     if len(read) < 3:
         return distance
-    candidates = _some(np.arange(len(read)), CANDIDATES)
-    alike = _likeness(cleaned, candidates)
+    candidates = _sample(np.arange(len(read)), MAX_CANDIDATES)
+    correlation = _correlations(cleaned, candidates)
     for row in range(len(read)):
-        order = np.argsort(-alike[row], kind="stable")[:ALIKE]
-        order = order[alike[row][order] > MOST_ALIKE]
+        order = np.argsort(-correlation[row], kind="stable")[:PREDICTORS]
+        order = order[correlation[row][order] > MIN_CORRELATION]
         # A channel without correlated ones is predicted by the median of the network.
-        others = candidates[order] if order.size > 1 else _some(candidates[candidates != row], OTHERS)
-        apart = read[row] - cleaned[others]
+        others = candidates[order] if order.size > 1 else _sample(candidates[candidates != row], MAX_UNCORRELATED)
+        difference = read[row] - cleaned[others]
         edges = [0, *accepted.get(row, ()), read.shape[1]]
         for begin, end in pairwise(edges):
-            part = apart[:, begin:end]
+            part = difference[:, begin:end]
             known = np.isfinite(read[row, begin:end])
-            days = np.flatnonzero(known & trusted[row, begin:end])[:REFERENCE]
-            days = days if days.size >= FEWEST else np.flatnonzero(known)[:REFERENCE]
-            if days.size >= FEWEST:
-                distance[row, begin:end] = _middle(part - _middle(part[:, days], axis=1)[:, None], axis=0)
+            days = np.flatnonzero(known & trusted[row, begin:end])[:REFERENCE_DAYS]
+            days = days if days.size >= MIN_REFERENCE_DAYS else np.flatnonzero(known)[:REFERENCE_DAYS]
+            if days.size >= MIN_REFERENCE_DAYS:
+                distance[row, begin:end] = _median(part - _median(part[:, days], axis=1)[:, None], axis=0)
     return distance
 
 
-def _some(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     """Return at most `most` of the rows, evenly chosen."""
     return rows if rows.size <= most else rows[np.linspace(0, rows.size - 1, most).astype(np.intp)]
 
 
-def weekly(apart: FloatArray) -> FloatArray:
+def weekly(distance: FloatArray) -> FloatArray:
     """Return weekly medians (channel, week) of daily distances; NaN where a week has too few."""
-    weeks = apart.reshape(len(apart), -1, WEEK)
-    return np.where(np.isfinite(weeks).sum(axis=2) >= LEAST_DAYS, _middle(weeks, axis=2), np.nan)
+    weeks = distance.reshape(len(distance), -1, WEEK)
+    return np.where(np.isfinite(weeks).sum(axis=2) >= MIN_DAYS, _median(weeks, axis=2), np.nan)
 
 
-def _lines(names: list[ChannelName], weeks: FloatArray) -> tuple[list[CalibrationRow], float]:
-    now = _middle(weeks[:, -LATELY:], axis=1)
-    lately = weeks[:, -2 * LATELY :]
-    rate = np.array([_slope(row) for row in lately]) * 30 / WEEK
-    wander = MAD_TO_DEVIATION * _middle(np.abs(weeks - _middle(weeks, axis=1)[:, None]), axis=1)
-    usual = float(_middle(wander[None], axis=1)[0])
+def _rows_of(names: list[ChannelName], weeks: FloatArray) -> tuple[list[CalibrationRow], float]:
+    now = _median(weeks[:, -RECENT_WEEKS:], axis=1)
+    rate = np.array([_slope(row) for row in weeks[:, -2 * RECENT_WEEKS :]]) * 30 / WEEK
+    wander = MAD_TO_DEVIATION * _median(np.abs(weeks - _median(weeks, axis=1)[:, None]), axis=1)
+    usual = float(_median(wander[None], axis=1)[0])
     times = np.abs(now) / usual if usual > 0 else np.full(len(names), np.nan)
-    reach = np.fmax(
-        np.fmax(SMALL * usual, ABOVE * np.abs(now)), ABOVE * np.fmax.reduce(np.abs(_lasting(weeks)), axis=1)
-    )
-    columns = [numbers(column) for column in (now, rate, times, reach)]
-    lines = [
-        CalibrationRow(*name, columns[0][row], columns[1][row], columns[2][row], columns[3][row], numbers(weeks[row]))
-        for row, name in enumerate(names)
-    ]
-    return lines, usual
+    largest = np.fmax(np.abs(now), np.fmax.reduce(np.abs(_lasting(weeks)), axis=1))
+    reach = np.fmax(MIN_EXTENT * usual, MARGIN * largest)
+    columns = zip(*map(numbers, (now, rate, times, reach)), map(numbers, weeks), strict=True)
+    return [CalibrationRow(*name, *row) for name, row in zip(names, columns, strict=True)], usual
 
 
 def _lasting(weeks: FloatArray) -> FloatArray:
     """Return running medians of five weeks, which keep what lasts for longer than two."""
     edge = np.full((len(weeks), 2), np.nan)
-    around = np.lib.stride_tricks.sliding_window_view(np.hstack([edge, weeks, edge]), 5, axis=1)
-    return _middle(around, axis=2)
+    windows = np.lib.stride_tricks.sliding_window_view(np.hstack([edge, weeks, edge]), 5, axis=1)
+    return _median(windows, axis=2)
 
 
 def _slope(row: FloatArray) -> float:
     """Return the Theil-Sen slope, the median over all pairs of weeks, which is robust to single weeks."""
     known = np.flatnonzero(np.isfinite(row))
-    if known.size < LATELY:
+    if known.size < RECENT_WEEKS:
         return np.nan
-    one, other = np.triu_indices(known.size, 1)
-    return float(np.median((row[known[other]] - row[known[one]]) / (known[other] - known[one])))
+    first, second = (known[index] for index in np.triu_indices(known.size, 1))
+    return float(np.median((row[second] - row[first]) / (second - first)))
 
 
-def _likeness(cleaned: FloatArray, candidates: NDArray[np.intp]) -> FloatArray:
+def _correlations(cleaned: FloatArray, candidates: NDArray[np.intp]) -> FloatArray:
     """Return correlations of the changes of channels and candidates; -1 with itself or with few common days."""
     change = np.diff(cleaned, axis=1)
     known = np.isfinite(change)
     change = np.where(known, change, 0.0)
-    mine, theirs = known.astype(float), known[candidates].astype(float)
-    count = mine @ theirs.T
+    row_known, known = known.astype(float), known[candidates].astype(float)
+    count = row_known @ known.T
     size = np.maximum(count, 1.0)
-    sums, others = change @ theirs.T, mine @ change[candidates].T
-    both = change @ change[candidates].T - sums * others / size
-    spread = ((change**2) @ theirs.T - sums**2 / size) * (mine @ (change[candidates] ** 2).T - others**2 / size)
-    alike = np.where((count >= ENOUGH) & (spread > 0), both / np.sqrt(np.where(spread > 0, spread, 1.0)), -1.0)
-    alike[candidates, np.arange(candidates.size)] = -1.0
-    return alike
+    row_sum, total = change @ known.T, row_known @ change[candidates].T
+    covariance = change @ change[candidates].T - row_sum * total / size
+    squares = ((change**2) @ known.T - row_sum**2 / size) * (row_known @ (change[candidates] ** 2).T - total**2 / size)
+    usable = (count >= MIN_COMMON_DAYS) & (squares > 0)
+    correlation = np.where(usable, covariance / np.sqrt(np.where(squares > 0, squares, 1.0)), -1.0)
+    correlation[candidates, np.arange(candidates.size)] = -1.0
+    return correlation
 
 
-def _middle(values: FloatArray, axis: int) -> FloatArray:
+def _median(values: FloatArray, axis: int) -> FloatArray:
     """Return medians that ignore NaN; NaN where all are."""
     known = np.isfinite(values)
     ordered = np.sort(np.where(known, values, np.inf), axis=axis)
@@ -356,5 +333,4 @@ def _query(files: list[Path], first: int, stop: int) -> dict[ChannelName, FloatA
         [np.ma.filled(table[name].astype(float), np.nan) for name in ("date", "read", "cleaned", "trusted")]
     )
     begins = [place for place, name in enumerate(names) if not place or name != names[place - 1]]
-    ends = [*begins[1:], len(names)]
-    return {names[begin]: days[:, begin:end] for begin, end in zip(begins, ends, strict=True)}
+    return {names[begin]: days[:, begin:end] for begin, end in pairwise([*begins, len(names)])}

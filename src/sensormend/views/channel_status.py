@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.health import ABSENT, HEALTH, NO_ROWS, PLAIN_REASONS
-from sensormend.pipeline.sentences import how_long, number
+from sensormend.pipeline.sentences import how_long, number, readable
 from sensormend.readings import DAY
 from sensormend.views.daily_counts import ChannelName
 from sensormend.views.reader import OutReader
@@ -52,8 +52,8 @@ class ChannelStatus:
 def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
     """Return the state of every channel."""
     last = _last_states(reader)
-    until, lately, health = reader.tables_end(), _heard_lately(reader), reader.health
-    faults = {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, until)}
+    tables_end, last_read, health = reader.tables_end(), _last_provisional(reader), reader.health
+    faults = {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, tables_end)}
     removed = _removed(reader)
     statuses = {}
     for entry in reader.summaries:
@@ -79,46 +79,47 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
             state = "suspect"
         elif not health and state == ABSENT and entry.last is not None and not removed & {name, (entry.sensor, "")}:
             state, reason, since = "gone", "gone", entry.last
-        times = (entry.last, alert.heard if alert else None, lately.get(name))
+        times = (entry.last, alert.heard if alert else None, last_read.get(name))
         heard = max((time for time in times if time is not None), default=None)
         value = entry.last_value if heard == entry.last else math.nan
-        text = _sentence(name, state, reason, since, heard, value, until) if state in WRONG else ""
-        statuses[name] = ChannelStatus(*name, state, reason, since, heard, value, text)
+        status = ChannelStatus(*name, state, reason, since, heard, value)
+        statuses[name] = replace(status, sentence=_sentence(status, tables_end)) if state in WRONG else status
     return statuses
 
 
 def all_faults(reader: OutReader) -> list[FaultInterval]:
     """Return all faults: those of faults.csv, and those that are open now and too new to have a line there, or gone."""
-    faults, until = list(reader.faults), reader.tables_end()
-    if until is None:
+    faults, tables_end = list(reader.faults), reader.tables_end()
+    if tables_end is None:
         return faults
-    listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, until)}
+    listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, tables_end)}
     ends: dict[ChannelName, int] = {}
     for fault in reader.faults:
-        ends[fault.sensor, fault.variable] = max(fault.end, ends.get((fault.sensor, fault.variable), fault.end))
-    for name, one in channel_statuses(reader).items():
+        name = fault.sensor, fault.variable
+        ends[name] = max(fault.end, ends.get(name, fault.end))
+    for name, status in channel_statuses(reader).items():
         # A sensor stays faulty until an alert reports its recovery, also when its fault is over.
-        over = one.state == "faulty" and name in ends and ends[name] > (one.since or 0)
-        if one.state in WRONG and not over and not listed & {name, (one.sensor, "")}:
-            since = until if one.since is None else one.since
-            faults.append(FaultInterval(*name, since, max(until, since), one.reason, math.nan, one.sentence))
+        over = status.state == "faulty" and name in ends and ends[name] > (status.since or 0)
+        if status.state in WRONG and not over and not listed & {name, (status.sensor, "")}:
+            since = tables_end if status.since is None else status.since
+            faults.append(FaultInterval(*name, since, max(tables_end, since), status.reason, math.nan, status.sentence))
     return faults
 
 
-def _sentence(
-    name: ChannelName, state: str, reason: str, since: int | None, heard: int | None, value: float, until: int | None
-) -> str:
-    who = " ".join(name).strip()
-    when = "" if heard is None else f" at {np.datetime64(heard, 'us').astype('datetime64[m]')}".replace("T", " ")
-    read = f", when it read {number(value)}" if when and math.isfinite(value) else ""
-    last = f"its last reading was{when}{read}" if when else "no number ever came from it"
-    if state == "gone":
-        return f"{who} is gone: {last}. It stays on this list until maintenance.csv has it as removed."
-    if state == "silent":
-        return f"{who} is silent: {last}."
-    lasted = f" for {how_long(until - since)}" if until is not None and since is not None and until > since else ""
-    why = PLAIN_REASONS.get(reason, reason)
-    return f"{who} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
+def _sentence(status: ChannelStatus, end: int | None) -> str:
+    """Return what is wrong with a channel at the end of the tables."""
+    name, since = f"{status.sensor} {status.variable}".strip(), status.since
+    last = "no number ever came from it"
+    if status.heard is not None:
+        last = f"its last reading was at {readable(status.heard)}"
+        last += f", when it read {number(status.value)}" if math.isfinite(status.value) else ""
+    if status.state == "gone":
+        return f"{name} is gone: {last}. It stays on this list until maintenance.csv has it as removed."
+    if status.state == "silent":
+        return f"{name} is silent: {last}."
+    lasted = f" for {how_long(end - since)}" if end is not None and since is not None and end > since else ""
+    why = PLAIN_REASONS.get(status.reason, status.reason)
+    return f"{name} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
 
 
 def _removed(reader: OutReader) -> set[ChannelName]:
@@ -128,12 +129,12 @@ def _removed(reader: OutReader) -> set[ChannelName]:
     return {(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2}
 
 
-def is_open(fault: FaultInterval, until: int | None) -> bool:
+def is_open(fault: FaultInterval, end: int | None) -> bool:
     """Return whether a fault lasts until the end of the tables."""
-    return until is not None and fault.end >= until and fault.reason != "spike"
+    return end is not None and fault.end >= end and fault.reason != "spike"
 
 
-def _heard_lately(reader: OutReader) -> dict[ChannelName, int]:
+def _last_provisional(reader: OutReader) -> dict[ChannelName, int]:
     """Return the times of the last readings of channels in a period that is not over."""
     provisional = reader.provisional
     if provisional is None:
@@ -141,9 +142,9 @@ def _heard_lately(reader: OutReader) -> dict[ChannelName, int]:
     rows = provisional.rows
 
     def last_times() -> dict[ChannelName, int]:
-        here = np.flatnonzero(rows.n > 0)
-        here = here[np.argsort(rows.time[here], kind="stable")]
-        codes = zip(rows.sensor[here].tolist(), rows.variable[here].tolist(), rows.time[here].tolist(), strict=True)
+        read = rows.taken(rows.n > 0)
+        read = read.taken(np.argsort(read.time, kind="stable"))
+        codes = zip(read.sensor.tolist(), read.variable.tolist(), read.time.tolist(), strict=True)
         return {(rows.sensors[sensor], rows.variables[variable]): time for sensor, variable, time in codes}
 
     return reader.cached("heard", provisional, last_times)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sensormend.errors import InputError
 from sensormend.files import Closing, signature
 from sensormend.io.folder import data_files, date_of
-from sensormend.io.sql import literal
+from sensormend.io.sql import read_parquet, reason_of
 from sensormend.pipeline.health import COUNTS, NO_ROWS, states
 from sensormend.readings import DAY
 
@@ -47,20 +47,20 @@ _SQL_COUNTS = {
 
 
 def read_days(folder: Path, start: int, end: int, read: Callable[[list[Path]], _X]) -> _X:
-    """Return `read` of the files of some days; it is repeated where a watch has merged files meanwhile."""
+    """Return `read` of the files of some days; it is repeated where a watch has merged or replaced files meanwhile."""
     while True:
         files = data_files(folder, start, end)
+        before = [signature(file) for file in files]
         try:
             return read(files)
         except duckdb.Error as error:
-            if files == data_files(folder, start, end):
-                raise InputError(f"cannot read {folder.name}/data: {str(error).splitlines()[0]}") from error
+            if files == data_files(folder, start, end) and before == [signature(file) for file in files]:
+                raise InputError(f"cannot read {folder.name}/data: {reason_of(error)}") from error
 
 
 def parquet_source(engine: Any, files: Sequence[Path]) -> tuple[str, str]:
     """Return SQL for the table in Parquet files, and for its variable, empty where there is no such column."""
-    paths = ", ".join(literal(glob.escape(str(file))) for file in files)
-    source = f"read_parquet([{paths}], hive_partitioning = false, union_by_name = true)"
+    source = read_parquet(files, "union_by_name = true")
     columns = {line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     return source, "coalesce(variable, '')" if "variable" in columns else "''"
 
@@ -71,19 +71,9 @@ class _CountsOfDate:
     channel: NDArray[np.int32]
     counts: NDArray[np.integer]
 
-    @property
-    def size(self) -> int:
-        return self.counts.nbytes
-
 
 class DailyCounts(Closing):
-    """Counts of the rows of an OUT.
-
-    Parameters
-    ----------
-    folder
-        The folder that contains `data/date=...`.
-    """
+    """Counts of the rows of an OUT, whose `folder` contains `data/date=...`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -98,14 +88,9 @@ class DailyCounts(Closing):
                 self._engine.close()
 
     def states(self, first: int, last: int, days: int = 1) -> tuple[list[ChannelName], NDArray[np.int8]]:
-        """Return the channels, and the state of each in every cell, as an index of `pipeline.health.states`.
+        """Return the channels, and the state of each in cells of `days` days, as an index of `pipeline.health.states`.
 
-        Parameters
-        ----------
-        first, last
-            Dates, both included, in days since 1970.
-        days
-            Days of a cell.
+        Dates are days since 1970; both are included.
         """
         with self._lock:
             self._read(first, last)
@@ -114,16 +99,16 @@ class DailyCounts(Closing):
             for cell in range(state.shape[1]):
                 begin = first + cell * days
                 state[:, cell] = states(self._sum(begin, min(begin + days - 1, last)))
-            self._forget()
+            self._drop_oldest()
         return names, state
 
     def totals(self, first: int, last: int) -> tuple[list[ChannelName], dict[str, NDArray[np.int64]]]:
-        """Return the channels and their `COUNTS` over some dates, both included."""
+        """Return the channels and their `COUNTS` over some dates."""
         with self._lock:
             self._read(first, last)
             totals = self._sum(first, last)
             names = list(self._channels)
-            self._forget()
+            self._drop_oldest()
         return names, totals
 
     def _sum(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
@@ -134,51 +119,35 @@ class DailyCounts(Closing):
                 table[:, self._dates[date].channel] += self._dates[date].counts
         return dict(zip(COUNTS, table, strict=True))
 
-    def _changed(self, first: int, last: int) -> dict[int, tuple[object, list[Path]]]:
-        """Return the dates whose files have changed since they were counted."""
-        files: dict[int, list[Path]] = {}
-        for file in data_files(self._folder, first * DAY, (last + 1) * DAY):
-            date = date_of(file.parent)
-            files.setdefault(date, []).append(file)
-        for date in [date for date in self._dates if first <= date <= last and date not in files]:
-            del self._dates[date]
-        seen = {date: tuple((file.name, signature(file)) for file in of_date) for date, of_date in files.items()}
-        return {
-            date: (seen[date], of_date)
-            for date, of_date in files.items()
-            if date not in self._dates or self._dates[date].files != seen[date]
-        }
-
     def _read(self, first: int, last: int) -> None:
-        """Count the dates whose files have changed since they were counted."""
-        while changed := self._changed(first, last):
-            try:
-                self._count(changed)
-            except duckdb.Error as error:
-                # A watch may have merged files while they were read: then the list has changed.
-                if changed == self._changed(first, last):
-                    raise InputError(f"cannot read {self._folder.name}/data: {str(error).splitlines()[0]}") from error
-            else:
-                return
+        read_days(self._folder, first * DAY, (last + 1) * DAY, lambda files: self._count(first, last, files))
 
-    def _count(self, changed: dict[int, tuple[object, list[Path]]]) -> None:
-        dates = sorted(changed)
-        for begin in range(0, len(dates), DATES_AT_ONCE):
-            some = dates[begin : begin + DATES_AT_ONCE]
-            counted = self._counted([file for date in some for file in changed[date][1]])
+    def _count(self, first: int, last: int, files: list[Path]) -> None:
+        """Count the dates whose files have changed since they were counted, and drop those without files."""
+        by_date: dict[int, list[Path]] = {}
+        for file in files:
+            by_date.setdefault(date_of(file.parent), []).append(file)
+        for date in [date for date in self._dates if first <= date <= last and date not in by_date]:
+            del self._dates[date]
+        seen = {date: tuple((file.name, signature(file)) for file in by_date[date]) for date in by_date}
+        changed = sorted(date for date in seen if date not in self._dates or self._dates[date].files != seen[date])
+        for begin in range(0, len(changed), DATES_AT_ONCE):
+            dates = changed[begin : begin + DATES_AT_ONCE]
+            counted = self._counted([file for date in dates for file in by_date[date]])
             order = np.lexsort((counted["channel"], counted["date"]))
-            edges = np.searchsorted(counted["date"][order], [*some, some[-1] + 1])
-            for place, date in enumerate(some):
-                mine = order[edges[place] : edges[place + 1]]
-                counts: NDArray[np.int64] = np.stack([counted[name][mine] for name in COUNTS])
+            edges = np.searchsorted(counted["date"][order], [*dates, dates[-1] + 1])
+            for date, (start, end) in zip(dates, pairwise(edges), strict=True):
+                rows = order[start:end]
+                counts: NDArray[np.int64] = np.stack([counted[name][rows] for name in COUNTS])
                 small = counts.astype(np.uint16) if counts.max(initial=0) < 1 << 16 else counts.astype(np.int32)
-                self._dates[date] = _CountsOfDate(changed[date][0], self._shared(counted["channel"][mine]), small)
+                self._dates[date] = _CountsOfDate(seen[date], self._shared(counted["channel"][rows]), small)
 
     def _shared(self, channel: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return the array of channels of an earlier date where it is equal, as it is on most dates."""
         latest = next(reversed(self._dates.values()), None)
-        same = latest is not None and np.array_equal(latest.channel, channel)
-        return latest.channel if latest is not None and same else channel.astype(np.int32)
+        if latest is not None and np.array_equal(latest.channel, channel):
+            return latest.channel
+        return channel.astype(np.int32)
 
     def _counted(self, files: Sequence[Path]) -> dict[str, Any]:
         with self._engine.cursor() as engine:
@@ -201,11 +170,11 @@ class DailyCounts(Closing):
             ).fetchnumpy()
         return counted
 
-    def _forget(self) -> None:
-        size = sum(entry.size for entry in self._dates.values())
+    def _drop_oldest(self) -> None:
+        size = sum(entry.counts.nbytes for entry in self._dates.values())
         while size > MAX_BYTES and len(self._dates) > 1:
-            _, gone = self._dates.popitem(last=False)
-            size -= gone.size
+            _, oldest = self._dates.popitem(last=False)
+            size -= oldest.counts.nbytes
 
     @cached_property
     def _engine(self) -> Any:

@@ -12,17 +12,17 @@ from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.sentences import readable, size_words, unsigned, who
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import all_faults, is_open
-from sensormend.views.reader import OutReader, matches, page_of, utc
+from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
 __all__ = ["FaultEntry", "FaultPage", "Order", "Which", "fault_page", "how_sure", "select_faults"]
 
 Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
 
-CERTAIN, LIKELY = 3.0, 1.5
+CERTAIN_SCORE, LIKELY_SCORE = 3.0, 1.5
 """Least scores, as multiples of the threshold, for these terms."""
 
-SURE, PROBABLE = 0.95, 0.8
+CERTAIN_CONFIDENCE, LIKELY_CONFIDENCE = 0.95, 0.8
 """The same for the model's confidence in a fault, where it is known."""
 
 
@@ -96,52 +96,32 @@ def fault_page(
 ) -> FaultPage:
     """Return faults, by default open ones first, and of these the longest first.
 
-    Parameters
-    ----------
-    reader
-        The OUT.
-    search
-        Only those whose sensor or sentence contains this.
-    sensor, reason, variable
-        Only those of this sensor, kind or variable.
-    state
-        Only open ones, or only those that are over.
-    start, end
-        Only those that overlap this span.
-    sort, order
-        The order.
-    fold
-        Whether the single wrong readings of a channel are one line.
-    offset, limit
-        The page.
+    Those of a `search` contain it in the name of the sensor or in their sentence; those of a span from `start` to `end`
+    overlap it. With `fold` the single wrong readings of a channel are one line.
     """
     selected = select_faults(reader, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
     reasons = Counter(fault.reason for fault in selected)
     selected = [fault for fault in selected if not reason or fault.reason == reason]
-    until = reader.tables_end()
+    tables_end = reader.tables_end()
     lines = _folded(selected) if fold and reason != "spike" else [(fault,) for fault in selected]
     lines.sort(key=lambda line: (line[0].start, line[0].sensor, line[0].variable))
-    lines.sort(key=lambda line: _key(sort, line, until), reverse=order == "desc")
-    shown, following = page_of(lines, offset, limit)
+    lines.sort(key=lambda line: _sort_key(sort, line, tables_end), reverse=order == "desc")
+    shown, next_offset = page_of(lines, offset, limit)
     return FaultPage(
         total=len(lines),
         offset=offset,
-        next=following,
+        next=next_offset,
         reasons=dict(sorted(reasons.items())),
-        items=[_entry(line, until) for line in shown],
+        items=[_entry(line, tables_end) for line in shown],
     )
 
 
-def _folded(fault_page: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
+def _folded(faults: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
     """Return the lines of the list: a fault each, but the single wrong readings of a channel together."""
-    lines: list[tuple[FaultInterval, ...]] = []
     spikes: dict[tuple[str, str], list[FaultInterval]] = {}
-    for fault in fault_page:
-        if fault.reason == "spike":
-            spikes.setdefault((fault.sensor, fault.variable), []).append(fault)
-        else:
-            lines.append((fault,))
-    return lines + [tuple(sorted(mine, key=lambda fault: fault.start)) for mine in spikes.values()]
+    for fault in sorted((fault for fault in faults if fault.reason == "spike"), key=lambda fault: fault.start):
+        spikes.setdefault((fault.sensor, fault.variable), []).append(fault)
+    return [*((fault,) for fault in faults if fault.reason != "spike"), *map(tuple, spikes.values())]
 
 
 def select_faults(
@@ -155,13 +135,13 @@ def select_faults(
     end: int | None = None,
 ) -> list[FaultInterval]:
     """Return the faults that pass some filters."""
-    until = reader.tables_end()
+    tables_end = reader.tables_end()
     return [
         fault
         for fault in all_faults(reader)
         if (sensor is None or fault.sensor == sensor)
         and (variable is None or fault.variable in ("", variable))
-        and (state == "all" or is_open(fault, until) == (state == "open"))
+        and (state == "all" or is_open(fault, tables_end) == (state == "open"))
         and (start is None or fault.end > start)
         and (end is None or fault.start < end)
         and matches(search, fault.sensor, fault.sentence)
@@ -181,33 +161,31 @@ def how_sure(score: float, reason: str = "", confidence: float = math.nan) -> st
     if not math.isfinite(score) or reason == "spike":
         return ""
     if math.isfinite(confidence):
-        return "certain" if confidence >= SURE else "likely" if confidence >= PROBABLE else "borderline"
-    return "certain" if score >= CERTAIN else "likely" if score >= LIKELY else "borderline"
+        certain, likely = confidence >= CERTAIN_CONFIDENCE, confidence >= LIKELY_CONFIDENCE
+    else:
+        certain, likely = score >= CERTAIN_SCORE, score >= LIKELY_SCORE
+    return "certain" if certain else "likely" if likely else "borderline"
 
 
-def _entry(line: tuple[FaultInterval, ...], until: int | None) -> FaultEntry:
+def _entry(line: tuple[FaultInterval, ...], tables_end: int | None) -> FaultEntry:
     fault, last = line[0], line[-1]
     return FaultEntry(
         sensor=fault.sensor,
         variable=fault.variable,
         start=utc(fault.start) or "",
         end=utc(last.end) or "",
-        open=is_open(last, until),
+        open=is_open(last, tables_end),
         seconds=_length(line) / SECOND,
         count=len(line),
         reason=fault.reason,
-        score=_finite(fault.score),
+        score=finite(fault.score),
         sure=how_sure(fault.score, fault.reason, fault.confidence),
         sentence=fault.sentence if len(line) == 1 else _single_readings(line),
-        size=_finite(fault.size),
-        rate=_finite(fault.rate),
-        confidence=_finite(fault.confidence),
+        size=finite(fault.size),
+        rate=finite(fault.rate),
+        confidence=finite(fault.confidence),
         size_words=size_words(fault.reason, fault.size, fault.rate),
     )
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def _length(line: tuple[FaultInterval, ...]) -> int:
@@ -230,10 +208,10 @@ def _single_readings(line: tuple[FaultInterval, ...]) -> str:
     return f"{name} has {len(line):,} single wrong readings{off}, the last one at {readable(line[-1].start)}."
 
 
-def _key(sort: Order, line: tuple[FaultInterval, ...], until: int | None) -> tuple[object, ...]:
+def _sort_key(sort: Order, line: tuple[FaultInterval, ...], tables_end: int | None) -> tuple[object, ...]:
     fault = line[0]
     return {
-        "worst": (is_open(line[-1], until), _length(line)),
+        "worst": (is_open(line[-1], tables_end), _length(line)),
         "from": (fault.start,),
         "to": (line[-1].end,),
         "sensor": (fault.sensor, fault.variable),

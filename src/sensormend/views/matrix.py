@@ -84,18 +84,7 @@ def matrix(
 ) -> Matrix:
     """Return the states of the sensors by day, those with most faulty days first or by name.
 
-    Parameters
-    ----------
-    reader
-        The OUT.
-    variable
-        One of them; all where it is None.
-    start, end
-        Times, `end` excluded; the last year by default.
-    sort, search, state
-        The order; only sensors whose name contains the text; only those in this state now.
-    offset, limit
-        The page.
+    The span is the last year by default; `end` is excluded. With a `state` only those that are in it now are returned.
     """
     span = reader.span()
     first, last = _dates(span, start, end) if span else (0, -1)
@@ -106,23 +95,21 @@ def matrix(
     provisional = 0
     if reader.provisional is not None and days == 1:
         names, codes, provisional = _with_provisional(reader, names, codes, first, last)
-    now = {name: one.state for name, one in channel_statuses(reader).items()}
-    rows_shown = np.array(
-        [
-            place
-            for place, name in enumerate(names)
-            if (variable is None or name[1] == variable)
-            and (not state or now.get(name, ABSENT) == state)
-            and matches(search, name[0])
-        ],
-        np.intp,
-    )
-    rows_shown = rows_shown[(codes[rows_shown] != NO_ROWS).any(axis=1)]
-    codes = codes[rows_shown]
-    chosen = [names[place] for place in rows_shown]
-    order = _order(chosen, codes, now, sort)
-    shown, following = page_of(order, offset, limit)
-    rows = [MatrixRow(chosen[k][0], chosen[k][1], now.get(chosen[k], ABSENT), letters(codes[k])) for k in shown]
+    now = {name: status.state for name, status in channel_statuses(reader).items()}
+    chosen = [
+        row
+        for row, name in enumerate(names)
+        if variable in (None, name[1]) and state in ("", now.get(name, ABSENT)) and matches(search, name[0])
+    ]
+    weight, has_rows = trouble(codes), (codes != NO_ROWS).any(axis=1)
+    keys = {
+        row: names[row] if sort == "name" else (RANKS.index(now.get(names[row], ABSENT)), -weight[row], names[row])
+        for row in chosen
+        if has_rows[row]
+    }
+    order = sorted(keys, key=keys.__getitem__)
+    shown, next_offset = page_of(order, offset, limit)
+    rows = [MatrixRow(*names[row], now.get(names[row], ABSENT), letters(codes[row])) for row in shown]
     return Matrix(
         start=str(np.datetime64(first, "D")),
         cell_days=days,
@@ -131,7 +118,7 @@ def matrix(
         letters=LETTERS,
         total=len(order),
         offset=offset,
-        next=following,
+        next=next_offset,
         rows=rows,
     )
 
@@ -154,21 +141,12 @@ def _with_provisional(
     if not len(rows):
         return names, codes, 0
     later, states = states_by_cell(rows, first, last)
-    places = {name: place for place, name in enumerate(names)}
-    names = [*names, *(name for name in later if name not in places)]
-    places = {name: place for place, name in enumerate(names)}
-    whole = np.full((len(names), codes.shape[1]), NO_ROWS, np.int8)
-    whole[: len(codes)] = codes
+    places = {name: place for place, name in enumerate(dict.fromkeys((*names, *later)))}
+    combined = np.full((len(places), codes.shape[1]), NO_ROWS, np.int8)
+    combined[: len(codes)] = codes
     at = np.array([places[name] for name in later], np.intp)
     # A date that is partly final keeps the faults of its final rows.
-    newer = np.where(states == NO_ROWS, whole[at], states)
-    whole[at] = np.where(whole[at] == HEALTH.index("faulty"), whole[at], newer)
-    begins = int(rows.time.min()) // DAY
-    return names, whole, max(0, last - max(begins, first) + 1)
-
-
-def _order(names: list[ChannelName], codes: NDArray[np.int8], now: dict[ChannelName, str], sort: str) -> list[int]:
-    if sort == "name":
-        return sorted(range(len(names)), key=lambda k: names[k])
-    weighed = trouble(codes)
-    return sorted(range(len(names)), key=lambda k: (RANKS.index(now.get(names[k], ABSENT)), -weighed[k], names[k]))
+    final_states = combined[at]
+    keep = (states == NO_ROWS) | (final_states == HEALTH.index("faulty"))
+    combined[at] = np.where(keep, final_states, states)
+    return list(places), combined, max(0, last - max(int(rows.time.min()) // DAY, first) + 1)

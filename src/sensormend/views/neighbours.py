@@ -16,11 +16,11 @@ from sensormend.views.reader import OutReader, numbers, utc
 
 __all__ = ["Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
 
-MAX_COMPARED, SHOWN = 500, 5
+MAX_COMPARED, MAX_SHOWN = 500, 5
 """Sensors that are compared, the nearest where positions are known; and the number that is returned."""
 
-LONGEST, SHORTEST, ROWS = 30, 3, 1_000_000
-"""Days over which series are compared, and the most rows that are read for it."""
+MAX_DAYS, MIN_DAYS, MAX_ROWS = 30, 3, 1_000_000
+"""Most and fewest days over which series are compared, and most rows that are read for it."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,17 @@ def neighbours(reader: OutReader, name: str, variable: str | None = None, at: in
     if span is None:
         return Neighbours(name, variable, [])
     end = span[1] + reader.step if at is None else min(max(at, span[0]), span[1] + reader.step)
-    others = candidates(reader, name, variable)
+    sensors = candidates(reader, name, variable)
     per_day = max(1, DAY // reader.step)
-    days = min(max(ROWS // (per_day * len(others)), SHORTEST), LONGEST)
-    past, _ = reader.rows(others, end - days * DAY, end, variable)
-    if not len(past):
-        return Neighbours(name, variable, [])
-    correlated = correlated_sensors(past, past, name, SHOWN)
-    positions = _positions(reader)
-    items = []
-    for one in correlated:
-        usual, spread = numbers(np.array([one.expected - one.value, one.spread]))
-        metres = positions[name].metres_from(positions[one.sensor]) if {name, one.sensor} <= positions.keys() else None
-        kilometres = None if metres is None else round(metres / 1000, 3)
-        items.append(Neighbour(one.sensor, round(one.likeness, 4), usual or 0.0, spread or 0.0, kilometres))
+    days = min(max(MAX_ROWS // (per_day * len(sensors)), MIN_DAYS), MAX_DAYS)
+    past, _ = reader.rows(sensors, end - days * DAY, end, variable)
+    positions, items = _positions(reader), []
+    for other in correlated_sensors(past, past, name, MAX_SHOWN) if len(past) else ():
+        usual, spread = numbers(np.array([other.expected - other.value, other.spread]))
+        kilometres = None
+        if {name, other.sensor} <= positions.keys():
+            kilometres = round(positions[name].metres_from(positions[other.sensor]) / 1000, 3)
+        items.append(Neighbour(other.sensor, round(other.likeness, 4), usual or 0.0, spread or 0.0, kilometres))
     return Neighbours(name, variable, items)
 
 
@@ -105,7 +102,7 @@ def explanation(reader: OutReader, name: str, time: int, variable: str | None = 
     final = reader.final()
     if reader.archive is None or final is None or time >= final:
         raise InputError("nothing is final at that time yet; a reading is explained when its period is over")
-    known = set(reader.archive.names)
-    among = [other for other in candidates(reader, name, variable) if other in known]
+    names = set(reader.archive.names)
+    among = [other for other in candidates(reader, name, variable) if other in names]
     context = reading_context(reader.archive, reader.archive.check_sensor(name), time, variable, among)
     return Explanation(name, variable, utc(context.row.time) or "", paragraph(context))

@@ -117,9 +117,8 @@ def network_overview(reader: OutReader) -> NetworkOverview:
 def _per_sensor(statuses: list[ChannelStatus]) -> tuple[dict[str, int], int]:
     """Count sensors by the worst of their variables, and those that are gone."""
     worst: dict[str, str] = {}
-    for one in statuses:
-        known = worst.get(one.sensor, ABSENT)
-        worst[one.sensor] = min(known, one.state, key=RANKS.index)
+    for status in statuses:
+        worst[status.sensor] = min(worst.get(status.sensor, ABSENT), status.state, key=RANKS.index)
     counts = Counter(worst.values())
     states = {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}
     return states, counts["gone"]
@@ -173,8 +172,8 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
     summary += f", {gone:,} gone" if gone else ""
     if filled is None:
         return f"{summary}."
-    when = f"the last {days} days" if days > 1 else "the last day"
-    return f"{summary}; {percent(filled)} of {when} filled."
+    span = f"the last {days} days" if days > 1 else "the last day"
+    return f"{summary}; {percent(filled)} of {span} filled."
 
 
 def _listed(value: object) -> list[Any]:

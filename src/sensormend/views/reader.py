@@ -29,7 +29,7 @@ from sensormend.readings import COLUMNS, DAY, HOUR, SECOND, Rows
 from sensormend.recovery import FloatArray
 from sensormend.views.daily_counts import DailyCounts
 
-__all__ = ["OutReader", "ProvisionalRows", "matches", "numbers", "page_of", "utc"]
+__all__ = ["OutReader", "ProvisionalRows", "finite", "matches", "numbers", "page_of", "utc"]
 
 _X = TypeVar("_X")
 
@@ -65,31 +65,24 @@ class ProvisionalRows:
     rows: Rows
     reached: int | None
 
-    def taken(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> Rows:
-        """Return rows in order of time, of one sensor, several, or all."""
+    def taken(self, sensors: list[str] | None, start: int, end: int, variable: str) -> Rows:
+        """Return rows in order of time, of some sensors or of all."""
         rows = self.rows
-        taken = (rows.time >= start) & (rows.time < end)
-        taken &= rows.variable == rows.variables.index(variable) if variable in rows.variables else False
-        if sensor is not None:
-            wanted = {sensor} if isinstance(sensor, str) else set(sensor)
-            taken &= np.isin(rows.sensor, [code for code, name in enumerate(rows.sensors) if name in wanted])
-        return rows.taken(np.flatnonzero(taken)[np.argsort(rows.time[taken], kind="stable")])
+        chosen = (rows.time >= start) & (rows.time < end)
+        chosen &= rows.variable == rows.variables.index(variable) if variable in rows.variables else False
+        if sensors is not None:
+            wanted = set(sensors)
+            chosen &= np.isin(rows.sensor, [code for code, name in enumerate(rows.sensors) if name in wanted])
+        return rows.taken(np.flatnonzero(chosen)[np.argsort(rows.time[chosen], kind="stable")])
 
 
 class OutReader(Closing):
     """An OUT, finished or growing; what was read is cached while its file does not change.
 
-    Its methods may be called from several threads.
-
-    Parameters
-    ----------
-    path
-        What `clean` or `watch` wrote; that of a watch may have no rows yet.
+    Its methods may be called from several threads. The OUT of a watch may have no rows yet.
 
     Attributes
     ----------
-    path, name
-        Its path and its name.
     version
         Increases with every change that `refresh` finds.
     folder
@@ -105,21 +98,18 @@ class OutReader(Closing):
         self._lock = threading.RLock()
         self._seen: dict[str, object] = {}
         self._changed: dict[str, int] = {}
-        self._again = 0.0
+        self._next_refresh = 0.0
         self.version = 0
         if not (self.path / "state" / "watch.json").exists():
-            self._open(Archive(path))
-        self.daily_counts = DailyCounts(self.folder)
-        self.refresh()
-
-    def _open(self, archive: Archive) -> None:
-        if archive.path.is_file():
+            self._archive = Archive(path)
+        if self._archive is not None and self._archive.path.is_file():
             self._scratch = TemporaryDirectory(prefix="sensormend-")
             self.folder = Path(self._scratch.name)
-            with archive:
-                _unfold(archive, self.folder)
-            archive = Archive(self.folder)
-        self._archive = archive
+            with self._archive:
+                _unfold(self._archive, self.folder)
+            self._archive = Archive(self.folder)
+        self.daily_counts = DailyCounts(self.folder)
+        self.refresh()
 
     def close(self) -> None:
         """Close all files and delete the temporary folder."""
@@ -140,9 +130,9 @@ class OutReader(Closing):
     def refresh(self) -> None:
         """Check for changes; further calls within a fraction of a second do nothing."""
         with self._lock:
-            if time.monotonic() < self._again:
+            if time.monotonic() < self._next_refresh:
                 return
-            self._again = time.monotonic() + REFRESH_SECONDS
+            self._next_refresh = time.monotonic() + REFRESH_SECONDS
             now: dict[str, object] = {name: signature(self.folder / file) for name, file in FILES.items()}
             data = self.folder / "data"
             try:
@@ -180,10 +170,10 @@ class OutReader(Closing):
     @property
     def summaries(self) -> list[SensorSummary]:
         """The lines of sensors.csv, and sensors that only have provisional rows."""
-        known, provisional = self.from_file("sensors", read_sensors), self.provisional
+        listed, provisional = self.from_file("sensors", read_sensors), self.provisional
         if provisional is None:
-            return known
-        return self.cached("summaries", (known, provisional), lambda: _with_new_channels(known, provisional.rows))
+            return listed
+        return self.cached("summaries", (listed, provisional), lambda: _with_new_channels(listed, provisional.rows))
 
     @property
     def health(self) -> dict[tuple[str, str], Health]:
@@ -208,16 +198,15 @@ class OutReader(Closing):
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the variables; a single empty one where it has no name."""
-        names = {entry.variable: None for entry in self.summaries}
-        return tuple(names) or ("",)
+        return tuple(dict.fromkeys(entry.variable for entry in self.summaries)) or ("",)
 
     def variable(self, name: str | None, sensor: str | None = None) -> str:
         """Return a variable of the network, or of a sensor; the first one where `name` is None."""
-        known = self.variables if sensor is None else self.channels[self.known(sensor)]
+        names = self.variables if sensor is None else self.channels[self.known(sensor)]
         if name is None:
-            return known[0] if known else ""
-        if name not in known:
-            raise InputError(f"there is no variable {name!r}; there is {', '.join(map(repr, known[:10]))}")
+            return names[0]
+        if name not in names:
+            raise InputError(f"there is no variable {name!r}; there is {', '.join(map(repr, names[:10]))}")
         return name
 
     @property
@@ -225,19 +214,22 @@ class OutReader(Closing):
         """The variables of every sensor."""
         entries = self.summaries
 
-        def gathered() -> dict[str, tuple[str, ...]]:
+        def by_sensor() -> dict[str, tuple[str, ...]]:
             variables: dict[str, tuple[str, ...]] = {}
             for entry in entries:
                 variables[entry.sensor] = (*variables.get(entry.sensor, ()), entry.variable)
             return variables
 
-        return self.cached("channels", entries, gathered)
+        return self.cached("channels", entries, by_sensor)
 
     @property
     def places(self) -> dict[str, tuple[float, float]]:
         """Latitude and longitude of every sensor whose position is known."""
-        entries = ((entry.sensor, entry.latitude, entry.longitude) for entry in self.summaries)
-        return {name: (north, east) for name, north, east in entries if math.isfinite(north) and math.isfinite(east)}
+        return {
+            entry.sensor: (entry.latitude, entry.longitude)
+            for entry in self.summaries
+            if math.isfinite(entry.latitude) and math.isfinite(entry.longitude)
+        }
 
     def known(self, sensor: str) -> str:
         """Return the name of a sensor; raise InputError where there is none of that name."""
@@ -247,11 +239,10 @@ class OutReader(Closing):
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last time of all rows, provisional ones too; None where there is none."""
-        spans = [self._final_span()]
+        times = [*(self._final_span() or ())]
         if self.provisional is not None and len(self.provisional.rows):
-            spans.append((int(self.provisional.rows.time.min()), int(self.provisional.rows.time.max())))
-        known = [span for span in spans if span is not None]
-        return (min(first for first, _ in known), max(last for _, last in known)) if known else None
+            times += [int(self.provisional.rows.time.min()), int(self.provisional.rows.time.max())]
+        return (min(times), max(times)) if times else None
 
     def slot(self, time: int) -> int:
         """Return the start of the slot that contains a time."""
@@ -274,28 +265,19 @@ class OutReader(Closing):
         except (KeyError, TypeError, AttributeError, InputError):
             return final
 
-    def rows(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> tuple[Rows, int | None]:
-        """Return rows in order of time, and the time of the first provisional one; None where there is none.
-
-        Parameters
-        ----------
-        sensor
-            One, several, or all.
-        start, end, variable
-            As for `Archive.rows`.
-        """
+    def rows(self, sensors: list[str] | None, start: int, end: int, variable: str) -> tuple[Rows, int | None]:
+        """Return rows in order of time, of some sensors or of all, and the time of the first provisional row if any."""
         # Provisional rows are read first: what becomes final meanwhile is then in both, not in neither.
-        provisional, final = self.provisional, _EMPTY_ROWS
-        if self.archive is not None:
-            names = set(self.archive.names)
-            wanted = sensor if sensor is None else [one for one in ([sensor] if isinstance(sensor, str) else sensor)
-                                                    if one in names]  # fmt: skip
+        provisional, archive, final = self.provisional, self.archive, _EMPTY_ROWS
+        if archive is not None:
+            names = set(archive.names)
+            wanted = None if sensors is None else [name for name in sensors if name in names]
             if wanted is None or wanted:
-                final = self.archive.rows(wanted, start, end, variable)
+                final = archive.rows(wanted, start, end, variable)
         if provisional is None:
             return final, None
-        over = [start, self.final() or start, int(final.time[-1]) + 1 if len(final) else start]
-        later = provisional.taken(sensor, max(over), end, variable)
+        final_end = max(start, self.final() or start, int(final.time[-1]) + 1 if len(final) else start)
+        later = provisional.taken(sensors, final_end, end, variable)
         if not len(later):
             return final, None
         return (_concatenated(final, later) if len(final) else later), int(later.time[0])
@@ -304,33 +286,33 @@ class OutReader(Closing):
         archive = self.archive
         return None if archive is None else self.cached("span", self._seen.get("rows"), archive.span)
 
-    def _grid(self, name: str, otherwise: int) -> int:
+    def _grid(self, name: str, default: int) -> int:
         try:
             return duration(self.run["grid"][name])
         except (KeyError, TypeError, ConfigError):
-            return otherwise
+            return default
 
     def written(self, day: int) -> object:
         """Return a value that changes when the rows of a day do."""
         files = data_files(self.folder, day, day + DAY)
         final = self.final()
         later = None if final is not None and final > day + DAY else signature(self.folder / FILES["provisional"])
-        return tuple(signature(file) for file in files), later
+        return tuple(map(signature, files)), later
 
-    def cached(self, key: object, seen: object, make: Callable[[], _X]) -> _X:
-        """Return the cached result for `key` if `seen` is the same as then, else make it."""
+    def cached(self, key: object, seen: object, compute: Callable[[], _X]) -> _X:
+        """Return the cached result for `key` if `seen` is the same as then, else compute it."""
         with self._lock:
             entry = self._cache.get(key)
             if entry is not None and entry[0] == seen:
                 self._cache.move_to_end(key)
-                old: _X = entry[1]
-                return old
-        made = make()
+                cached: _X = entry[1]
+                return cached
+        result = compute()
         with self._lock:
-            self._cache[key] = (seen, made)
-            while len(self._cache) > MAX_CACHED:
+            self._cache[key] = (seen, result)
+            if len(self._cache) > MAX_CACHED:
                 self._cache.popitem(last=False)
-        return made
+        return result
 
     def from_file(self, name: str, read: Callable[[Path], _X]) -> _X:
         """Return `read` of a file, cached until the file changes."""
@@ -367,12 +349,17 @@ def numbers(values: FloatArray) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in rounded.tolist()]
 
 
+def finite(value: float) -> float | None:
+    """Return a number for JSON: None where it is not finite."""
+    return value if math.isfinite(value) else None
+
+
 def _read_health(path: Path) -> dict[tuple[str, str], Health]:
     try:
         entries = [Health(**entry) for entry in read_json(path).get("sensors", ())]
-        if not all(isinstance(time, int) for one in entries for time in (one.since, one.heard or 0)):
-            raise TypeError("a time that is none")
-        return {(one.sensor, one.variable): one for one in entries}
+        if not all(isinstance(time, int) for entry in entries for time in (entry.since, entry.heard or 0)):
+            raise TypeError("a time is not an integer")
+        return {(entry.sensor, entry.variable): entry for entry in entries}
     except TypeError:
         raise InputError(f"cannot read {path}: it is not one that sensormend wrote") from None
 
@@ -423,13 +410,13 @@ def _concatenated(final: Rows, later: Rows) -> Rows:
     return Rows.concatenate(parts)
 
 
-def _with_new_channels(known: list[SensorSummary], rows: Rows) -> list[SensorSummary]:
-    """Return the known sensors, then those that have only provisional rows."""
-    nan, names = float("nan"), {(entry.sensor, entry.variable) for entry in known}
+def _with_new_channels(listed: list[SensorSummary], rows: Rows) -> list[SensorSummary]:
+    """Return the listed sensors, then those that have only provisional rows."""
+    nan, names = math.nan, {(entry.sensor, entry.variable) for entry in listed}
     codes = sorted(set(zip(rows.sensor.tolist(), rows.variable.tolist(), strict=True)))
-    new = [(rows.sensors[sensor], rows.variables[variable]) for sensor, variable in codes]
-    unknown = [SensorSummary(*name, 0, nan, nan, nan, nan, nan, None, None) for name in new if name not in names]
-    return [*known, *unknown]
+    channels = [(rows.sensors[sensor], rows.variables[variable]) for sensor, variable in codes]
+    new = [SensorSummary(*name, 0, nan, nan, nan, nan, nan, None, None) for name in channels if name not in names]
+    return [*listed, *new]
 
 
 def _unfold(archive: Archive, folder: Path) -> None:

@@ -11,10 +11,10 @@ from sensormend.errors import ConfigError
 from sensormend.io.metadata import SensorSummary, time_of
 from sensormend.pipeline.health import ABSENT, PLAIN_REASONS
 from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
-from sensormend.pipeline.sentences import how_long
+from sensormend.pipeline.sentences import counted, how_long
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import RANKS, WRONG, ChannelStatus, channel_statuses
-from sensormend.views.reader import OutReader, matches, page_of, utc
+from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
 __all__ = [
     "NoteEntry",
@@ -96,14 +96,14 @@ def sensor_page(
     """Return a page of channels, by default those with most faults first."""
     statuses = channel_statuses(reader)
     chosen = [
-        (entry, statuses[entry.sensor, entry.variable])
+        (entry, status)
         for entry in reader.summaries
-        if (variable is None or entry.variable == variable) and matches(search, entry.sensor)
+        if variable in (None, entry.variable) and matches(search, entry.sensor)
+        if (status := statuses[entry.sensor, entry.variable]).state == state or not state
     ]
-    chosen = [pair for pair in chosen if not state or pair[1].state == state]
-    chosen.sort(key=lambda pair: _key(sort, *pair))
-    shown, following = page_of(chosen, offset, limit)
-    return SensorPage(len(chosen), offset, following, [SensorEntry(**_columns(*pair)) for pair in shown])
+    chosen.sort(key=lambda pair: _sort_key(sort, *pair))
+    shown, next_offset = page_of(chosen, offset, limit)
+    return SensorPage(len(chosen), offset, next_offset, [SensorEntry(**_columns(*pair)) for pair in shown])
 
 
 def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> SensorView:
@@ -130,9 +130,9 @@ def _columns(entry: SensorSummary, status: ChannelStatus) -> dict[str, Any]:
         "since": utc(status.since),
         "heard": utc(status.heard),
         "readings": entry.readings,
-        "share_missing": _known(entry.share_missing),
-        "share_faulty": _known(entry.share_faulty),
-        "usual_error": _known(entry.usual_error),
+        "share_missing": finite(entry.share_missing),
+        "share_faulty": finite(entry.share_faulty),
+        "usual_error": finite(entry.usual_error),
         "latitude": entry.latitude if placed else None,
         "longitude": entry.longitude if placed else None,
         "first": utc(entry.first),
@@ -140,9 +140,9 @@ def _columns(entry: SensorSummary, status: ChannelStatus) -> dict[str, Any]:
     }
 
 
-def _key(sort: Order, entry: SensorSummary, status: ChannelStatus) -> tuple[object, ...]:
+def _sort_key(sort: Order, entry: SensorSummary, status: ChannelStatus) -> tuple[object, ...]:
     name = (entry.sensor, entry.variable)
-    faulty, missing = _known(entry.share_faulty) or 0.0, _known(entry.share_missing) or 0.0
+    faulty, missing = finite(entry.share_faulty) or 0.0, finite(entry.share_missing) or 0.0
     return {
         "trouble": (RANKS.index(status.state), -faulty, -missing, name),
         "name": (name,),
@@ -152,17 +152,13 @@ def _key(sort: Order, entry: SensorSummary, status: ChannelStatus) -> tuple[obje
     }[sort]
 
 
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
     """Return the state of a channel in a sentence."""
     span = reader.span()
     now = span[1] + reader.step if span else None
     since = f" for {how_long(max(now - status.since, SECOND))}" if now is not None and status.since else ""
     reason = PLAIN_REASONS.get(status.reason, status.reason)
-    now_words = {
+    state = {
         "faulty": f"Faulty{since}{f': {reason}' if reason else ''}",
         "silent": f"Silent{since}",
         "gone": f"Gone{since}",
@@ -171,9 +167,8 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
         ABSENT: "Not part of the network any more",
     }.get(status.state, "Sound")
     if status.state in WRONG and not faults:
-        return f"{now_words}. {status.sentence}"
-    history = f"{faults:,} fault{'s' if faults > 1 else ''} so far" if faults else "no fault so far"
-    return f"{now_words}; {history}."
+        return f"{state}. {status.sentence}"
+    return f"{state}; {counted(faults, 'fault') if faults else 'no fault'} so far."
 
 
 @dataclass(frozen=True)
@@ -231,16 +226,9 @@ def read_maintenance(file: Path | None) -> Maintenance:
 
 def add_note(reader: OutReader, file: Path, sensor: str, variable: str | None, action: str, start: str | None,
           end: str | None) -> SensorNotes:  # fmt: skip
-    """Add a note on a sensor of this network, and return its notes.
+    """Add a note on a sensor of this network to a file, and return its notes.
 
-    Parameters
-    ----------
-    reader, file
-        The network, and the file of its notes.
-    sensor, variable
-        The sensor, and its variable; all variables where it is None.
-    action, start, end
-        The action, and its span; a time that is None is open.
+    It is on all variables where `variable` is None; a span whose `start` or `end` is None is open.
     """
     reader.known(sensor)
     # With a single variable the name may be left out.

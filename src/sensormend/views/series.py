@@ -17,21 +17,21 @@ from sensormend.recovery import FloatArray
 from sensormend.views.fault_list import select_faults
 from sensormend.views.reader import OutReader, numbers, utc
 
-__all__ = ["MOST_DAYS", "REACH", "Lasting", "Series", "Span", "axis", "series"]
+__all__ = ["MAX_DAYS", "REACH", "Lasting", "Series", "Span", "axis", "series"]
 
-USUAL_DAYS, MOST_DAYS = 30, 400
+USUAL_DAYS, MAX_DAYS = 30, 400
 """Days shown by default, and at most: a year of hours takes a third of a second to find among 2,000 sensors."""
 
-MOST_SLOTS = 600_000
+MAX_SLOTS = 600_000
 """Most slots: 400 days of minutes; with shorter slots fewer days."""
 
-GONE = 31 * DAY
+GONE_AFTER = 31 * DAY
 """A sensor that is silent for longer than `clean` and `watch` wait by default has left."""
 
-LONG = 7 * DAY
+MIN_LASTING = 7 * DAY
 """A fault with a size that lasts longer than this is drawn as a line, with its size."""
 
-FEWEST = 6
+MIN_POINTS = 6
 """Least number of points in a period: with fewer, the lowest and the highest of each jump between day and night."""
 
 REACH = 4.0
@@ -132,17 +132,9 @@ def series(
     end: int | None = None,
     points: int = 2000,
 ) -> Series:
-    """Return a channel over time, in at most `points` points.
+    """Return a channel over time, in at most `points` points: where there are more slots they are aggregated.
 
-    Parameters
-    ----------
-    reader, name, variable
-        The OUT and the channel.
-    start, end
-        Times, `end` excluded; the last days by default. At most the last `MOST_DAYS` and `MOST_SLOTS` of them are
-        returned.
-    points
-        Slots are aggregated where there are more.
+    The span is the last days by default, and at most `MAX_DAYS` and `MAX_SLOTS` before its `end`, which is excluded.
     """
     variable = reader.variable(variable, name)
     entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
@@ -152,14 +144,13 @@ def series(
     else:
         stop = span[1] + reader.step if end is None else min(end, span[1] + reader.step)
         begin = stop - USUAL_DAYS * DAY if start is None else start
-        begin = max(begin, span[0], stop - min(MOST_DAYS * DAY, MOST_SLOTS * reader.step))
-    rows, since = reader.rows(name, begin, stop, variable)
+        begin = max(begin, span[0], stop - min(MAX_DAYS * DAY, MAX_SLOTS * reader.step))
     step = reader.step
+    rows, since = reader.rows([name], begin, stop, variable)
     rows = rows.with_gaps(step)
     per_point = _slots_of_a_point(len(rows), points, max(1, (reader.period or DAY) // step))
-    columns = _thinned(rows, per_point)
-    known = select_faults(reader, sensor=name, variable=variable, start=begin, end=stop) if span else []
-    episodes = [fault for fault in known if fault.reason in PLAIN_REASONS]
+    faults = select_faults(reader, sensor=name, variable=variable, start=begin, end=stop) if span else []
+    faults = [fault for fault in faults if fault.reason in PLAIN_REASONS]
     return Series(
         sensor=name,
         variable=variable,
@@ -170,9 +161,9 @@ def series(
         step=step / SECOND,
         thinned=per_point,
         provisional_from=None if since is None else since / SECOND,
-        spans=_drawn(_spans(rows, step, episodes, begin, stop), per_point * step / SECOND if per_point > 1 else 0.0),
-        lasting=_lasting(episodes, begin, stop),
-        **columns,
+        spans=_joined(_spans(rows, step, faults, begin, stop), per_point * step / SECOND if per_point > 1 else 0.0),
+        lasting=_lasting(faults, begin, stop),
+        **_thinned(rows, per_point),
     )
 
 
@@ -184,8 +175,8 @@ def _slots_of_a_point(slots: int, points: int, per_period: int) -> int:
     >>> [_slots_of_a_point(days * 24, 1200, 24) for days in (40, 90, 365, 4000)]
     [1, 2, 24, 96]
     """
-    least = max(1, -(-slots // points))
-    return least if least * FEWEST <= per_period or least == 1 else -(-least // per_period) * per_period
+    size = max(1, -(-slots // points))
+    return size if size * MIN_POINTS <= per_period or size == 1 else -(-size // per_period) * per_period
 
 
 def _own_span(reader: OutReader, entry: SensorSummary) -> tuple[int, int] | None:
@@ -194,7 +185,7 @@ def _own_span(reader: OutReader, entry: SensorSummary) -> tuple[int, int] | None
     if span is None:
         return None
     first = span[0] if entry.first is None else max(reader.slot(entry.first), span[0])
-    gone = entry.last is not None and span[1] - entry.last > GONE
+    gone = entry.last is not None and span[1] - entry.last > GONE_AFTER
     return first, min(span[1], (entry.last or 0) + DAY) if gone else span[1]
 
 
@@ -221,69 +212,66 @@ def axis(read: FloatArray, cleaned: FloatArray) -> tuple[float, float]:
     return min(low, float(near.min(initial=low))), max(high, float(near.max(initial=high)))
 
 
-def _spans(rows: Rows, step: int, episodes: list[FaultInterval], begin: int, stop: int) -> list[Span]:
+def _spans(rows: Rows, step: int, faults: list[FaultInterval], begin: int, stop: int) -> list[Span]:
     """Return the spans to shade: faults from the first to the last reading, and spans that only flags show."""
     flagged = _flagged(rows, step)
-    wrong = [
-        Span(max(one.start, begin) / SECOND, min(one.end, stop) / SECOND, PLAIN_REASONS[one.reason], "faulty")
-        for one in episodes
+    listed = [
+        Span(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, PLAIN_REASONS[fault.reason], "faulty")
+        for fault in faults
     ]
     # Faults that are open, or not in the tables yet, are completed from the flags.
-    faults = _united(wrong, [span for span in flagged if span.kind == "faulty"])
+    wrong = _merged(listed, [span for span in flagged if span.kind == "faulty"])
     others = [
         part
         for span in flagged
         if span.kind != "faulty"
         # Silence is shown within a fault too.
-        for part in ([span] if span.kind == "silent" else _outside(span, faults))
+        for part in ([span] if span.kind == "silent" else _outside(span, wrong))
     ]
-    return sorted([*faults, *others], key=lambda span: (span.start, span.end))
+    return sorted([*wrong, *others], key=lambda span: (span.start, span.end))
 
 
-def _united(known: list[Span], flagged: list[Span]) -> list[Span]:
+def _merged(listed: list[Span], flagged: list[Span]) -> list[Span]:
     """Merge spans that overlap or adjoin, with the labels of all, that of the longest first.
 
-    Labels of known faults go before those of the flags.
+    Labels of listed faults go before those of the flags.
     """
     groups: list[list[Span]] = []
     end = -np.inf
-    for span in sorted([*known, *flagged], key=lambda span: span.start):
-        if groups and span.start <= end:
-            groups[-1].append(span)
-            end = max(end, span.end)
-        else:
-            groups.append([span])
-            end = span.end
-    names = set(map(id, known))
-    united = []
+    for span in sorted([*listed, *flagged], key=lambda span: span.start):
+        if span.start > end:
+            groups.append([])
+        groups[-1].append(span)
+        end = max(end, span.end)
+    ids, merged = set(map(id, listed)), []
     for group in groups:
         lengths: dict[str, float] = {}
-        for span in [span for span in group if id(span) in names] or group:
+        for span in [span for span in group if id(span) in ids] or group:
             lengths[span.word] = lengths.get(span.word, 0.0) + span.end - span.start
         words = ", ".join(sorted(lengths, key=lambda word: -lengths[word]))
-        united.append(Span(group[0].start, max(span.end for span in group), words, group[0].kind))
-    return united
+        merged.append(Span(group[0].start, max(span.end for span in group), words, group[0].kind))
+    return merged
 
 
 def _outside(span: Span, faults: list[Span]) -> list[Span]:
     """Return the parts of a span outside of faults."""
-    left = [span]
+    parts = [span]
     for fault in faults:
         if fault.start < span.end and fault.end > span.start:
-            left = [
+            parts = [
                 replace(part, start=start, end=end)
-                for part in left
+                for part in parts
                 for start, end in ((part.start, min(part.end, fault.start)), (max(part.start, fault.end), part.end))
                 if start < end
             ]
-    return left
+    return parts
 
 
-def _lasting(episodes: list[FaultInterval], begin: int, stop: int) -> list[Lasting]:
+def _lasting(faults: list[FaultInterval], begin: int, stop: int) -> list[Lasting]:
     """Return the faults that last and have a size; overlapping ones of one kind are merged, with the newest size."""
     lasting: list[FaultInterval] = []
-    for fault in sorted(episodes, key=lambda fault: fault.start):
-        if fault.end - fault.start < LONG or not size_words(fault.reason, fault.size, fault.rate):
+    for fault in sorted(faults, key=lambda fault: fault.start):
+        if fault.end - fault.start < MIN_LASTING or not size_words(fault.reason, fault.size, fault.rate):
             continue
         before = next((one for one in lasting if one.reason == fault.reason and one.end >= fault.start), None)
         if before is None:
@@ -313,13 +301,13 @@ def _flagged(rows: Rows, step: int) -> list[Span]:
     ]
 
 
-def _drawn(spans: list[Span], apart: float) -> list[Span]:
+def _joined(spans: list[Span], max_gap: float) -> list[Span]:
     """Join spans of one label that are less than two points apart, which limits their number to what can be seen."""
     joined: list[Span] = []
     last: dict[str, int] = {}
     for span in spans:
         place = last.get(span.word)
-        if place is not None and span.start - joined[place].end < apart:
+        if place is not None and span.start - joined[place].end < max_gap:
             joined[place] = replace(joined[place], end=span.end)
         else:
             last[span.word] = len(joined)
@@ -333,14 +321,10 @@ def _thinned(rows: Rows, per_point: int) -> dict[str, Any]:
     ranks = np.zeros(len(rows), np.int8)
     for rank, flag in enumerate(WORST_LAST, start=1):
         ranks[rows.flag == flag] = rank
-    flags = np.array([0, *WORST_LAST])
-    if not begins.size:
-        worst = estimated = corrected = np.empty(0, np.int64)
-    else:
-        worst = flags[np.maximum.reduceat(ranks, begins)]
-        estimated, corrected = (
-            np.maximum.reduceat((rows.origin == origin).astype(np.int64), begins) for origin in (ESTIMATED, CORRECTED)
-        )
+    worst = np.array([0, *WORST_LAST])[np.maximum.reduceat(ranks, begins)]
+    estimated, corrected = (
+        np.maximum.reduceat((rows.origin == origin).astype(np.int64), begins) for origin in (ESTIMATED, CORRECTED)
+    )
     several = per_point > 1
     return {
         "time": [time / SECOND for time in rows.time[begins].tolist()],

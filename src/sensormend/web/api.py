@@ -46,10 +46,10 @@ __all__ = ["PROBLEMS", "NewNote", "handle_errors", "routes"]
 REFRESH, PING = 0.5, 10.0
 """Seconds between two checks for changes, and without a change until a ping is sent."""
 
-SLOW = 3
+MAX_SLOW = 3
 """Most slow responses at once: on two cores, 20 of them delayed all other requests by six seconds."""
 
-MOST_LINES = 50_000
+MAX_LINES = 50_000
 """Most lines of a download."""
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -116,27 +116,15 @@ class NewNote(BaseModel):
 
 
 def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> APIRouter:
-    """Return the routes of the API.
-
-    Parameters
-    ----------
-    reader
-        The OUT.
-    edit
-        The maintenance.csv that notes are added to; None for a read-only API.
-    ending
-        Set when the server ends, which ends the event streams.
-    """
+    """Return the routes of the API; notes are added to the file `edit`, and `ending` ends the event streams."""
     writing = threading.Lock()
-
+    slow = anyio.CapacityLimiter(MAX_SLOW)
     api = APIRouter(prefix="/api", dependencies=[Depends(reader.refresh)])
 
     def described(kind: type, **more: Any) -> dict[str, Any]:
         return {"response_model": model_of(kind), "response_class": JSONResponse, **more}
 
-    slow = anyio.CapacityLimiter(SLOW)
-
-    async def in_turn(make: Callable[[], object]) -> Response:
+    async def limited(make: Callable[[], object]) -> Response:
         return await anyio.to_thread.run_sync(lambda: _json(make()), limiter=slow)
 
     @api.get("/network", **described(NetworkOverview))
@@ -157,7 +145,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
     ) -> Response:
         """Return the state of every sensor on every day as a letter; the last year by default."""
         begin, stop = _time("from", start), _time("to", end)
-        return await in_turn(
+        return await limited(
             lambda: matrix(reader, variable=variable, start=begin, end=stop, sort=sort, search=search, state=state,
                            offset=offset, limit=limit)
         )  # fmt: skip
@@ -171,9 +159,9 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
     ) -> Response:
         """Return the weekly distance of every sensor from the network, the largest first."""
         named = None if variable is None else reader.variable(variable)
-        return await in_turn(
+        return await limited(
             lambda: calibration(
-                reader, variable=named, search=search, known=read_maintenance(edit), offset=offset, limit=limit
+                reader, variable=named, search=search, notes=read_maintenance(edit), offset=offset, limit=limit
             )
         )
 
@@ -216,7 +204,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
     ) -> Response:
         """Return one sensor over time; the last 30 days by default, 400 days at most."""
         begin, stop = _time("from", start), _time("to", end)
-        return await in_turn(lambda: series(reader, name, variable, begin, stop, points))
+        return await limited(lambda: series(reader, name, variable, begin, stop, points))
 
     @api.get("/notes", **described(SensorNotes))
     def get_notes(name: Name) -> Response:
@@ -232,20 +220,20 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
                 _time(name, time)
             try:
                 with writing:
-                    known = add_note(reader, edit, note.sensor, note.variable, note.action, note.start, note.end)
+                    notes = add_note(reader, edit, note.sensor, note.variable, note.action, note.start, note.end)
             except (ConfigError, InputError):
                 raise
             except SensormendError as error:
                 # The disk is full, or the folder is not writable any more.
                 cause = getattr(error.__cause__, "strerror", None) or "it cannot be written"
                 raise HTTPException(503, f"the note was not added to {edit.name}: {cause}") from None
-            return _json(known)
+            return _json(notes)
 
     @api.get("/neighbours", **described(Neighbours))
     async def get_neighbours(name: Name, variable: Variable = None, at: Time = None) -> Response:
         """Return the sensors most correlated with one in the days before a time."""
         end = _time("at", at)
-        return await in_turn(lambda: neighbours(reader, name, variable, end))
+        return await limited(lambda: neighbours(reader, name, variable, end))
 
     @api.get("/explain", **described(Explanation))
     async def get_explanation(
@@ -256,7 +244,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         """Return why the reading of a sensor at a time has its flag."""
         at = _time("time", time)
         assert at is not None
-        return await in_turn(lambda: explanation(reader, name, at, variable))
+        return await limited(lambda: explanation(reader, name, at, variable))
 
     @api.get("/faults", **described(fault_list.FaultPage))
     def get_faults(
@@ -278,7 +266,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
     )
     def get_faults_table(chosen: Annotated[dict[str, Any], Depends(_filters)]) -> Response:
         """Return the faults as a CSV table, at most 50,000 lines."""
-        faults = fault_list.fault_page(reader, **chosen, limit=MOST_LINES, fold=False).items
+        faults = fault_list.fault_page(reader, **chosen, limit=MAX_LINES, fold=False).items
         lines = (
             (_harmless(one.sensor), _harmless(one.variable), one.start, one.end, one.reason, one.score,
              _harmless(one.sentence), one.size, one.rate, one.confidence)
@@ -362,9 +350,9 @@ def handle_errors(app: FastAPI, *folders: Path) -> None:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     lines = []
-    for one in error.errors()[:3]:
-        name = ".".join(str(part) for part in one.get("loc", ())[1:]) or "the request"
-        lines.append(f"{name}: {one.get('msg', 'is not valid')}")
+    for entry in error.errors()[:3]:
+        name = ".".join(str(part) for part in entry.get("loc", ())[1:]) or "the request"
+        lines.append(f"{name}: {entry.get('msg', 'is not valid')}")
     return problem(422, "; ".join(lines))
 
 

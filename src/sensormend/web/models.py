@@ -37,30 +37,22 @@ def as_json(result: object) -> bytes:
     >>> as_json(Span(1.5, 2.0, "stuck", "faulty"))
     b'{"from":1.5,"to":2.0,"word":"stuck","kind":"faulty"}'
     """
-    return json.dumps(_plain(result), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
-        "utf-8", "replace"
-    )
+    # Lists of numbers are written as they are; only dataclasses, which JSON has not, are converted.
+    text = json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_by_name)
+    return text.encode("utf-8", "replace")
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {NAMES.get(name, name): _plain(getattr(value, name)) for name in _names(type(value))}
-    # Columns are lists of thousands of numbers: only lists of dataclasses are converted.
-    if isinstance(value, list) and value and is_dataclass(value[0]):
-        return [_plain(entry) for entry in value]
-    return value
-
-
-@lru_cache(maxsize=64)
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(kind))
+def _by_name(result: object) -> dict[str, Any]:
+    return {NAMES.get(name, name): value for name, value in vars(result).items()}
 
 
 @lru_cache(maxsize=64)
 def model_of(kind: type) -> type[BaseModel]:
     """Return a pydantic model for OpenAPI with the names and types of the JSON."""
     hints = get_type_hints(kind)
-    described: dict[str, Any] = {name: (_described(hints[name]), Field(alias=NAMES.get(name))) for name in _names(kind)}
+    described: dict[str, Any] = {
+        field.name: (_described(hints[field.name]), Field(alias=NAMES.get(field.name))) for field in fields(kind)
+    }
     first_line = (kind.__doc__ or "").strip().partition("\n")[0]
     return create_model(kind.__name__, __doc__=first_line, **described)
 

@@ -1,4 +1,4 @@
-"""`Pages` serves the static files of the dashboard that exist at the start."""
+"""`page_routes` serves the static files of the dashboard that exist at the start."""
 
 from __future__ import annotations
 
@@ -11,50 +11,35 @@ from starlette.routing import Route
 
 from sensormend.web.models import problem
 
-__all__ = ["Pages"]
+__all__ = ["STATIC", "file_response", "page_routes"]
 
 STATIC = Path(__file__).parent / "static"
-KINDS = {
+MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".woff2": "font/woff2",
     "": "text/plain; charset=utf-8",
 }
 
 
-class Pages:
-    """The files of a folder.
+def page_routes() -> list[Route]:
+    """Return the routes of the pages; a requested name is looked up among the known ones, never part of a path."""
+    paths = [path for path in STATIC.rglob("*") if path.suffix in MEDIA_TYPES and path.is_file()]
+    files = {path.relative_to(STATIC).as_posix(): path for path in paths if not path.is_symlink()}
 
-    The requested name is looked up among the known ones; it never becomes part of a path.
-    """
+    def page(request: Request) -> Response:
+        return file_response(request, files.get(request.path_params.get("name", "index.html")))
 
-    def __init__(self, folder: Path = STATIC) -> None:
-        files = (
-            path for path in folder.rglob("*") if path.suffix in KINDS and path.is_file() and not path.is_symlink()
-        )
-        self._files = {path.relative_to(folder).as_posix(): path for path in files}
+    return [Route("/", page), Route("/static/{name:path}", page)]
 
-    def text(self, name: str) -> str:
-        """Return a file as text."""
-        return self._files[name].read_text(encoding="utf-8")
 
-    def routes(self) -> list[Route]:
-        """Return the routes of the pages."""
-        return [
-            Route("/", lambda request: self.answer(request, "index.html")),
-            Route("/static/{name:path}", lambda request: self.answer(request, request.path_params["name"])),
-        ]
-
-    def answer(self, request: Request, name: str) -> Response:
-        """Return a file, or 304 where the browser has it already."""
-        path = self._files.get(name)
-        if path is None:
-            return problem(404, "there is no such page")
-        content = path.read_bytes()
-        mark = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-        if mark in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers={"etag": mark})
-        return Response(content, media_type=KINDS[path.suffix], headers={"etag": mark})
+def file_response(request: Request, path: Path | None) -> Response:
+    """Return a file, 304 where the browser has it already, or 404 where there is none."""
+    if path is None:
+        return problem(404, "there is no such page")
+    content = path.read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"etag": tag})
+    return Response(content, media_type=MEDIA_TYPES[path.suffix], headers={"etag": tag})

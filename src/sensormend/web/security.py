@@ -11,6 +11,7 @@ import logging
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -132,16 +133,8 @@ class AccessMiddleware:
     read everything by a name that resolves to 127.0.0.1. With one, everything but the sign-in page and the page's own
     files needs it, as `Authorization: Bearer` or as the session cookie that signing in gives.
 
-    Parameters
-    ----------
-    app
-        The application to protect.
-    sessions
-        Checks the token; None where there is none.
-    page
-        The sign-in page.
-    edit
-        Whether notes may be written.
+    `sessions` checks the token and is None where there is none; `page` is the sign-in page; `edit` is whether notes may
+    be written.
     """
 
     def __init__(self, app: ASGIApp, sessions: Sessions | None, page: str, *, edit: bool = False) -> None:
@@ -161,7 +154,7 @@ class AccessMiddleware:
             if refusal is None and self._sessions is not None and self._sessions.is_valid(_cookie(scope)):
                 send = _with_access_header(send)
             if refusal is None and scope["method"] == "POST":
-                refusal, receive = await _whole_note(scope, receive)
+                refusal, receive = await _read_note(scope, receive)
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
@@ -191,12 +184,12 @@ class AccessMiddleware:
         """Return the response to a request without a valid token; None where it has one or needs none."""
         if self._sessions is None or scope["path"].startswith("/static/"):
             return None
-        kind, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             client = _client(scope)
             if not self._limiter.allows(client):
                 return problem(429, "too many wrong tokens: wait a minute", {"retry-after": "60"})
-            if self._sessions.is_token(given.strip().encode("latin-1", "replace")):
+            if self._sessions.is_token(token.strip().encode("latin-1", "replace")):
                 return None
             await self._count_failure(client)
         elif self._sessions.is_valid(_cookie(scope)):
@@ -223,10 +216,10 @@ class AccessMiddleware:
         if not self._limiter.allows(client):
             return self._sign_in_page("Too many wrong tokens. Wait a minute, then try again.", 429)
         try:
-            given = await asyncio.wait_for(_token_of_form(receive), BODY_TIMEOUT)
-        except (TimeoutError, ValueError):
+            token = await asyncio.wait_for(_token_of_form(scope, receive), BODY_TIMEOUT)
+        except (TimeoutError, ValueError, ClientDisconnect):
             return problem(413, f"a sign-in is a form with the field token, {MAX_BODY} bytes at most", _CLOSE)
-        if not sessions.is_token(given):
+        if not sessions.is_token(token):
             await self._count_failure(client)
             return self._sign_in_page("That is not the token.", 401)
         response = RedirectResponse("./", 303)
@@ -255,7 +248,7 @@ def _with_access_header(send: Send) -> Send:
     return send_with_header
 
 
-async def _whole_note(scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
+async def _read_note(scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
     """Return the refusal of a note, or None and a `receive` that returns all of it."""
     headers = Headers(scope=scope)
     if not _is_same_origin(headers, typed=False):
@@ -263,8 +256,8 @@ async def _whole_note(scope: Scope, receive: Receive) -> tuple[Response | None, 
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return problem(415, "a note is sent as application/json", _CLOSE), receive
     try:
-        body = await asyncio.wait_for(_body(receive), BODY_TIMEOUT)
-    except (TimeoutError, ValueError):
+        body = await asyncio.wait_for(_body(scope, receive), BODY_TIMEOUT)
+    except (TimeoutError, ValueError, ClientDisconnect):
         return problem(413, f"a note has {MAX_BODY} bytes at most", _CLOSE), receive
     read = False
 
@@ -313,32 +306,20 @@ def _cookie_name(scope: Scope) -> str:
 
 def _cookie(scope: Scope) -> str:
     """Return the session cookie of a request; cookies of other servers on this machine are skipped."""
-    name = _cookie_name(scope)
-    for line in Headers(scope=scope).getlist("cookie"):
-        for entry in line.split(";"):
-            key, _, value = entry.strip().partition("=")
-            if key == name:
-                return value
-    return ""
+    return Request(scope).cookies.get(_cookie_name(scope), "")
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(scope: Scope, receive: Receive) -> bytes:
     body = b""
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise ValueError("the client is gone")
-        body += bytes(message.get("body", b""))
+    async for part in Request(scope, receive).stream():
+        body += part
         if len(body) > MAX_BODY:
             raise ValueError("too long")
-        if not message.get("more_body", False):
-            return body
+    return body
 
 
-async def _token_of_form(receive: Receive) -> bytes:
-    body = await _body(receive)
+async def _token_of_form(scope: Scope, receive: Receive) -> bytes:
+    body = await _body(scope, receive)
     fields = parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=10)
-    tokens: list[str] = [value for key, value in fields if key == "token"]
-    if len(tokens) != 1:
-        raise ValueError("no token")
-    return tokens[0].strip().encode("utf-8", "replace")
+    (token,) = (value for key, value in fields if key == "token")
+    return token.strip().encode("utf-8", "replace")

@@ -41,23 +41,17 @@ KEEP_ALIVE, SHUTDOWN = 5, 3
 
 
 def application(reader: OutReader, *, token: str | None = None, edit: Path | None = None) -> FastAPI:
-    """Return the dashboard of an OUT as an ASGI application.
+    """Return the dashboard of an OUT, which stays open, as an ASGI application.
 
-    Parameters
-    ----------
-    reader
-        The OUT; it stays open.
-    token
-        The access token; without one only requests for this machine's own names are answered.
-    edit
-        The maintenance.csv that the page may add notes to; None for a read-only page.
+    Without a token only requests for this machine's own names are answered. Notes are added to the maintenance.csv
+    `edit`; without one the page is read-only.
     """
     from fastapi import FastAPI
     from starlette.middleware.gzip import GZipMiddleware
 
     from sensormend import __version__
     from sensormend.web.api import PROBLEMS, handle_errors, routes
-    from sensormend.web.pages import Pages
+    from sensormend.web.pages import STATIC, page_routes
     from sensormend.web.security import AccessMiddleware, SecurityMiddleware
 
     app = FastAPI(
@@ -69,14 +63,14 @@ def application(reader: OutReader, *, token: str | None = None, edit: Path | Non
         openapi_url="/api/openapi.json",
         redirect_slashes=False,
     )
-    pages, app.state.ending = Pages(), threading.Event()
-    app.router.routes.extend(pages.routes())
+    app.state.ending = threading.Event()
+    app.router.routes.extend(page_routes())
     app.include_router(routes(reader, edit, app.state.ending), responses=PROBLEMS)
     handle_errors(app, reader.folder, reader.path, *([] if edit is None else [edit.parent]))
     # The one added last is the outermost.
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(AccessMiddleware, sessions=None if token is None else Sessions(token),
-                       page=pages.text("login.html"), edit=edit is not None)  # fmt: skip
+                       page=(STATIC / "login.html").read_text(encoding="utf-8"), edit=edit is not None)  # fmt: skip
     app.add_middleware(SecurityMiddleware)
     return app
 
@@ -107,7 +101,7 @@ class Server(Closing):
     ) -> None:  # fmt: skip
         self._out, self._token, self._name = out, token, host
         self._edit = None if edit is None else _writable(Path(edit))
-        self._socket = _listening(host, port, token)
+        self._socket = _listen(host, port, token)
         self.port = int(self._socket.getsockname()[1])
         self._reader: OutReader | None = None
         self._uvicorn: Any = None
@@ -141,13 +135,13 @@ class Server(Closing):
         self._uvicorn = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._uvicorn.run, args=([self._socket],), name="dashboard", daemon=True)
         self._thread.start()
-        began = time.monotonic()
+        deadline = time.monotonic() + START_TIMEOUT
         while not self._uvicorn.started:
-            if not self._thread.is_alive() or time.monotonic() - began > START_TIMEOUT:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
                 raise SensormendError(f"the dashboard did not start at {self.address}")
             time.sleep(0.005)
         # Counting a year of thousands of sensors takes a second; it is done before the first request.
-        threading.Thread(target=_count_ahead, args=(self._reader,), name="counting", daemon=True).start()
+        threading.Thread(target=_count_rows, args=(self._reader,), name="counting", daemon=True).start()
 
     def wait(self, until: threading.Event) -> None:
         """Serve until the event is set."""
@@ -177,7 +171,7 @@ def _writable(path: Path) -> Path:
     return path
 
 
-def _count_ahead(reader: OutReader) -> None:
+def _count_rows(reader: OutReader) -> None:
     from sensormend.views.matrix import matrix
 
     # An error in the files is reported by the request that reads them.
@@ -185,34 +179,34 @@ def _count_ahead(reader: OutReader) -> None:
         matrix(reader, limit=1)
 
 
-def _listening(host: str, port: int, token: str | None) -> socket.socket:
+def _listen(host: str, port: int, token: str | None) -> socket.socket:
     """Return a listening socket; raise ConfigError where the address is in use, or needs a token and has none."""
     if not 0 <= port <= 65_535:
         raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: a port is 0 to 65535")
     try:
-        places = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         # Where a name has both kinds of address, IPv4 is what users type.
-        family, kind, protocol, _, place = sorted(places, key=lambda one: one[0] != socket.AF_INET)[0]
+        family, kind, protocol, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {reason}; choose another place") from None
-    if token is None and not is_loopback(str(place[0]).partition("%")[0]):
+    if token is None and not is_loopback(str(address[0]).partition("%")[0]):
         raise ConfigError(
-            f"{host or place[0]} can be reached from elsewhere, so the dashboard needs a token there: "
+            f"{host or address[0]} can be reached from elsewhere, so the dashboard needs a token there: "
             "openssl rand -hex 24 > token, and --token-file token (of watch: --serve-token-file), or SENSORMEND_TOKEN"
         )
-    made = socket.socket(family, kind, protocol)
+    listener = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":
             # Otherwise a restart would have to wait for closed connections to time out.
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(place)
-        made.listen(BACKLOG)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
     except (OSError, OverflowError) as error:
-        made.close()
+        listener.close()
         reason = getattr(error, "strerror", None) or error
         what = "address" if getattr(error, "errno", None) == errno.EADDRNOTAVAIL else "port"
         raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {reason}; choose another {what}") from None
-    return made
+    return listener

@@ -44,15 +44,15 @@ def read_token(file: Path | None = None) -> str | None:
     if file is not None:
         try:
             with file.open(encoding="utf-8") as opened:
-                given = opened.read(LONGEST + 100)
+                text = opened.read(LONGEST + 100)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is no text"
             raise ConfigError(f"the token cannot be read from {file}: {reason}") from None
     elif TOKEN in os.environ:
-        given = os.environ[TOKEN]
+        text = os.environ[TOKEN]
     else:
         return None
-    token, where = given.strip(), str(file or TOKEN)
+    token, where = text.strip(), str(file or TOKEN)
     if not SHORTEST <= len(token) <= LONGEST:
         raise ConfigError(
             f"the token in {where} has {len(token)} characters; it takes {SHORTEST} to {LONGEST}: openssl rand -hex 24"
@@ -66,14 +66,7 @@ class Sessions:
     """Checks the token, and issues session cookies in place of it.
 
     A cookie has its time of expiry and a signature by a key that is made anew at every start: the token cannot be
-    computed from it, and a restart ends every session.
-
-    Parameters
-    ----------
-    token
-        The access token.
-    clock
-        Seconds since 1970.
+    computed from it, and a restart ends every session. `clock` returns seconds since 1970.
 
     Examples
     --------
@@ -93,9 +86,9 @@ class Sessions:
         self._token = self._digest(b"token", token.encode())
         self._revoked: OrderedDict[str, None] = OrderedDict()
 
-    def is_token(self, given: bytes) -> bool:
+    def is_token(self, token: bytes) -> bool:
         """Return whether this is the token, in constant time."""
-        return hmac.compare_digest(self._digest(b"token", given), self._token)
+        return hmac.compare_digest(self._digest(b"token", token), self._token)
 
     def issue(self) -> str:
         """Return the cookie of a new session."""

@@ -1,7 +1,7 @@
 // The server's answers. Addresses are relative, so that the page also works below a path of a proxy.
 
-const PLACE = "sensormend-after-login";
-const LONGEST = 60_000;
+const HASH_KEY = "sensormend-after-login";
+const TIMEOUT = 60_000;
 
 /** Where the server knows this browser by its login, which can be ended: read from each answer. */
 export const access = { login: false };
@@ -17,45 +17,45 @@ export function address(path, params = {}) {
 
 /** Fetch an API path and return its JSON; an Error with the server's one line (and `status`) where it refuses. */
 export function get(path, params = {}, signal = undefined) {
-  return answered(address(path, params), { headers: { Accept: "application/json" } }, signal);
+  return request(address(path, params), { headers: { Accept: "application/json" } }, signal);
 }
 
 /** Send something to an API path, and return its JSON as `get` does. */
 export function post(path, body, signal = undefined) {
   const headers = { Accept: "application/json", "Content-Type": "application/json" };
-  return answered(address(path), { method: "POST", headers, body: JSON.stringify(body) }, signal);
+  return request(address(path), { method: "POST", headers, body: JSON.stringify(body) }, signal);
 }
 
-async function answered(url, options, signal) {
-  const silence = AbortSignal.timeout(LONGEST);
-  const given = signal ? AbortSignal.any([signal, silence]) : silence;
+async function request(url, options, signal) {
+  const timeout = AbortSignal.timeout(TIMEOUT);
+  const combined = signal ? AbortSignal.any([signal, timeout]) : timeout;
   let response;
   try {
-    response = await fetch(url, { ...options, signal: given });
+    response = await fetch(url, { ...options, signal: combined });
   } catch (error) {
-    throw unanswered(error);
+    throw noAnswer(error);
   }
   if (response.status === 401) {
-    sessionStorage.setItem(PLACE, location.hash);
+    sessionStorage.setItem(HASH_KEY, location.hash);
     location.assign("login");
     return new Promise(() => {});
   }
   access.login = response.headers.get("X-Access") === "login";
   if (!response.ok) {
-    const said = await response.json().catch(() => ({}));
-    const line = typeof said.detail === "string" ? said.detail : `the server answered ${response.status}`;
+    const body = await response.json().catch(() => ({}));
+    const line = typeof body.detail === "string" ? body.detail : `the server answered ${response.status}`;
     throw Object.assign(new Error(line), { status: response.status });
   }
-  return response.json().catch((error) => { throw unanswered(error); });
+  return response.json().catch((error) => { throw noAnswer(error); });
 }
 
-function unanswered(error) {
+function noAnswer(error) {
   return error.name === "AbortError" ? error : Object.assign(new Error("the server does not answer"), { status: 0 });
 }
 
 /** Go back to where a login interrupted. */
 export function resume() {
-  const place = sessionStorage.getItem(PLACE);
-  sessionStorage.removeItem(PLACE);
-  if (place && !location.hash) history.replaceState(null, "", place);
+  const hash = sessionStorage.getItem(HASH_KEY);
+  sessionStorage.removeItem(HASH_KEY);
+  if (hash && !location.hash) history.replaceState(null, "", hash);
 }

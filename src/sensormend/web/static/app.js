@@ -1,18 +1,18 @@
-// The shell: which view is shown, what the header says, and what happens when the server says something.
+// The shell: shows the view that the address names, the header, and what changes on the server.
 //
 // A view is a module with `async show(root, params, context)`, which returns `{changed(what, network), close()}`.
-// params is a URLSearchParams of what stands behind the ? in the address. context has
+// params is a URLSearchParams of the part of the address after the ?. context has
 //   network            the latest answer of /api/network
-//   get(path, params)  an answer of the API, given up when the view is left
+//   get(path, params)  an answer of the API, aborted when the view is left
 //   go(hash)           go to another view
 //   load(module)       a module that not every view needs
 //   remember(changes)  put the view's own state into the address ("" takes a name out), without a new entry in history
-//   say(line, kind)    a short line for everyone, also read aloud; kind "error" looks like one
-//   title(words)       what the tab is called
+//   say(line, kind)    show a short message, which is also read aloud; kind "error" for an error
+//   title(words)       set the title of the tab
 //   signal             aborted when the view is left
 
 import { access, address, get, post, resume } from "./api.js";
-import { element } from "./elements.js";
+import { element, isAborted } from "./elements.js";
 import { search } from "./find.js";
 import { clock, day, time } from "./format.js";
 import { follow } from "./live.js";
@@ -23,16 +23,16 @@ const VIEWS = {
   faults: { module: "./faults.js", title: "Faults" },
   calibration: { module: "./calibration.js", title: "Calibration" },
 };
-const by = (id) => document.getElementById(id);
-const main = by("main");
+const byId = (id) => document.getElementById(id);
+const main = byId("main");
 
 let network = null;
 let shown = null;
-let leaving = new AbortController();
+let controller = new AbortController();
 let lost = null;
-let saying = 0;
+let messageTimer = 0;
 
-function place() {
+function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   return { name: path.replace(/\/$/, "") || "overview", params: new URLSearchParams(query) };
 }
@@ -49,10 +49,10 @@ function remember(changes) {
 }
 
 function say(line, kind = "") {
-  clearTimeout(saying);
-  const box = by("said");
-  box.replaceChildren(element("p", { class: kind === "error" ? "said-line said-error" : "said-line" }, line));
-  saying = setTimeout(() => box.replaceChildren(), kind === "error" ? 10_000 : 5_000);
+  clearTimeout(messageTimer);
+  const box = byId("message");
+  box.replaceChildren(element("p", { class: kind === "error" ? "message-line message-error" : "message-line" }, line));
+  messageTimer = setTimeout(() => box.replaceChildren(), kind === "error" ? 10_000 : 5_000);
 }
 
 function title(words) {
@@ -69,8 +69,8 @@ function failure(words, again) {
 }
 
 function leave() {
-  leaving.abort();
-  leaving = new AbortController();
+  controller.abort();
+  controller = new AbortController();
   try {
     shown?.close?.();
   } catch (error) {
@@ -88,11 +88,11 @@ async function load(module) {
   }
 }
 
-/** Show what the address names. `moved`: someone went there, so the focus goes along. */
+/** Show the view that the address names; `moved` where the user went there, so that the focus goes along. */
 async function navigate(moved = true) {
   leave();
-  const { name, params } = place();
-  const { signal } = leaving;
+  const { name, params } = route();
+  const { signal } = controller;
   const root = element("div", { class: `view view-${name}` });
   const again = () => navigate(false);
   main.replaceChildren(root);
@@ -117,7 +117,7 @@ async function navigate(moved = true) {
   try {
     const [module, latest] = await Promise.all([load(view.module), network ?? get("network", {}, signal)]);
     if (signal.aborted) return;
-    tell(latest);
+    update(latest);
     title(view.title);
     const context = {
       get network() { return network; },
@@ -126,17 +126,17 @@ async function navigate(moved = true) {
       go: (hash) => { location.hash = hash; },
       load, remember, say, title, signal,
     };
-    const made = await module.show(root, params, context);
+    const mounted = await module.show(root, params, context);
     if (signal.aborted) {
-      made?.close?.();
+      mounted?.close?.();
       return;
     }
-    shown = made;
+    shown = mounted;
     main.dataset.ready = "true";
     const offset = history.state?.y;
     if (moved && offset) scrollTo(0, offset);
   } catch (error) {
-    if (signal.aborted || error.name === "AbortError") return;
+    if (signal.aborted || isAborted(error)) return;
     if (error.status === undefined) console.error(error);
     root.replaceChildren(failure(`This could not be shown: ${error.message}.`, again));
     main.dataset.ready = "failed";
@@ -145,36 +145,36 @@ async function navigate(moved = true) {
   }
 }
 
-/** Take a new answer of /api/network into the header. */
-function tell(latest) {
+/** Show a new answer of /api/network in the header. */
+function update(latest) {
   network = latest;
-  by("network-name").textContent = latest.name || "sensormend";
-  by("logout").hidden = !access.login;
-  state();
+  byId("network-name").textContent = latest.name || "sensormend";
+  byId("logout").hidden = !access.login;
+  showLive();
 }
 
-function standing() {
+function liveState() {
   if (lost !== null) return ["lost", "connection lost, trying again"];
   if (network === null) return ["waiting", "connecting"];
   if (network.live) return ["live", network.reached ? `live, ${clock(network.reached)} network time` : "live"];
   if (!network.first) return ["still", "nothing in it yet"];
-  // Not as complete as an archive: somebody may expect that it still runs.
+  // Not shown as a finished archive: users may expect that the watch still runs.
   if (network.command === "watch") return ["still", `watch finished, readings to ${time(network.last)}`];
   return ["still", `finished archive, ${day(network.first)} to ${day(network.last)}`];
 }
 
-function state() {
-  const [kind, words] = standing();
-  by("live").dataset.live = kind;
+function showLive() {
+  const [kind, words] = liveState();
+  byId("live").dataset.live = kind;
   // The line is read aloud when it changes: only a new state is news, each new minute is not.
-  by("live").setAttribute("aria-live", kind === "live" ? "off" : "polite");
-  if (by("live-words").textContent !== words) by("live-words").textContent = words;
-  by("live").title = network?.reached && network.live ? `the network's clock is at ${day(network.reached)}, ${clock(network.reached)} UTC` : "";
+  byId("live").setAttribute("aria-live", kind === "live" ? "off" : "polite");
+  if (byId("live-words").textContent !== words) byId("live-words").textContent = words;
+  byId("live").title = network?.reached && network.live ? `the network's clock is at ${day(network.reached)}, ${clock(network.reached)} UTC` : "";
 }
 
 async function refresh(what) {
   try {
-    tell(await get("network"));
+    update(await get("network"));
   } catch {
     return;
   }
@@ -183,14 +183,14 @@ async function refresh(what) {
     if (view) await view.changed?.(what, network);
     else if (main.dataset.ready === "failed") await navigate(false);
   } catch (error) {
-    if (error.name === "AbortError" || view !== shown) return;
+    if (isAborted(error) || view !== shown) return;
     if (error.status === undefined) console.error(error);
     say(`Not up to date: ${error.message}.`, "error");
   }
 }
 
 function listen() {
-  const banner = by("banner");
+  const banner = byId("banner");
   const live = follow(address("events"), {
     changed: refresh,
     lost(since) {
@@ -201,17 +201,17 @@ function listen() {
         element("button", { type: "button", class: "button", onclick: () => live.retry() }, "Try now"),
       );
       banner.hidden = false;
-      state();
+      showLive();
     },
     back() {
       lost = null;
       banner.hidden = true;
       banner.replaceChildren();
-      state();
+      showLive();
       say("The connection is back.");
       live.refresh();
     },
-    // An event stream does not say why it was refused; asking anything else leads to the login where that is due.
+    // An event stream does not tell why it was refused; any other request leads to the login where that is needed.
     refused: () => get("network").catch(() => {}),
     version: () => network?.version,
   });
@@ -230,17 +230,17 @@ function start() {
     clearTimeout(scrolled);
     navigate();
   });
-  by("skip").addEventListener("click", (event) => {
+  byId("skip").addEventListener("click", (event) => {
     event.preventDefault();
     main.focus();
     main.scrollIntoView();
   });
-  const toggle = by("theme");
+  const toggle = byId("theme");
   const showTheme = () => toggle.setAttribute("aria-pressed", String(document.documentElement.dataset.theme === "dark"));
   document.addEventListener("themechange", showTheme);
   toggle.addEventListener("click", () => document.dispatchEvent(new CustomEvent("themetoggle")));
   showTheme();
-  search(by("find"), { get, go: (hash) => { location.hash = hash; } });
+  search(byId("find"), { get, go: (hash) => { location.hash = hash; } });
   navigate(false);
   listen();
 }

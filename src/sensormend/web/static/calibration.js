@@ -1,24 +1,21 @@
 // How far every sensor is from the network, week by week, the farthest first.
-import { button, drawing, element, isQuiet } from "./elements.js";
+import { button, drawing, element, field, isAborted, variableChoice } from "./elements.js";
 import { day, plural, sensorLink, seriesName, signed, whole } from "./format.js";
 import { calm } from "./pace.js";
 
 const PAGE = 50;
 // Times the usual distance from which on a line is one to look at; the report has the same number.
-const FAR = 4;
+const FAR_TIMES = 4;
 
 export async function show(root, params, context) {
   const wanted = { search: params.get("search") ?? "", variable: params.get("variable") ?? "" };
   const several = context.network.variables.length > 1;
   const type = calm(() => choose({ search: search.value }), 200);
   const search = element("input", { type: "search", value: wanted.search, placeholder: "Part of a name", maxlength: 200, oninput: type });
-  const variable = several ? element("select", { onchange: () => choose({ variable: variable.value }) },
-    element("option", { value: "", text: "all" }),
-    context.network.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === wanted.variable }))) : null;
+  const variable = several ? variableChoice(context.network.variables, wanted.variable, (name) => choose({ variable: name })) : null;
   const count = element("p", { class: "quiet small", role: "status" });
   const list = element("ol", { class: "calibration" });
   const more = button("Show more", () => load(true), { class: "button", hidden: true });
-  const field = (name, control) => element("label", { class: "field" }, name, control);
   root.append(
     element("div", { class: "section" },
       element("div", { class: "section-head" },
@@ -28,7 +25,7 @@ export async function show(root, params, context) {
       element("p", { class: "calibration-help", text: "How far each sensor reads from what the network expects of it, a point for every week, "
         + "the farthest first. Zero is where it was in its first trusted weeks; the grey band is how far sensors usually are." }),
       list, more));
-  let asking = null, shown = 0;
+  let request = null, shown = 0;
 
   function choose(changes) {
     Object.assign(wanted, changes);
@@ -37,9 +34,9 @@ export async function show(root, params, context) {
   }
 
   async function load(further = false) {
-    asking?.abort();
-    asking = new AbortController();
-    const { signal } = asking;
+    request?.abort();
+    request = new AbortController();
+    const { signal } = request;
     try {
       const page = await context.get("calibration", { search: wanted.search.trim(), variable: wanted.variable,
         offset: further ? shown : 0, limit: PAGE }, signal);
@@ -53,12 +50,12 @@ export async function show(root, params, context) {
         : `${plural(page.total, several ? "series" : "sensor", several ? "series" : "sensors")}, ${plural(page.cells, "week")} from ${day(page.from)}`
           + (shown < page.total ? `; the first ${whole(shown)} are shown` : "");
     } catch (error) {
-      if (!isQuiet(error)) context.say(`The distances could not be read: ${error.message}.`, "error");
+      if (!isAborted(error)) context.say(`The distances could not be read: ${error.message}.`, "error");
     }
   }
 
   function entry(line, page) {
-    const far = line.times !== null && line.times >= FAR;
+    const far = line.times !== null && line.times >= FAR_TIMES;
     const from = `${page.from}T00:00:00Z`, length = page.cells * page.cell_days * 86_400_000;
     const to = new Date(Date.parse(from) + length).toISOString();
     return element("li", { class: far ? "calibration-far" : "" },
@@ -73,7 +70,7 @@ export async function show(root, params, context) {
     async changed(what) {
       if (what.some((one) => one === "all" || one === "rows")) await load();
     },
-    close: () => asking?.abort(),
+    close: () => request?.abort(),
   };
 }
 
@@ -86,7 +83,7 @@ function rateWords({ rate, variable }, { usual }) {
 function picture(line, { cells, usual }) {
   const name = `${seriesName(line.sensor, line.variable)}: from the network's value by ${signed(line.now ?? 0)}`;
   if (!line.reach || line.distance.every((value) => value === null)) {
-    return element("span", { class: "quiet small", text: "nobody to compare with" });
+    return element("span", { class: "quiet small", text: "no similar sensor to compare with" });
   }
   const place = (value) => 1 - Math.max(-1, Math.min(1, value / line.reach));
   let path = "", pen = false;

@@ -1,4 +1,4 @@
-// The two charts of a sensor: what it said, what it was mended to, and below it the difference.
+// The two charts of a sensor: its readings and the cleaned values, and below them the difference.
 import { cutWords, noLabels, rangeOfResiduals, rangeOfValues, timeLabels } from "./chart-scales.js";
 import { colour, onTheme } from "./palette.js";
 import { value as number } from "./format.js";
@@ -11,7 +11,7 @@ const NONE = Object.freeze([]);
 let charts = 0;
 let loading = null;
 
-// The plotter comes when the first chart is needed: the overview does without.
+// The plotter is loaded when the first chart is needed: the overview does without.
 export function loadPlotter() {
   loading ??= new Promise((done, failed) => {
     const script = document.createElement("script");
@@ -208,10 +208,10 @@ export function makeCharts(upper, lower, view) {
 
   function residualData() {
     if (!series) return residuals;
-    const said = neighbours.length
+    const expected = neighbours.length
       ? series.time.map((_, at) => median(neighbours.map((other) => other.values[at]).filter((value) => value !== null)))
       : series.time.map(() => null);
-    residuals = [series.time, series.residual, minus(series.value, said)];
+    residuals = [series.time, series.residual, minus(series.value, expected)];
     return residuals;
   }
 

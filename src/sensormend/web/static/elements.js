@@ -25,6 +25,19 @@ export function button(text, press, attributes = {}) {
   return element("button", { type: "button", text, onclick: press, ...attributes });
 }
 
+/** A control with its label. */
+export function field(label, control, kind = "") {
+  return element("label", { class: `field ${kind}`.trim() }, label, control);
+}
+
+/** A choice of one variable or of all; `choose` is called with its name, empty for all. */
+export function variableChoice(variables, chosen, choose) {
+  const select = element("select", { onchange: () => choose(select.value) },
+    element("option", { value: "", text: "all" }),
+    variables.map((name) => element("option", { value: name, text: name || "value", selected: name === chosen })));
+  return select;
+}
+
 export function iso(seconds) {
   return new Date(Math.round(seconds) * 1000).toISOString().replace(".000Z", "Z");
 }
@@ -33,6 +46,6 @@ export function unix(time) {
   return typeof time === "number" ? time : Date.parse(time) / 1000;
 }
 
-export function isQuiet(error) {
+export function isAborted(error) {
   return error?.name === "AbortError";
 }

@@ -1,6 +1,6 @@
-// The list for whoever goes out and repairs: filter, sort, page, print, take along as CSV.
+// The list of faults for repairs: filter, sort, page, print, download as CSV.
 import { address } from "./api.js";
-import { button, element, isQuiet, iso, unix } from "./elements.js";
+import { button, element, field, isAborted, iso, unix, variableChoice } from "./elements.js";
 import { plural, sensorLink, seriesName, span, time, value, whole } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
@@ -23,14 +23,12 @@ export async function show(root, params, context) {
   for (const [name, known] of Object.entries(allowed)) if (!known.some(([one]) => one === wanted[name])) wanted[name] = USUAL[name];
   const several = context.network.variables.length > 1;
   const sparks = sparklines(context);
-  let asking = null, rows = [], keepsPlace = false;
+  let request = null, rows = [], keepsPlace = false;
 
   const type = calm(() => choose({ search: search.value }), 200);
   const search = element("input", { type: "search", value: wanted.search, placeholder: "Sensor or words", maxlength: 200, oninput: type });
   const reason = element("select", { onchange: () => choose({ reason: reason.value }) });
-  const variable = several ? element("select", { onchange: () => choose({ variable: variable.value }) },
-    element("option", { value: "", text: "all" }),
-    context.network.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === wanted.variable }))) : null;
+  const variable = several ? variableChoice(context.network.variables, wanted.variable, (name) => choose({ variable: name })) : null;
   const states = STATES.map(([name, text]) => [name, button(text, () => choose({ state: name }))]);
   const csv = element("a", { class: "button", text: "Download CSV", download: "faults.csv" });
   const sortBox = element("select", { onchange: () => {
@@ -53,7 +51,6 @@ export async function show(root, params, context) {
   const earlier = button("Previous", () => choose({ offset: Math.max(0, wanted.offset - PAGE) }, true), { class: "button" });
   const later = button("Next", () => choose({ offset: wanted.offset + PAGE }, true), { class: "button" });
   const pager = element("nav", { class: "pager", "aria-label": "Pages" }, earlier, where, later);
-  const field = (name, control, more = "") => element("label", { class: `field ${more}` }, name, control);
   root.append(
     element("div", { class: "section" },
       element("div", { class: "section-head" }, element("div", {}, element("h1", { text: "Faults" }), count,
@@ -78,9 +75,9 @@ export async function show(root, params, context) {
   }
 
   async function load() {
-    asking?.abort();
-    asking = new AbortController();
-    const { signal } = asking;
+    request?.abort();
+    request = new AbortController();
+    const { signal } = request;
     csv.href = address("faults.csv", filters());
     for (const [name, press] of states) press.setAttribute("aria-pressed", String(name === wanted.state));
     for (const [name, head] of heads) {
@@ -90,7 +87,7 @@ export async function show(root, params, context) {
     try {
       render(await context.get("faults", { ...filters(), offset: wanted.offset, limit: PAGE }, signal));
     } catch (error) {
-      if (isQuiet(error)) return;
+      if (isAborted(error)) return;
       empty.hidden = false;
       empty.replaceChildren(element("p", { text: `The list could not be read: ${error.message}.` }), button("Try again", load, { class: "button" }));
     }
@@ -119,11 +116,11 @@ export async function show(root, params, context) {
 
   // An open box is not touched unless there is something new in it.
   function offerReasons(counts) {
-    const said = JSON.stringify([counts, wanted.reason]);
-    if (reason.dataset.said === said) return;
-    reason.dataset.said = said;
+    const json = JSON.stringify([counts, wanted.reason]);
+    if (reason.dataset.json === json) return;
+    reason.dataset.json = json;
     reason.replaceChildren(element("option", { value: "", text: `all (${whole(sum(counts))})` }),
-      ...reasonsOf(counts).map(([name, many]) => element("option", { value: name, text: `${plainReason(name)} (${whole(many)})` })));
+      ...reasonsOf(counts).map(([name, number]) => element("option", { value: name, text: `${plainReason(name)} (${whole(number)})` })));
     reason.value = wanted.reason;
   }
 
@@ -135,11 +132,11 @@ export async function show(root, params, context) {
     const known = new Map(rows.map((one) => [one.key, one]));
     rows = items.map((fault) => {
       const key = `${fault.sensor} ${fault.variable} ${fault.from} ${fault.reason}`;
-      const said = JSON.stringify(fault);
+      const json = JSON.stringify(fault);
       const old = known.get(key);
-      if (old?.said === said) return old;
+      if (old?.json === json) return old;
       const spark = sparks.make(fault, old?.spark);
-      return { key, said, spark, tr: row(fault, key, spark) };
+      return { key, json, spark, tr: row(fault, key, spark) };
     });
     const before = [...body.children];
     if (rows.length !== before.length || rows.some(({ tr }, at) => tr !== before[at])) body.replaceChildren(...rows.map(({ tr }) => tr));
@@ -171,7 +168,7 @@ export async function show(root, params, context) {
     },
     close() {
       type.cancel();
-      asking?.abort();
+      request?.abort();
       sparks.close();
     },
   };

@@ -1,24 +1,24 @@
 // The box that finds a sensor: type, choose with the arrow keys or the pointer, Enter opens its page.
 
-import { element } from "./elements.js";
+import { element, isAborted } from "./elements.js";
 import { plural, sensorLink, seriesName } from "./format.js";
 import { calm } from "./pace.js";
 import { mark } from "./palette.js";
 import { plainState } from "./words.js";
 
-const MOST = 8;
+const MAX_ITEMS = 8;
 
 export function search(form, { get, go }) {
   const box = form.querySelector("input");
   const list = form.querySelector("ul");
-  const said = form.querySelector("[role=status]");
+  const status = form.querySelector("[role=status]");
   let items = [];
   let chosen = -1;
-  let asking = new AbortController();
+  let request = new AbortController();
 
   const close = () => {
-    look.cancel();
-    asking.abort();
+    queryLater.cancel();
+    request.abort();
     list.hidden = true;
     box.setAttribute("aria-expanded", "false");
     box.removeAttribute("aria-activedescendant");
@@ -57,22 +57,22 @@ export function search(form, { get, go }) {
     list.hidden = false;
     box.setAttribute("aria-expanded", "true");
     chosen = -1;
-    said.textContent = items.length ? `${plural(page.total, "sensor")} found` : "no such sensor";
+    status.textContent = items.length ? `${plural(page.total, "sensor")} found` : "no such sensor";
   };
-  const ask = async () => {
+  const query = async () => {
     const text = box.value.trim();
     if (!text) return close();
-    asking.abort();
-    asking = new AbortController();
+    request.abort();
+    request = new AbortController();
     try {
-      show(await get("sensors", { search: text, sort: "name", limit: MOST }, asking.signal));
+      show(await get("sensors", { search: text, sort: "name", limit: MAX_ITEMS }, request.signal));
     } catch (error) {
-      if (error.name !== "AbortError") said.textContent = error.message;
+      if (!isAborted(error)) status.textContent = error.message;
     }
   };
-  const look = calm(ask, 120);
+  const queryLater = calm(query, 120);
 
-  box.addEventListener("input", look);
+  box.addEventListener("input", queryLater);
   box.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && !list.hidden && items.length) {
@@ -80,7 +80,7 @@ export function search(form, { get, go }) {
       choose((chosen + step + items.length + (chosen < 0 && step < 0 ? 1 : 0)) % items.length);
     } else if (step && list.hidden && box.value.trim()) {
       event.preventDefault();
-      ask();
+      query();
     } else if (event.key === "Escape" && !list.hidden) {
       event.preventDefault();
       close();
@@ -90,7 +90,7 @@ export function search(form, { get, go }) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (chosen >= 0 && !list.hidden) return open(items[chosen]);
-    await ask();
+    await query();
     const exact = items.find((item) => item.sensor.toLowerCase() === box.value.trim().toLowerCase());
     if (exact) open(exact);
     else if (items.length === 1) open(items[0]);

@@ -1,49 +1,49 @@
-// What the server says by itself: that something changed, or (by silence) that it cannot be reached.
+// Events of the server: something changed, or (without an event for too long) it cannot be reached.
 
-const SILENCE = 30_000;
-const EVERY = 1_000;
+const TIMEOUT = 30_000;
+const MIN_INTERVAL = 1_000;
 const LONGEST_WAIT = 15_000;
-// A browser has six connections to a server for all of its tabs: one that nobody looks at gives its own back.
-const UNSEEN = 2_000;
+// A browser has six connections to a server for all of its tabs: a hidden tab closes its own.
+const HIDDEN_DELAY = 2_000;
 
 /**
  * Follow the server's events; returns `{refresh(), retry()}`.
  *
  * `changed(what)` is called at most once a second and never while an earlier call is still at work; `lost(since)` once
  * when the connection goes, `back()` when it is there again, `refused()` whenever the server turned it down. `version()` is
- * the one that is shown: where the server greets with another, something changed while nobody listened.
+ * the one that is shown: where the server starts with another, something changed while there was no connection.
  */
 export function follow(url, { changed, lost, back, refused, version }) {
   let source = null;
   let wait = 1_000;
-  let gone = null;
+  let lostSince = null;
   let retry = 0;
-  let silence = 0;
+  let timeout = 0;
   const pending = new Set();
   let refreshing = false;
   let last = -Infinity;
   let timer = 0;
-  let unseen = 0;
+  let hiddenTimer = 0;
   let paused = false;
 
-  const heard = () => {
-    clearTimeout(silence);
-    silence = setTimeout(() => fail(), SILENCE);
+  const restartTimeout = () => {
+    clearTimeout(timeout);
+    timeout = setTimeout(() => fail(), TIMEOUT);
   };
-  const arrived = () => {
-    heard();
+  const received = () => {
+    restartTimeout();
     wait = 1_000;
-    if (gone !== null) {
-      gone = null;
+    if (lostSince !== null) {
+      lostSince = null;
       back();
     }
   };
   const fail = () => {
-    if (gone === null) {
-      gone = Date.now();
-      lost(gone);
+    if (lostSince === null) {
+      lostSince = Date.now();
+      lost(lostSince);
     }
-    clearTimeout(silence);
+    clearTimeout(timeout);
     clearTimeout(retry);
     source?.close();
     retry = setTimeout(connect, wait);
@@ -53,15 +53,15 @@ export function follow(url, { changed, lost, back, refused, version }) {
   const connect = () => {
     clearTimeout(retry);
     source = new EventSource(url);
-    heard();
+    restartTimeout();
     source.addEventListener("hello", (event) => {
-      arrived();
-      const [here, there] = [version(), JSON.parse(event.data).version];
-      if (here !== undefined && here !== there) refresh();
+      received();
+      const [shown, latest] = [version(), JSON.parse(event.data).version];
+      if (shown !== undefined && shown !== latest) refresh();
     });
-    source.addEventListener("ping", arrived);
+    source.addEventListener("ping", received);
     source.addEventListener("changed", (event) => {
-      arrived();
+      received();
       let what = ["all"];
       try { what = JSON.parse(event.data).what ?? what; } catch { /* an unreadable event still says that something changed */ }
       for (const one of what) pending.add(one);
@@ -70,7 +70,7 @@ export function follow(url, { changed, lost, back, refused, version }) {
     source.onerror = fail;
   };
   const plan = () => {
-    // A page that nobody sees need not be up to date.
+    // A hidden page need not be up to date.
     if (timer || refreshing || !pending.size || document.hidden) return;
     timer = setTimeout(async () => {
       timer = 0;
@@ -80,38 +80,38 @@ export function follow(url, { changed, lost, back, refused, version }) {
       last = performance.now();
       try { await changed(what); } finally { refreshing = false; }
       plan();
-    }, Math.max(0, last + EVERY - performance.now()));
+    }, Math.max(0, last + MIN_INTERVAL - performance.now()));
   };
   const refresh = () => {
     pending.add("all");
     plan();
   };
-  const atOnce = () => {
+  const reconnect = () => {
     plan();
-    if ((gone === null && !paused) || document.hidden) return;
+    if ((lostSince === null && !paused) || document.hidden) return;
     if (paused) refresh();
     paused = false;
     wait = 1_000;
     source?.close();
     connect();
   };
-  const seen = () => {
-    clearTimeout(unseen);
-    if (document.hidden) unseen = setTimeout(pause, UNSEEN);
-    else atOnce();
+  const visibilityChanged = () => {
+    clearTimeout(hiddenTimer);
+    if (document.hidden) hiddenTimer = setTimeout(pause, HIDDEN_DELAY);
+    else reconnect();
   };
   const pause = () => {
     paused = true;
-    clearTimeout(silence);
+    clearTimeout(timeout);
     clearTimeout(retry);
     source?.close();
   };
 
   // A phone that wakes up, or a network that is back, need not wait for the next try.
-  addEventListener("online", atOnce);
-  document.addEventListener("visibilitychange", seen);
+  addEventListener("online", reconnect);
+  document.addEventListener("visibilitychange", visibilityChanged);
   connect();
-  seen();
+  visibilityChanged();
   /** `refresh` has everything read again, as after an event. */
-  return { refresh, retry: atOnce };
+  return { refresh, retry: reconnect };
 }

@@ -1,4 +1,4 @@
-// The sign-in page: keeps the place that somebody came for, and lets those pass who are signed in.
+// The sign-in page: keeps the address that was asked for, and leads on those who are signed in.
 
 const PLACE = "sensormend-after-login";
 

@@ -61,7 +61,7 @@ export function layOut(places, network) {
   page.under = element("div", { class: "map-under" },
     element("ul", { class: "legend" }, legendMarks.map((mark, at) => element("li", {}, mark, words[at]))),
     element("div", { class: "scale", role: "img", "aria-label": "colours from the lowest to the highest cleaned value of the day" }, gradient, page.scale));
-  page.said = element("p", { class: "small quiet" },
+  page.note = element("p", { class: "small quiet" },
     `Each cell is the part that is nearest to its sensor. Colours span the cleaned values of the day; values past an end take its colour.${
       places.kilometres ? ` The map is ${value(places.kilometres, 2)} km wide.` : ""}${
       places.total > places.sensors.length ? ` ${plural(places.sensors.length, "sensor")} of ${whole(places.total)} are drawn.` : ""}`);

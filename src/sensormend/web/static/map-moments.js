@@ -1,25 +1,25 @@
-// What the network was like at each moment: one question at a time, the newest wish first, the last answers kept.
-import { isQuiet } from "./elements.js";
+// The network at each moment: one request at a time, for the latest moment wanted, with the last answers cached.
+import { isAborted } from "./elements.js";
 
-const KEPT = 200;
-// An older question is let finish for so long, so that a moving slider shows something on its way.
-const PATIENCE = 300;
+const MAX_CACHED = 200;
+// Milliseconds that an older request may take to finish, so that a moving slider shows something on its way.
+const ABORT_AFTER = 300;
 
-export function makeMoments(ask, arrived, failed) {
-  const known = new Map();
+export function makeMoments(request, show, failed) {
+  const cache = new Map();
   let running = null, wanted = null;
 
   function want(time) {
-    const kept = known.get(time);
-    if (kept) {
+    const cached = cache.get(time);
+    if (cached) {
       wanted = null;
-      known.delete(time);
-      known.set(time, kept);
-      arrived(time, kept);
+      cache.delete(time);
+      cache.set(time, cached);
+      show(time, cached);
       return;
     }
     wanted = time;
-    if (running && performance.now() - running.since > PATIENCE) running.control.abort();
+    if (running && performance.now() - running.since > ABORT_AFTER) running.control.abort();
     else if (!running) next();
   }
 
@@ -29,12 +29,12 @@ export function makeMoments(ask, arrived, failed) {
     wanted = null;
     running = { control: new AbortController(), since: performance.now() };
     try {
-      const answer = await ask(time, running.control.signal);
-      known.set(time, answer);
-      if (known.size > KEPT) known.delete(known.keys().next().value);
-      arrived(time, answer);
+      const answer = await request(time, running.control.signal);
+      cache.set(time, answer);
+      if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
+      show(time, answer);
     } catch (error) {
-      if (!isQuiet(error)) failed(error);
+      if (!isAborted(error)) failed(error);
     } finally {
       running = null;
       next();
@@ -43,7 +43,7 @@ export function makeMoments(ask, arrived, failed) {
 
   return {
     want,
-    forget: () => known.clear(),
+    forget: () => cache.clear(),
     close() {
       wanted = null;
       running?.control.abort();

@@ -14,9 +14,9 @@ export function prepare(places) {
 
 // The moment's columns in the order of the places; a place the moment does not know has nothing.
 export function inOrder(moment, places) {
-  const found = new Map(moment.sensor.map((name, at) => [name, at]));
+  const rowOf = new Map(moment.sensor.map((name, at) => [name, at]));
   const of = (column, absent) => places.sensors.map(({ sensor }) => {
-    const at = found.get(sensor);
+    const at = rowOf.get(sensor);
     return at === undefined ? absent : column[at];
   });
   return {

@@ -24,7 +24,7 @@ export function ticks(low, high, count = 6) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((factor) => factor * power >= rough) * power;
   const first = Math.ceil(low / step - 1e-9);
-  const found = [];
-  for (let at = first; at * step <= high + step * 1e-9; at += 1) found.push(Number((at * step).toPrecision(12)));
-  return found;
+  const list = [];
+  for (let at = first; at * step <= high + step * 1e-9; at += 1) list.push(Number((at * step).toPrecision(12)));
+  return list;
 }

@@ -23,7 +23,7 @@ export async function mountMap(root, context) {
   const places = prepare(await known);
 
   const page = layOut(places, network);
-  root.replaceChildren(page.head, page.bar, page.maps, page.under, page.said);
+  root.replaceChildren(page.head, page.bar, page.maps, page.under, page.note);
   page.choose?.addEventListener("change", () => {
     variable = page.choose.value;
     moments.forget();
@@ -42,23 +42,23 @@ export async function mountMap(root, context) {
       root.dataset.time = answer.time;
       paint();
       describe();
-      if (chosen !== null) tell();
+      if (chosen !== null) showTip();
       if (playing) planNext();
-      settled?.();
+      drawn?.();
     },
     (error) => {
       pause();
       page.line.textContent = `This moment could not be read: ${error.message}.`;
-      settled?.();
+      drawn?.();
     },
   );
-  let settled = null;
+  let drawn = null;
 
   function clamp(at) {
     return Math.min(Math.max(at, 0), lastPosition());
   }
 
-  const boxed = () => iso(start + position * step).slice(0, 16).replace("T", " ");
+  const timeText = () => iso(start + position * step).slice(0, 16).replace("T", " ");
 
   const remember = calm(() => context.remember({ time: position === lastPosition() ? "" : iso(start + position * step) }), 200);
 
@@ -67,7 +67,7 @@ export async function mountMap(root, context) {
     page.slider.max = String(lastPosition());
     page.slider.value = String(position);
     page.slider.setAttribute("aria-valuetext", `${time(start + position * step)} UTC`);
-    if (document.activeElement !== page.when || keep) page.when.value = boxed();
+    if (document.activeElement !== page.when || keep) page.when.value = timeText();
     moments.want(start + position * step);
     if (keep) remember();
   }
@@ -135,8 +135,8 @@ export async function mountMap(root, context) {
   page.when.addEventListener("change", () => {
     const at = instant(page.when.value.trim().replace(/Z?$/i, "").replace(/\s+/, "T"));
     if (at) return move(Math.round((at / 1000 - start) / step) - position);
-    if (page.when.value) context.say(`"${page.when.value}" is not a time; write it as ${boxed()}.`, "error");
-    page.when.value = boxed();
+    if (page.when.value) context.say(`"${page.when.value}" is not a time; write it as ${timeText()}.`, "error");
+    page.when.value = timeText();
     return undefined;
   });
 
@@ -154,11 +154,11 @@ export async function mountMap(root, context) {
     chosen = at;
     shownOn = canvas ?? shownOn ?? page.canvases[1];
     paint();
-    tell();
+    showTip();
   }
   let shownOn = null;
 
-  function tell() {
+  function showTip() {
     page.tip.hidden = chosen === null || !moment;
     if (page.tip.hidden) return;
     const { sensor, x, y } = places.sensors[chosen];
@@ -228,11 +228,11 @@ export async function mountMap(root, context) {
   });
   legends();
   const first = new Promise((done) => {
-    settled = done;
+    drawn = done;
   });
   seek(position, false);
   await first;
-  settled = null;
+  drawn = null;
 
   return {
     async changed(what, latest) {

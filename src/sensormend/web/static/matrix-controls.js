@@ -1,6 +1,6 @@
 // What is chosen for the health matrix: a name, an order, a variable, a span of time.
 
-import { button, element } from "./elements.js";
+import { button, element, field } from "./elements.js";
 import { isoDay, moment } from "./format.js";
 import { calm } from "./pace.js";
 
@@ -37,7 +37,6 @@ export function controls(network, options, set) {
     element("option", { value: "" }, "all"), network.variables.filter(Boolean).map((one) => element("option", { value: one }, one)));
   const spans = element("div", { class: "choices", role: "group", "aria-label": "How far back" });
   const only = button("", () => set({ state: "" }), { class: "button" });
-  const field = (label, one) => element("label", { class: "field" }, label, one);
   const made = element("div", { class: "controls" },
     only, field("Names", name), network.variables.length > 1 ? field("Variable", variable) : null, field("Order", sort), spans);
 

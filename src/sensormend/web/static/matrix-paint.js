@@ -5,8 +5,8 @@ import { STATES, colour, patterns, stateColour } from "./palette.js";
 
 export const AXIS = 26;
 // Pixels from which on a stretch has a mark, and from which on each cell has its own.
-const MARKED = 5;
-const SEPARATE = 8;
+const MIN_MARKED = 5;
+const MIN_SEPARATE = 8;
 const DAY = 86_400_000;
 const LABELS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
 // How much a cell weighs where many share one pixel: one fault must not drown in sound days.
@@ -112,7 +112,7 @@ function markAll(brush, state, boxes, edge, y, view, ink) {
   if (state === "silent") {
     brush.fillStyle = ink["mark-silent"];
     each(boxes, edge, view, (row, left, width) => {
-      const dash = view.cell >= SEPARATE ? width * 0.4 : width - 4;
+      const dash = view.cell >= MIN_SEPARATE ? width * 0.4 : width - 4;
       brush.fillRect(left + (width - dash) / 2, y(row) + (view.row - 1) / 2 - 0.75, dash, 1.5);
     });
   } else if (state === "suspect") {
@@ -127,7 +127,7 @@ function markAll(brush, state, boxes, edge, y, view, ink) {
     brush.fillStyle = ink.marks.faulty;
     for (const [row, start, end] of boxes) {
       const [left, width] = [edge(start), edge(end) - edge(start)];
-      if (width >= MARKED) brush.fillRect(left, y(row), width, view.row - 1);
+      if (width >= MIN_MARKED) brush.fillRect(left, y(row), width, view.row - 1);
     }
   }
 }
@@ -136,10 +136,10 @@ function markAll(brush, state, boxes, edge, y, view, ink) {
 function each(boxes, edge, view, act) {
   const apart = view.cell >= 6 ? 1 : 0;
   for (const [row, start, end] of boxes) {
-    const step = view.cell >= SEPARATE ? 1 : end - start;
+    const step = view.cell >= MIN_SEPARATE ? 1 : end - start;
     for (let column = start; column < end; column += step) {
       const [left, right] = [edge(column), edge(column + step) - apart];
-      if (right - left >= MARKED - 1) act(row, left, right - left);
+      if (right - left >= MIN_MARKED - 1) act(row, left, right - left);
     }
   }
 }
@@ -172,9 +172,9 @@ function names(brush, data, first, last, y, view, ink, strong) {
 
 function fitted(brush, name, width) {
   if (brush.measureText(name).width <= width) return name;
-  let kept = name.length;
-  while (kept > 1 && brush.measureText(`${name.slice(0, kept)}…`).width > width) kept -= 1;
-  return `${name.slice(0, kept)}…`;
+  let length = name.length;
+  while (length > 1 && brush.measureText(`${name.slice(0, length)}…`).width > width) length -= 1;
+  return `${name.slice(0, length)}…`;
 }
 
 function axis(brush, data, edge, view, ink) {
@@ -207,7 +207,7 @@ function axis(brush, data, edge, view, ink) {
 function ticks(data, pixels) {
   const found = [];
   const step = [["day", 1, 48], ["week", 7, 56], ["month", 30, 36], ["quarter", 91, 36], ["year", 365, 0]]
-    .find(([, days, room]) => pixels * days >= room)[0];
+    .find(([, days, space]) => pixels * days >= space)[0];
   let year = null;
   for (let column = 0; column < data.cells; column += 1) {
     const start = data.day(column);

@@ -16,21 +16,21 @@ export class Rows {
     this.letters = {};
     this.start = null;
     this.query = {};
-    this.asking = new AbortController();
-    this.coming = new Set();
+    this.request = new AbortController();
+    this.loading = new Set();
   }
 
   /** Read the first page (and the one in view) anew; false where a later call has overtaken this one. */
   async load(query, first = 0) {
-    this.asking.abort();
-    const asking = (this.asking = new AbortController());
+    this.request.abort();
+    const request = (this.request = new AbortController());
     const page = Math.floor(first / PAGE);
-    const [head, here] = await Promise.all(
-      [...new Set([0, page])].map((one) => this.get("matrix", { ...query, offset: one * PAGE, limit: PAGE }, asking.signal)),
+    const [head, visible] = await Promise.all(
+      [...new Set([0, page])].map((one) => this.get("matrix", { ...query, offset: one * PAGE, limit: PAGE }, request.signal)),
     );
-    if (asking !== this.asking) return false;
+    if (request !== this.request) return false;
     this.query = query;
-    this.coming.clear();
+    this.loading.clear();
     this.total = head.total;
     this.cells = head.cells;
     this.cellDays = head.cell_days;
@@ -39,7 +39,7 @@ export class Rows {
     this.start = moment(head.from);
     this.rows = new Array(head.total);
     this.take(head);
-    if (here) this.take(here);
+    if (visible) this.take(visible);
     return true;
   }
 
@@ -49,24 +49,24 @@ export class Rows {
 
   /** Fetch what is missing of some rows; true where anything came. */
   async fill(first, last) {
-    let came = false;
+    let loaded = false;
     for (let page = Math.floor(first / PAGE); page * PAGE <= last; page += 1) {
       const offset = page * PAGE;
-      if (offset >= this.total || this.rows[offset] || this.coming.has(page)) continue;
-      const { asking } = this;
-      this.coming.add(page);
+      if (offset >= this.total || this.rows[offset] || this.loading.has(page)) continue;
+      const { request } = this;
+      this.loading.add(page);
       try {
-        const answer = await this.get("matrix", { ...this.query, offset, limit: PAGE }, asking.signal);
-        if (asking === this.asking) this.take(answer);
-        came = true;
+        const answer = await this.get("matrix", { ...this.query, offset, limit: PAGE }, request.signal);
+        if (request === this.request) this.take(answer);
+        loaded = true;
       } finally {
-        this.coming.delete(page);
+        this.loading.delete(page);
       }
     }
-    return came;
+    return loaded;
   }
 
-  /** What a row is called; undefined where it has not come yet. Its variable is said only where rows differ in it. */
+  /** What a row is called; undefined where it has not come yet. Its variable is added only where rows differ in it. */
   name(row) {
     const one = this.rows[row];
     return one && (this.query.variable ? one.sensor : seriesName(one.sensor, one.variable));
@@ -98,6 +98,6 @@ export class Rows {
   }
 
   close() {
-    this.asking.abort();
+    this.request.abort();
   }
 }

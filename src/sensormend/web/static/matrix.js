@@ -1,6 +1,6 @@
 // The health matrix: sensors by days, most trouble first. Pointer, touch and keys; only what is in view is drawn.
 
-import { button, element } from "./elements.js";
+import { button, element, isAborted } from "./elements.js";
 import { day, plural, sensorLink, whole } from "./format.js";
 import { BESIDE, beside } from "./matrix-beside.js";
 import { controls, spanStart } from "./matrix-controls.js";
@@ -9,10 +9,10 @@ import { Rows } from "./matrix-rows.js";
 import { perFrame } from "./pace.js";
 import { STATES, chip, mark, onTheme } from "./palette.js";
 
-const NARROWEST = 2;
-const MANY = 60_000;
-const PAUSE = 15_000;
-const AHEAD = 10_000;
+const MIN_CELL = 2;
+const LARGE = 60_000;
+const LARGE_PAUSE = 15_000;
+const PREFETCHED_ROWS = 10_000;
 const RELEVANT = ["all", "rows", "provisional", "sensors", "run", "faults"];
 
 /**
@@ -37,7 +37,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   }, stage);
   const all = beside(scroller);
   const tip = element("div", { class: "tooltip", hidden: true });
-  const said = element("p", { class: "hidden", role: "status" });
+  const status = element("p", { class: "hidden", role: "status" });
   const none = element("div", { class: "matrix-none", hidden: true },
     element("p", {}, "No sensor is like that."),
     button("Show all sensors", () => set({ search: "", state: "", variable: "" }), { class: "button" }));
@@ -51,12 +51,12 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     legend, box,
     element("p", { class: "hidden", id: "matrix-keys" },
       "Arrow keys move from day to day and sensor to sensor, Page Up and Page Down by a screen, Home and End to the first and last day. Enter opens the sensor around that day."),
-    said,
+    status,
   );
   let ink = inks(canvas);
   let cursor = null;
   let hover = null;
-  let finger = false;
+  let isTouch = false;
   let marked = false;
   let later = 0;
   let described = "";
@@ -79,7 +79,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     try {
       if (await data.fill(first, Math.min(last, data.total - 1))) layout();
     } catch (error) {
-      if (error.name !== "AbortError") context.say(`More rows could not be read: ${error.message}.`, "error");
+      if (!isAborted(error)) context.say(`More rows could not be read: ${error.message}.`, "error");
     }
   }
 
@@ -96,8 +96,8 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     box.classList.toggle("matrix-tall", tall);
     const width = box.clientWidth - (tall ? BESIDE + 8 : 0);
     view.label = labelWidth(canvas, data, Math.min(180, box.clientWidth * 0.26));
-    const room = width - view.label;
-    view.cell = Math.max(NARROWEST, room / data.cells);
+    const space = width - view.label;
+    view.cell = Math.max(MIN_CELL, space / data.cells);
     const wider = view.label + data.cells * view.cell > width + 0.5;
     box.classList.toggle("matrix-wider", wider);
     stage.style.width = `${Math.floor(view.label + data.cells * view.cell)}px`;
@@ -120,13 +120,13 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
       : data.total < sensors ? `${whole(data.total)} of ${plural(sensors, "sensor")}` : plural(data.total, "sensor");
     const what = options.state ? `, ${options.state} now` : "";
     const columns = data.cellDays === 1 ? plural(data.cells, "day") : `${plural(data.cells, "column")} of ${data.cellDays} days`;
-    const told = `${which}${what}, ${columns}, ${options.sort === "name" ? "by name" : "most trouble first"}`;
+    const summary = `${which}${what}, ${columns}, ${options.sort === "name" ? "by name" : "most trouble first"}`;
     const unjudged = data.rows.some((row) => row?.cells.includes("n"));
     // What is written anew is read aloud anew, so the same words stay.
-    const key = [told, data.provisional, unjudged].join();
+    const key = [summary, data.provisional, unjudged].join();
     if (key === described) return;
     described = key;
-    line.textContent = told;
+    line.textContent = summary;
     scroller.setAttribute("aria-label", `Health matrix: ${line.textContent}`);
     const present = new Set(Object.values(data.letters).filter((state) => state !== "nothing"));
     if (!unjudged) present.delete("not evaluated");
@@ -158,7 +158,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     else if (!(cursor && scroller.matches(":focus-visible"))) tip.hidden = true;
     describe();
     layout();
-    wanted(0, AHEAD);
+    wanted(0, PREFETCHED_ROWS);
   }
 
   async function set(changes) {
@@ -174,7 +174,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     try {
       await load();
     } catch (error) {
-      if (error.name !== "AbortError") context.say(`The matrix could not be read: ${error.message}.`, "error");
+      if (!isAborted(error)) context.say(`The matrix could not be read: ${error.message}.`, "error");
     }
   }
 
@@ -204,7 +204,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     const [sensor, date, state, changing] = words(at);
     tip.replaceChildren(element("strong", {}, sensor), element("div", {}, date),
       state === "nothing" ? "no rows" : chip(state), changing && element("div", { class: "quiet" }, changing),
-      finger ? element("div", { class: "quiet" }, "tap again to open") : "");
+      isTouch ? element("div", { class: "quiet" }, "tap again to open") : "");
     const x = view.label + (at.column + 0.5) * view.cell - view.left;
     const y = AXIS + at.row * view.row - view.top;
     const right = x + 16 + tip.offsetWidth < box.clientWidth;
@@ -236,7 +236,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     if (!data.rows[cursor.row]) return;
     point(cursor);
     const [sensor, date, state, changing] = words(cursor);
-    said.textContent = `${sensor}, ${date}: ${state === "nothing" ? "no rows" : state}${changing && `, ${changing}`}. Row ${cursor.row + 1} of ${data.total}.`;
+    status.textContent = `${sensor}, ${date}: ${state === "nothing" ? "no rows" : state}${changing && `, ${changing}`}. Row ${cursor.row + 1} of ${data.total}.`;
   }
 
   scroller.addEventListener("scroll", () => {
@@ -255,7 +255,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     point(at);
     draw();
   });
-  canvas.addEventListener("pointerdown", (event) => { finger = event.pointerType === "touch"; });
+  canvas.addEventListener("pointerdown", (event) => { isTouch = event.pointerType === "touch"; });
   canvas.addEventListener("pointerleave", (event) => {
     if (!hover || event.pointerType === "touch") return;
     hover = null;
@@ -267,7 +267,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     if (!at) return;
     // A finger has no hover: the first tap shows, the second one on the same cell opens.
     const again = hover?.row === at.row && hover?.column === at.column;
-    if (!finger || again || at.column < 0) return open(at);
+    if (!isTouch || again || at.column < 0) return open(at);
     hover = at;
     point(at);
     draw();
@@ -309,7 +309,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
       if (!what.some((one) => RELEVANT.includes(one))) return;
       clearTimeout(later);
       // A large matrix is heavy to read again: not with every reading that comes in, but after the last one.
-      const due = refreshed + (data.total * data.cells > MANY && !what.includes("all") ? PAUSE : 0) - performance.now();
+      const due = refreshed + (data.total * data.cells > LARGE && !what.includes("all") ? LARGE_PAUSE : 0) - performance.now();
       if (due > 0) {
         later = setTimeout(() => this.changed(["all"]).catch(() => {}), due);
         return;

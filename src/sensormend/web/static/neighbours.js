@@ -1,12 +1,12 @@
-// A sensor's neighbours on its chart: who they are, and what each of them says of it.
-import { button, element, isQuiet } from "./elements.js";
+// A sensor's neighbours on its chart: their names, and the value that each of them predicts for it.
+import { button, element, isAborted } from "./elements.js";
 import { percent, sensorLink } from "./format.js";
 import { aligned, loadSeries } from "./reading.js";
 
 const FRESH = 5000;
 
 export function mountNeighbours(root, context, sensor, variable, redraw) {
-  let items = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, asked = null, asks = 0, newest = 0, shownSpan = null;
+  let items = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, requested = null, requests = 0, newest = 0, shownSpan = null;
   const toggle = button("Neighbours", () => (shown ? hide() : show()), { class: "button", "aria-pressed": "false" });
   const list = element("ul", { class: "neighbour-list" });
   const note = element("p", { class: "small quiet", hidden: true });
@@ -20,13 +20,13 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
       items ??= (await context.get("neighbours", { sensor, variable })).items;
     } catch (error) {
       hide();
-      if (!isQuiet(error)) context.say(error.message, "error");
+      if (!isAborted(error)) context.say(error.message, "error");
       return;
     }
     note.hidden = false;
     note.textContent = items.length
       ? "Grey lines: what each neighbour reads, moved by its usual difference from this sensor. Dotted below: raw minus their middle."
-      : "Nobody in the network is enough like this sensor to speak for it.";
+      : "No sensor of the network is similar enough to this one to compare it with.";
     list.replaceChildren(...items.map(entry));
     redraw();
   }
@@ -60,32 +60,32 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
       element("a", { class: "small", href: sensorLink(item.sensor, variable), text: "open", "aria-label": `open ${item.sensor}` }));
   }
 
-  // A live network grows by a slot at a time: all the neighbours need not be asked for each.
+  // A live network grows by a slot at a time: the neighbours are not requested for each of them.
   function isFresh({ from, to }) {
     if (!shownSpan || performance.now() - shownSpan.at > FRESH || !loaded.size) return false;
     const little = (shownSpan.to - shownSpan.from) * 0.03;
     return Math.abs(from - shownSpan.from) < little && Math.abs(to - shownSpan.to) < little;
   }
 
-  // Their series over the same time; those already here stay until the new ones are.
+  // Load their series over the same time; the old ones stay until the new ones are loaded.
   async function load(series, points) {
     if (!shown || !items?.length) return;
     const want = `${series.from},${series.to},${points},${series.last}`;
-    if (want === asked || isFresh(series)) return;
-    asked = want;
+    if (want === requested || isFresh(series)) return;
+    requested = want;
     shownSpan = { from: series.from, to: series.to, at: performance.now() };
-    const turn = ++asks;
+    const turn = ++requests;
     try {
       const all = await Promise.all(items.map(async (item) =>
         [item.sensor, await loadSeries(context.get, item.sensor, variable, series.from, series.to, points)]));
-      // A live network asks again before the last answer is here: each answer counts, unless a later one came first.
+      // A live network may request again before the last answer has come: an answer counts unless a later one came first.
       if (turn < newest) return;
       newest = turn;
       loaded = new Map(all);
       redraw();
     } catch (error) {
-      asked = null;
-      if (!isQuiet(error)) context.say(`The neighbours could not be read: ${error.message}.`, "error");
+      requested = null;
+      if (!isAborted(error)) context.say(`The neighbours could not be read: ${error.message}.`, "error");
     }
   }
 

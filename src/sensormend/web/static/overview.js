@@ -1,17 +1,17 @@
-// The overview: the network in one sentence, its figures, the health matrix, what needs attention, the map.
+// The overview: the network in one sentence, numbers of sensors by state, the health matrix, open faults, the map.
 
-import { button, element } from "./elements.js";
+import { button, element, isAborted } from "./elements.js";
 import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
 import { mountMatrix } from "./matrix.js";
 import { chip, mark } from "./palette.js";
 import { nothingJudged, plainReason } from "./words.js";
 
-const FIGURES = ["sound", "suspect", "faulty", "silent", "not evaluated"];
+const STATES = ["sound", "suspect", "faulty", "silent", "not evaluated"];
 const HELP = {
   sound: "as expected", suspect: "odd, not yet sure", faulty: "not to be used", silent: "nothing comes",
   "not evaluated": "too little to judge",
 };
-const FIRST = 5;
+const MAX_ITEMS = 5;
 
 export async function show(root, params, context) {
   const sentence = element("h1", { class: "sentence" });
@@ -20,10 +20,10 @@ export async function show(root, params, context) {
   const matrixRoot = element("section", { class: "section", id: "matrix", "aria-labelledby": "matrix-title" });
   const trouble = element("section", { class: "section", "aria-labelledby": "trouble-title" });
   const mapRoot = element("section", { class: "section", id: "map", hidden: true });
-  // On a small screen who needs somebody comes first: the matrix alone would fill it.
+  // On a small screen the faults come first: the matrix alone would fill it.
   const order = innerWidth < 700 ? [trouble, matrixRoot] : [matrixRoot, trouble];
   root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), ...order, mapRoot);
-  let state = FIGURES.includes(params.get("state")) ? params.get("state") : "";
+  let state = STATES.includes(params.get("state")) ? params.get("state") : "";
   let listed = "";
   let map = null;
   let mapping = false;
@@ -34,7 +34,7 @@ export async function show(root, params, context) {
     if (sentence.textContent !== words) sentence.textContent = words;
     notes.replaceChildren(...network.notes.map((note) => element("li", {}, note)));
     notes.hidden = !network.notes.length;
-    const shown = FIGURES.filter((one) => one !== "not evaluated" || network.states[one]);
+    const shown = STATES.filter((one) => one !== "not evaluated" || network.states[one]);
     if (tiles.dataset.shown !== shown.join()) {
       tiles.dataset.shown = shown.join();
       tiles.replaceChildren(...shown.map(tile), element("div", { class: "tile" },
@@ -57,8 +57,8 @@ export async function show(root, params, context) {
   }
 
   async function attention() {
-    const page = await context.get("faults", { state: "open", sort: "score", order: "desc", limit: FIRST });
-    // The same list stays, and with it the focus of whoever is in it.
+    const page = await context.get("faults", { state: "open", sort: "score", order: "desc", limit: MAX_ITEMS });
+    // The same list stays, and the focus with it.
     const key = JSON.stringify([page.total, page.items]);
     if (key === listed) return;
     listed = key;
@@ -71,7 +71,7 @@ export async function show(root, params, context) {
     trouble.replaceChildren(
       element("div", { class: "section-head" }, element("h2", { id: "trouble-title" }, "Needs attention now"),
         page.total ? element("a", { class: "small", href: "#/faults?state=open" },
-          page.total > FIRST ? `all ${plural(page.total, "open fault")}` : "the fault list") : null),
+          page.total > MAX_ITEMS ? `all ${plural(page.total, "open fault")}` : "the fault list") : null),
       items.length ? element("ol", { class: "attention" }, items) : element("p", { class: "quiet" }, nothingJudged(context.network) ? "Nothing is judged yet." : "No fault is open."),
     );
   }
@@ -85,7 +85,7 @@ export async function show(root, params, context) {
       mapRoot.hidden = false;
       map = await mountMap(mapRoot, context);
     } catch (error) {
-      if (error.name === "AbortError" || context.signal.aborted) return;
+      if (isAborted(error) || context.signal.aborted) return;
       mapRoot.hidden = false;
       mapRoot.replaceChildren(element("div", { class: "error-line", role: "alert" },
         element("p", {}, `The map could not be shown: ${error.message}.`),

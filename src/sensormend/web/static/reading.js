@@ -11,15 +11,15 @@ const COLUMNS = ["time", "value", "low", "high", "cleaned", "cleaned_low", "clea
 export async function loadSeries(get, sensor, variable, from, to, points, signal) {
   const pieces = Math.max(1, Math.ceil((to - from) / PIECE));
   const length = (to - from) / pieces;
-  const asked = Math.min(10000, Math.max(200, Math.round(points / pieces)));
+  const count = Math.min(10000, Math.max(200, Math.round(points / pieces)));
   const parts = await Promise.all(
     Array.from({ length: pieces }, (_, piece) =>
       get("/api/series", {
-        sensor, variable, points: asked,
+        sensor, variable, points: count,
         from: iso(from + piece * length), to: iso(from + (piece + 1) * length),
       }, signal)),
   );
-  return { ...joined(parts.map(widened)), density: asked * pieces / (to - from) };
+  return { ...joined(parts.map(widened)), density: count * pieces / (to - from) };
 }
 
 // The newest days, where one does not know yet how far the sensor's rows go.
@@ -40,16 +40,16 @@ function widened(part) {
   };
 }
 
-// Single wrong readings: no span tells of them, only their flag.
+// Single wrong readings have no span, only a flag.
 function spikes({ time, flag, step, thinned, spans }) {
   const length = step * thinned;
-  const found = [];
+  const list = [];
   time.forEach((from, at) => {
     const to = from + length;
     if (flag[at] !== FAULTY || spans.some((span) => span.from < to && span.to > from)) return;
-    found.push({ from, to, word: "spike", kind: "faulty", spike: true });
+    list.push({ from, to, word: "spike", kind: "faulty", spike: true });
   });
-  return found;
+  return list;
 }
 
 function joined(parts) {

@@ -3,25 +3,25 @@ import { button, element } from "./elements.js";
 import { span, time } from "./format.js";
 import { plainReason, sureWords } from "./words.js";
 
-const MOST = 12;
+const MAX_ITEMS = 12;
 
 export async function loadFaults(root, info, context, zoom, offer) {
   const { sensor, variable } = info;
   const page = await context.get("faults", { search: sensor, variable, sort: "from", order: "desc", fold: false, limit: 500 });
   const own = page.items.filter((fault) => fault.sensor === sensor && fault.variable === variable);
-  // What says the same is left alone, and the focus with it.
-  const said = JSON.stringify([own, Boolean(offer)]);
-  if (root.dataset.said === said) return;
-  root.dataset.said = said;
+  // An unchanged list stays, and the focus with it.
+  const json = JSON.stringify([own, Boolean(offer)]);
+  if (root.dataset.json === json) return;
+  root.dataset.json = json;
   const all = `#/faults?${new URLSearchParams({ search: sensor })}`;
   root.replaceChildren(
     element("div", { class: "section-head" },
       element("h2", { text: "Its faults" }),
       own.length ? element("a", { class: "small", href: all, text: "in the list of faults" }) : null),
     own.length
-      ? element("ul", { class: "own-faults" }, own.slice(0, MOST).map((fault) => entry(fault, zoom, offer)))
+      ? element("ul", { class: "own-faults" }, own.slice(0, MAX_ITEMS).map((fault) => entry(fault, zoom, offer)))
       : element("p", { class: "quiet", text: "None so far." }),
-    ...(own.length > MOST ? [element("p", { class: "small quiet" }, `The newest ${MOST} of ${own.length}. `,
+    ...(own.length > MAX_ITEMS ? [element("p", { class: "small quiet" }, `The newest ${MAX_ITEMS} of ${own.length}. `,
       element("a", { href: all, text: "See all" }))] : []));
 }
 

@@ -1,14 +1,14 @@
-// What stands above a sensor's chart: its name, how it is, and its figures.
-import { element, unix } from "./elements.js";
+// The part above a sensor's chart: its name, its state, and its numbers.
+import { element, field, unix } from "./elements.js";
 import { percent, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
 import { plainReason, plainState } from "./words.js";
 
-// Made once; what a live network changes is put in anew, and the choice of the variable stays open meanwhile.
+// Made once; only the parts that a live network changes are replaced, so that an open choice of the variable stays open.
 export function makeHead(root, figures, info, context) {
   const state = element("p", { class: "sensor-state" });
   const sentence = element("p", { class: "sensor-sentence" });
-  root.prepend(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableChoice(info, context)),
+  root.prepend(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableSwitch(info, context)),
     sentence);
   return (latest) => {
     state.replaceChildren(chip(latest.state, stateWords(latest)));
@@ -20,7 +20,7 @@ export function makeHead(root, figures, info, context) {
 function figuresOf(info, network) {
   const unplaced = info.latitude === null || info.longitude === null;
   return [
-    figure("Last heard", ...heard(info.heard, network)),
+    figure("Last heard", ...lastReading(info.heard, network)),
     figure("Readings", whole(info.readings), info.first ? `since ${time(info.first)}` : ""),
     figure("Missing", percent(info.share_missing)),
     figure("Faulty", percent(info.share_faulty), faultWords(info.faults)),
@@ -39,7 +39,7 @@ function faultWords(count) {
 }
 
 // A finished archive and a simulated city are not at the clock on the wall: how long ago is in the network's time.
-function heard(at, network) {
+function lastReading(at, network) {
   if (!at) return ["never"];
   const now = network.reached ?? network.last;
   const ago = now ? unix(now) - unix(at) : null;
@@ -58,7 +58,7 @@ function figure(name, text, note = "") {
       note ? element("span", { class: "figure-note", text: note }) : null));
 }
 
-function variableChoice(info, context) {
+function variableSwitch(info, context) {
   if (info.variables.length < 2) return null;
   // The other variable over the same time.
   const choose = () => {
@@ -69,5 +69,5 @@ function variableChoice(info, context) {
   };
   const select = element("select", { onchange: choose },
     info.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === info.variable })));
-  return element("label", { class: "field" }, "Variable", select);
+  return field("Variable", select);
 }

@@ -1,5 +1,5 @@
-// What people know about a sensor: the lines of maintenance.csv on it, and a form for one more where the server takes them.
-import { button, element, isQuiet } from "./elements.js";
+// The maintenance notes on a sensor, and a form for one more where the server accepts them.
+import { button, element, field, isAborted } from "./elements.js";
 import { moment, time } from "./format.js";
 
 // What each action is called, and what it does.
@@ -12,27 +12,27 @@ const ACTIONS = {
 export async function mountNotes(root, info, context) {
   const { sensor, variable } = info;
   const list = element("ul", { class: "note-list" });
-  const outcome = element("p", { class: "note-said", role: "status" });
+  const outcome = element("p", { class: "note-message", role: "status" });
   const [from, to] = ["From", "To"].map((name) => element("input", { type: "text", placeholder: "2024-03-01 06:00", maxlength: 40,
     autocomplete: "off", spellcheck: "false", "aria-label": `${name}, UTC`, oninput: () => level(from.value.trim()) }));
   const buttons = Object.entries(ACTIONS).map(([action, [text, help]]) =>
     button(text, () => write(action), { class: "button", title: help, "data-action": action }));
   let accepted = "";
-  let known = await context.get("notes", { sensor });
-  if (!known.editable) return { offer: null };
+  let notes = await context.get("notes", { sensor });
+  if (!notes.editable) return { offer: null };
   root.append(
     element("h2", { text: "What people know" }),
     list,
-    element("div", { class: "controls note-form", role: "group", "aria-label": `Add a note to ${known.file}` },
-      element("label", { class: "field" }, "From (UTC)", from), element("label", { class: "field" }, "To (UTC, may be empty)", to),
+    element("div", { class: "controls note-form", role: "group", "aria-label": `Add a note to ${notes.file}` },
+      field("From (UTC)", from), field("To (UTC, may be empty)", to),
       element("div", { class: "steering" }, buttons)),
     outcome,
     element("p", { class: "small quiet", text: Object.values(ACTIONS).map(([text, help]) => `${text}: ${help}.`).join(" ")
-      + ` A note is a line in ${known.file} and holds ${known.applies}; to take it back, delete the line.` }));
+      + ` A note is a line in ${notes.file} and holds ${notes.applies}; to take it back, delete the line.` }));
   root.hidden = false;
   show();
 
-  // From when on a level would be taken as right; the button says it.
+  // From when on a level would be taken as right, as the button shows it.
   function level(text) {
     accepted = text;
     outcome.textContent = "";
@@ -46,31 +46,31 @@ export async function mountNotes(root, info, context) {
   }
 
   function show() {
-    list.replaceChildren(...(known.items.length ? known.items.map((note) => element("li", { text: words(note) }))
-      : [element("li", { class: "quiet", text: `Nothing is noted on it in ${known.file}.` })]));
+    list.replaceChildren(...(notes.items.length ? notes.items.map((note) => element("li", { text: words(note) }))
+      : [element("li", { class: "quiet", text: `Nothing is noted on it in ${notes.file}.` })]));
   }
 
   async function write(action) {
     const isLevel = action === "recalibrated";
     // A level is right from a moment on; it has no end.
     const [begin, end] = isLevel ? [accepted, ""] : [from, to].map((box) => box.value.trim());
-    if (![begin, end].every((text) => !text || read(text))) return tell("A time is written like 2024-03-01 or 2024-03-01 06:00.", true);
-    if (isLevel && !begin) return tell("From when on is its level right? Say it in From.", true);
-    if (!begin && !end) return tell("Which readings? Say from when to when.", true);
+    if (![begin, end].every((text) => !text || read(text))) return showOutcome("A time is written like 2024-03-01 or 2024-03-01 06:00.", true);
+    if (isLevel && !begin) return showOutcome("From when on is its level right? Say it in From.", true);
+    if (!begin && !end) return showOutcome("Which readings? Say from when to when.", true);
     buttons.forEach((press) => { press.disabled = true; });
     try {
-      known = await context.post("notes", { sensor, variable, action, from: read(begin) || null, to: read(end) || null });
+      notes = await context.post("notes", { sensor, variable, action, from: read(begin) || null, to: read(end) || null });
       show();
-      tell(`Written to ${known.file}: ${words(known.items.at(-1))}. It holds ${known.applies}.`);
+      showOutcome(`Written to ${notes.file}: ${words(notes.items.at(-1))}. It holds ${notes.applies}.`);
     } catch (error) {
-      if (!isQuiet(error)) tell(`Nothing was written: ${error.message}.`, true);
+      if (!isAborted(error)) showOutcome(`Nothing was written: ${error.message}.`, true);
     } finally {
       buttons.forEach((press) => { press.disabled = false; });
     }
     return undefined;
   }
 
-  function tell(text, wrong = false) {
+  function showOutcome(text, wrong = false) {
     outcome.textContent = text;
     outcome.classList.toggle("wrong", wrong);
   }

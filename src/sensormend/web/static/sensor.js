@@ -1,6 +1,6 @@
-// One sensor: what it said, what it was mended to and how sure that is, over any time one wants to see.
+// One sensor over any span: its readings, the cleaned values, and their intervals.
 import { loadPlotter, makeCharts } from "./chart.js";
-import { button, element, iso, isQuiet, unix } from "./elements.js";
+import { button, element, iso, isAborted, unix } from "./elements.js";
 import { clock, day, moment as utc, seriesName, span, time, value } from "./format.js";
 import { panned, zoomed } from "./gestures.js";
 import { mountNeighbours } from "./neighbours.js";
@@ -15,8 +15,8 @@ import { flagWord } from "./words.js";
 
 const DAY = 86400;
 const SPANS = [["7 days", 7], ["30 days", 30], ["90 days", 90], ["1 year", 365], ["All", Infinity]];
-const USUAL = 30;
-const AFTER = 2;
+const USUAL_DAYS = 30;
+const DAYS_AFTER = 2;
 const FAULTY = 4;
 
 export async function show(root, params, context) {
@@ -34,7 +34,7 @@ export async function show(root, params, context) {
     return loadSeries(context.get, sensor, variable, left, right, (points() * (right - left)) / (to - from), signal);
   };
   let charts = null;
-  const wanted = asked(params);
+  const wanted = rangeOf(params);
   const [info, series] = await Promise.all([
     context.get("sensor", { sensor, variable }),
     wanted ? loadAround(wanted, unix(context.network.first ?? 0), unix(context.network.last ?? 0) + context.network.step) : loadNewest(context.get, sensor, variable, points()),
@@ -42,25 +42,25 @@ export async function show(root, params, context) {
   ]);
   context.title(seriesName(sensor, variable));
   const page = layOut(root);
-  const tellHead = makeHead(page.head, page.figures, info, context);
-  tellHead(heardOf(info, series));
+  const updateHead = makeHead(page.head, page.figures, info, context);
+  updateHead(withLastReading(info, series));
   if (series.last === null) {
     page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
     return whenThereIsSome(root, params, context);
   }
 
-  let loaded = null, range = null, fetching = null, mark = null, hover = null, days = wanted ? null : Number(params.get("days")) || USUAL;
+  let loaded = null, range = null, fetching = null, mark = null, hover = null, days = wanted ? null : Number(params.get("days")) || USUAL_DAYS;
   const hasLeft = info.state === "nothing";
   const first = () => loaded.first;
-  // A silent sensor's rows go on: they say what it would have read.
+  // A silent sensor still has rows: the estimates of what it would have read.
   const end = () => loaded.end;
   const view = {
     range: () => range,
     move,
-    reset: () => newest(USUAL),
+    reset: () => newest(USUAL_DAYS),
     hovered: (at) => {
       hover = at;
-      tell();
+      updateReadout();
     },
     picked: pick,
     stepCursor: step,
@@ -110,9 +110,9 @@ export async function show(root, params, context) {
   function describe() {
     root.dataset.range = `${Math.round(range.from)},${Math.round(range.to)}`;
     const length = (range.to - range.from) / DAY;
-    const said = length < 3 ? `${time(range.from)} to ${time(range.to)}` : `${day(range.from)} to ${day(range.to)}`;
+    const text = length < 3 ? `${time(range.from)} to ${time(range.to)}` : `${day(range.from)} to ${day(range.to)}`;
     page.range.textContent = loaded.thinned > 1
-      ? `${said}; bands go from the lowest to the highest value in ${span(loaded.thinned * loaded.step)}` : said;
+      ? `${text}; bands go from the lowest to the highest value in ${span(loaded.thinned * loaded.step)}` : text;
     page.cut.textContent = charts?.cut() ?? "";
     describeKey(page.key, loaded, range);
     for (const [press, count] of page.spans) {
@@ -147,7 +147,7 @@ export async function show(root, params, context) {
       if (follows && newer > 0) range = { from: range.from + newer, to: range.to + newer };
       draw();
     } catch (error) {
-      if (!isQuiet(error)) context.say(`The readings could not be read: ${error.message}.`, "error");
+      if (!isAborted(error)) context.say(`The readings could not be read: ${error.message}.`, "error");
     } finally {
       if (fetching?.signal === signal) root.removeAttribute("aria-busy");
     }
@@ -158,13 +158,13 @@ export async function show(root, params, context) {
     charts.load(loaded, neighbours.lines(loaded));
     describe();
     neighbours.load(loaded, loaded.density * (loaded.to - loaded.from));
-    tell();
+    updateReadout();
   }
 
   const spanAt = (moment) => loaded.spans.filter((one) => moment >= one.from && moment < Math.max(one.to, one.from + loaded.step))
     .sort((a, b) => (a.to - a.from) - (b.to - b.from))[0];
 
-  function tell() {
+  function updateReadout() {
     const at = hover ?? (mark === null ? -1 : nearest(loaded.time, mark));
     page.readout.replaceChildren(...(at < 0 || at >= loaded.time.length ? [hint()] : described(at)));
   }
@@ -194,7 +194,7 @@ export async function show(root, params, context) {
     const at = mark === null ? high : nearest(loaded.time, mark) + by;
     setMark(loaded.time[Math.min(Math.max(at, low), high)]);
     hover = null;
-    tell();
+    updateReadout();
     page.readout.setAttribute("aria-live", "polite");
   }
 
@@ -224,7 +224,7 @@ export async function show(root, params, context) {
       moment = seen ? slotTime((Math.max(seen.from, range.from) + Math.min(seen.to, range.to)) / 2)
         : loaded.time[nearest(loaded.time, range.to)];
       setMark(moment);
-      tell();
+      updateReadout();
     }
     const near = spanAt(moment);
     page.why.hidden = false;
@@ -238,7 +238,7 @@ export async function show(root, params, context) {
       explain(answer.text.split(/(?<=\.) (?=\p{Lu})/u));
       context.remember({ why: iso(moment) });
     } catch (error) {
-      if (!isQuiet(error) && mark === moment) explain([`That could not be said: ${error.message}.`]);
+      if (!isAborted(error) && mark === moment) explain([`That could not be explained: ${error.message}.`]);
     }
     page.why.removeAttribute("aria-busy");
     page.whyTitle.scrollIntoView({ block: "nearest" });
@@ -285,11 +285,11 @@ export async function show(root, params, context) {
   page.steering.append(
     steer("‹", "earlier", () => change(panned(range, -0.5))), steer("›", "later", () => change(panned(range, 0.5))),
     steer("+", "zoom in", () => change(zoomed(range, 0.5))), steer("−", "zoom out", () => change(zoomed(range, 2))),
-    button("Reset", () => newest(USUAL), { class: "button", title: "the newest 30 days" }));
+    button("Reset", () => newest(USUAL_DAYS), { class: "button", title: "the newest 30 days" }));
   if (wanted) move(wanted.from, wanted.to, false);
   else {
-    // Of one that has left, the last days that it was heard on.
-    const to = hasLeft && info.heard ? Math.min(end(), unix(info.heard) + AFTER * DAY) : end();
+    // Of one that has left, its last days with readings.
+    const to = hasLeft && info.heard ? Math.min(end(), unix(info.heard) + DAYS_AFTER * DAY) : end();
     move(to - days * DAY, to, false);
   }
   charts = makeCharts(page.upper, page.lower, view);
@@ -297,13 +297,13 @@ export async function show(root, params, context) {
   fetchLater();
   let offer = null;
   const faultList = () => loadFaults(page.faults, info, context, zoomTo, offer)
-    .catch((error) => isQuiet(error) || page.faults.replaceChildren(element("p", { class: "quiet", text: error.message })));
+    .catch((error) => isAborted(error) || page.faults.replaceChildren(element("p", { class: "quiet", text: error.message })));
   faultList();
   mountNotes(page.notes, info, context).then((notes) => {
     if (!notes.offer) return;
     offer = notes.offer;
     faultList();
-  }).catch((error) => isQuiet(error) || context.say(`The notes could not be read: ${error.message}.`, "error"));
+  }).catch((error) => isAborted(error) || context.say(`The notes could not be read: ${error.message}.`, "error"));
   if (params.get("neighbours")) neighbours.toggle.click();
   const explained = utc(params.get("why"));
   if (explained) {
@@ -316,7 +316,7 @@ export async function show(root, params, context) {
       const has = (...words) => what.includes("all") || words.some((word) => what.includes(word));
       if (has("rows", "provisional") && loaded.to >= end() - 1.5 * loaded.step) await fetchShown(true);
       if (has("sensors", "rows", "provisional")) {
-        tellHead(heardOf(await context.get("sensor", { sensor, variable }), loaded));
+        updateHead(withLastReading(await context.get("sensor", { sensor, variable }), loaded));
       }
       if (has("faults")) faultList();
     },
@@ -329,7 +329,7 @@ export async function show(root, params, context) {
   };
 }
 
-// A sensor that nothing has come from yet: the page is made anew with its first reading.
+// For a sensor without readings: the page is made anew with its first one.
 function whenThereIsSome(root, params, context) {
   let made = null;
   return {
@@ -345,13 +345,13 @@ function whenThereIsSome(root, params, context) {
   };
 }
 
-// What is on the chart was heard, also where the summary of the sensor has not been written since.
-function heardOf(info, { time: times, value: values }) {
+// The last reading on the chart counts, also where the summary of the sensor has not been written since.
+function withLastReading(info, { time: times, value: values }) {
   const at = values.findLastIndex((one) => one !== null);
   return at < 0 || (info.heard && unix(info.heard) >= times[at]) ? info : { ...info, heard: iso(times[at]) };
 }
 
-function asked(params) {
+function rangeOf(params) {
   const [from, to] = ["from", "to"].map((name) => utc(params.get(name))?.getTime() / 1000);
   return to > from ? { from, to } : null;
 }

@@ -8,7 +8,7 @@ const ROWS = 2;
 const ROW = 17;
 export const HEADROOM = ROWS * ROW + 8;
 
-// A span no longer than a slot or two is a mark at its reading, not a shade that nobody could see.
+// A span no longer than a slot or two is a mark at its reading: a shade would be too narrow to see.
 function isSpike(span, step) {
   return span.spike === true || (span.kind === "faulty" && span.to - span.from <= 1.5 * step);
 }

@@ -1,36 +1,36 @@
-// A fault as a small picture: raw and cleaned around it, fetched when it comes into sight.
-import { element, iso, isQuiet, unix } from "./elements.js";
+// A fault as a small picture: raw and cleaned around it, fetched when it becomes visible.
+import { element, iso, isAborted, unix } from "./elements.js";
 import { colour, onTheme } from "./palette.js";
 
-const MOST_AT_ONCE = 4;
+const MAX_PARALLEL = 4;
 const LONGEST = 40 * 86400;
 const POINTS = 60;
-const KEPT = 500;
+const MAX_CACHED = 500;
 
-// What was fetched stays: a list that is drawn again does not ask again.
-const known = new Map();
+// A list that is drawn again does not fetch again.
+const cache = new Map();
 
 export function sparklines(context) {
-  const waiting = [];
+  const queue = [];
   let running = 0;
   const drawn = new Map();
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       seen.unobserve(entry.target);
-      waiting.push(entry.target);
+      queue.push(entry.target);
     }
-    pump();
+    loadNext();
   }, { rootMargin: "100px" });
 
-  function pump() {
-    while (running < MOST_AT_ONCE && waiting.length) {
-      const canvas = waiting.shift();
+  function loadNext() {
+    while (running < MAX_PARALLEL && queue.length) {
+      const canvas = queue.shift();
       if (!canvas.isConnected || !drawn.has(canvas)) continue;
       running += 1;
       load(canvas).finally(() => {
         running -= 1;
-        pump();
+        loadNext();
       });
     }
   }
@@ -39,15 +39,15 @@ export function sparklines(context) {
     const { fault, window } = drawn.get(canvas);
     const key = JSON.stringify([fault.sensor, fault.variable, window]);
     try {
-      const series = known.get(key) ?? await context.get("series", { sensor: fault.sensor, variable: fault.variable,
+      const series = cache.get(key) ?? await context.get("series", { sensor: fault.sensor, variable: fault.variable,
         from: iso(window.from), to: iso(window.to), points: POINTS });
-      known.delete(key);
-      known.set(key, series);
-      if (known.size > KEPT) known.delete(known.keys().next().value);
+      cache.delete(key);
+      cache.set(key, series);
+      if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
       drawn.set(canvas, { fault, window, series });
       draw(canvas, fault, series);
     } catch (error) {
-      if (!isQuiet(error)) canvas.classList.add("spark-failed");
+      if (!isAborted(error)) canvas.classList.add("spark-failed");
     }
   }
 
@@ -56,15 +56,15 @@ export function sparklines(context) {
   });
 
   return {
-    // For paper: all of them, also those nobody has scrolled to.
+    // For printing: all of them, also those that were never scrolled to.
     async all() {
       seen.disconnect();
-      waiting.length = 0;
+      queue.length = 0;
       const missing = [...drawn].filter(([canvas, { series }]) => canvas.isConnected && !series).map(([canvas]) => canvas);
       const one = async () => {
         while (missing.length) await load(missing.shift());
       };
-      await Promise.all(Array.from({ length: MOST_AT_ONCE }, one));
+      await Promise.all(Array.from({ length: MAX_PARALLEL }, one));
     },
     // A fault that goes on keeps its picture, drawn again once it has grown enough to look different.
     make(fault, before = null) {
@@ -87,7 +87,7 @@ export function sparklines(context) {
     close() {
       stop();
       seen.disconnect();
-      waiting.length = 0;
+      queue.length = 0;
     },
   };
 }

@@ -9,12 +9,12 @@ const REASONS = {
   implausible: "implausible values",
   spike: "wild reading",
   silent: "silent",
-  alone: "nobody to compare with",
+  alone: "no similar sensor to compare with",
 };
 
 const FLAGS = { 1: "sound", 2: "not evaluated", 3: "suspect", 4: "faulty", 9: "missing" };
 
-// The API says what is there on the last date: of a sensor that is not there yet, or was removed, nothing.
+// The API has the state on the last date: "nothing" for a sensor that has no rows yet, or was removed.
 export function plainState(state) {
   return state === "nothing" ? "not there" : state;
 }
@@ -27,7 +27,7 @@ export function flagWord(flag) {
   return FLAGS[flag] ?? "unknown";
 }
 
-// A single reading has a limit of its own, which it is past; how far is not in its score.
+// A single reading has its own limit; its score does not tell how far past that it is.
 export function hasBar(fault) {
   return fault.score !== null && !(fault.reason === "spike" && fault.score <= 1);
 }
@@ -37,7 +37,7 @@ export function sureWords(fault) {
   return hasBar(fault) ? fault.sure : "past its limit";
 }
 
-// Whether no sensor of a network can be judged yet: then that no fault is known says nothing.
+// Whether no sensor of a network can be judged yet: then a list without faults has no meaning.
 export function nothingJudged(network) {
   return network.sensors > 0 && network.states["not evaluated"] === network.sensors;
 }
