@@ -27,7 +27,7 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
-    LAST_TIME, SLOW_LEVEL, USUAL_EVIDENCE, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
+    LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
     RUN_READINGS, BAD_PERIODS, AT_REST, REFERENCE, DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING,
     FAULT_SIZE, OWN_DISTANCE, DISTANT, LEVEL_AGE, COMOVING, DISTANCE_TWICE,
 ) = range(35)  # fmt: skip
@@ -36,7 +36,7 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
 slot before; SIGMA: scale of its innovations; WANDER_SQUARE: mean square of a period's mean residual. REPEATS of
 READINGS repeated the one before, RUNS of RUN_READINGS one that had repeated itself. RESOLUTION: smallest step, in the
-unit of the readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL_EVIDENCE: evidence for a
+unit of the readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL_LOG_RATIO: that for a
 fault in a usual period. WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST_VALUE:
 the value at which it rests, by REST_VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT
 innovations were beyond four scales. BAD_PERIODS: of its first periods, those in which most readings were wrong.
@@ -160,7 +160,7 @@ class Members(NamedTuple):
     """What holds for each member of a partition in this period, (member,)."""
 
     rank: Any  # how far its wrong readings are off; the worst are excluded first
-    evidence: Any  # log-likelihood of a fault over a sound period
+    log_ratio: Any  # log-likelihood of a fault over a sound period
     judged: Any  # its residuals have not moved since it was judged
     implausible: Any  # new, far from the others, and does not move with them
     lasts: Any  # in an offset or a drift for more than a week

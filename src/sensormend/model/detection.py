@@ -17,7 +17,7 @@ from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL, LAST_TIME,
     LAST_VALUE, LEVEL_AGE, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
     READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE, SCALED, SIGMA, SLOW_LEVEL,
-    SMOOTH, TAIL, TAIL_COUNT, TYPICAL, USUAL_EVIDENCE, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
+    SMOOTH, TAIL, TAIL_COUNT, TYPICAL, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LOGL, LOG_PRIOR,
@@ -38,7 +38,7 @@ ALONE_PERIODS, ALONE_READINGS = 10.0, 60.0
 ALONE_FREEDOM = 7.0
 """Least degrees of freedom of its innovations: its own past shows nothing but jumps."""
 PENALTY_BASE, PENALTY_SLOPE = 9.0, 2.0
-"""In between they are the base and this many times the channel's usual evidence."""
+"""In between they are the base and this many times the channel's usual log ratio."""
 TAIL_USUAL, TAIL_PRIOR = 0.013, 800.0
 """The share of innovations beyond four scales that a new channel is taken to have, and after how many readings its own
 share counts as much."""
@@ -223,7 +223,7 @@ def set_parameters(w, network, p, m, s):
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(stats[VARIANCE]))
         q[DRIFT_SD] = 2.0 * q[TAU]
         q[NOISE_SD] = 2.5 * math.sqrt(stats[VARIANCE])
-        q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_EVIDENCE]))
+        q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
         if is_alone(w):
             # It is judged by its own past alone.
             extra = ALONE_PERIODS / (1.0 + stats[AGE]) + ALONE_READINGS / (1.0 + stats[AGE] * s)
@@ -342,11 +342,11 @@ def _limit_to_best_hypothesis(w, period, s, i, c):
 
 @inlined
 def _judge(w, network, period, p, m, s, i):
-    """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
+    """Judge the readings of member i: the probability that each is wrong, and the log ratio of a fault."""
     c = network.members[p, i]
     lasting = w.stats[i, LASTING]
     n_rows = network.count[c] if lasting == 0.0 else 0
-    w.member.evidence[i] = 0.0
+    w.member.log_ratio[i] = 0.0
     for t in range(s):
         w.cells[COMMON_MODE, i, t] = 1.0
         w.cells[PROBABILITY, i, t] = 0.0
@@ -415,7 +415,7 @@ def _judge(w, network, period, p, m, s, i):
     best = follow(beam, w.scratch.beam, period.start, first, series, w.parameters[i])
     wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
     _limit_to_best_hypothesis(w, period, s, i, c)
-    # The evidence: of the best hypothesis with a fault in this period over a sound period, less the prior.
+    # The log ratio: of the best hypothesis with a fault in this period over a sound period, less the prior.
     best_fault, best_sound = NONE, sound_logl
     for b in range(BEAM):
         if beam[b, LOGL] == NONE:
@@ -426,7 +426,7 @@ def _judge(w, network, period, p, m, s, i):
         elif n_rows > 0 or lasting != 0.0:
             best_sound = max(best_sound, beam[b, LOGL] + best)
     if best_fault > NONE:
-        w.member.evidence[i] = max(
+        w.member.log_ratio[i] = max(
             0.0, best + best_fault - max(best_sound, best - PRUNE_BELOW) - w.parameters[i, LOG_PRIOR]
         )
 
@@ -504,7 +504,7 @@ def detect_wrong(w, network, period, p, m, s):
             return round_number + 1
         for i in range(m):
             # Neighbours that are excluded now do not count as a common mode any more.
-            if w.member.evidence[i] > 0.0:
+            if w.member.log_ratio[i] > 0.0:
                 w.member.judged[i] = False
     predict(w, network, p, m, s)
     return ROUNDS

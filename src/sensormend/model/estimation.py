@@ -25,7 +25,7 @@ __all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width",
 WRONG_FROM = 2.75
 """Usual distances below which a fault that lasts makes its readings doubtful, and not wrong."""
 WRONG_ALONE_FROM = 30.0
-"""Evidence from which an offset, a drift or a gain is wrong where a channel is judged by its own past alone."""
+"""The log ratio from which an offset, a drift or a gain is wrong where a channel is judged by its own past alone."""
 
 
 @inlined
@@ -115,7 +115,9 @@ def write_corrections(w, network, period, p, s, i):
         if last < period.start or kind == SOUND:
             continue
         # Without others to compare with, weather may be another explanation, except of stuck readings.
-        w.member.unsure[i] = w.member.unsure[i] or (alone and kind != STUCK and w.member.evidence[i] < WRONG_ALONE_FROM)
+        w.member.unsure[i] = w.member.unsure[i] or (
+            alone and kind != STUCK and w.member.log_ratio[i] < WRONG_ALONE_FROM
+        )
         if not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
             continue
         if e == 0 and lasts(beam, best, q):
@@ -198,7 +200,7 @@ def estimate_cells(w, network, period, p, s):
             out.cleaned[c, t] = value
             out.lower[c, t] = max(lowest, min(value, backward(y - width, v)))
             out.upper[c, t] = min(high + margin, max(value, backward(y + width, v)))
-        out.score[c] = w.member.evidence[i] / -w.parameters[i, LOG_PRIOR]
+        out.score[c] = w.member.log_ratio[i] / -w.parameters[i, LOG_PRIOR]
         if out.kind[c] != STUCK:
             _apply_tolerance(w, out, v, i, c, s)
 

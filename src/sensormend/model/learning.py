@@ -17,7 +17,7 @@ from sensormend.model.arrays import (  # isort: skip
     EXPECTED, FAULT_SIZE, HIGH, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LOW, MEAN,
     MEMORY, OBSERVED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
     RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
-    SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_EVIDENCE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
+    SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
     reset_channel,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
@@ -200,12 +200,12 @@ def learn_channel(w, network, period, p, s, i):
             reset_channel(new)
             period.learned.count[c] = -1
             return
-    pace = 0.1 * max(stats[USUAL_EVIDENCE], 4.0) * max(rate * 5.0, 0.2)
-    if w.member.evidence[i] > -w.parameters[i, LOG_PRIOR]:
+    pace = 0.1 * max(stats[USUAL_LOG_RATIO], 4.0) * max(rate * 5.0, 0.2)
+    if w.member.log_ratio[i] > -w.parameters[i, LOG_PRIOR]:
         # A period with a fault counts less, but it counts: the penalty of a restless channel can still grow.
         pace *= 0.3
-    new[USUAL_EVIDENCE] += pace * (0.9 if w.member.evidence[i] > stats[USUAL_EVIDENCE] else -0.1)
-    new[USUAL_EVIDENCE] = max(new[USUAL_EVIDENCE], 0.0)
+    new[USUAL_LOG_RATIO] += pace * (0.9 if w.member.log_ratio[i] > stats[USUAL_LOG_RATIO] else -0.1)
+    new[USUAL_LOG_RATIO] = max(new[USUAL_LOG_RATIO], 0.0)
 
 
 @compiled
