@@ -31,8 +31,8 @@ def readings() -> Readings:
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying, "RETRY", 0.05)
-    monkeypatch.setattr(retrying, "GONE", 0.5)
+    monkeypatch.setattr(retrying, "RETRY_INTERVAL", 0.05)
+    monkeypatch.setattr(retrying, "GONE_WAIT", 0.5)
 
 
 class Telling(Metrics):

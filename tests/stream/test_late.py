@@ -45,17 +45,17 @@ class Out:
         self.period = mended.period
         self.valid = (-50.0, 60.0)
 
-    def late(self, *said: tuple[str, int, float]) -> Rows:
-        names = (*self.readings.sensors, *(name for name, _, _ in said if name not in self.readings.sensors))
-        more = np.array([names.index(name) for name, _, _ in said], dtype=np.int32)
+    def late(self, *added: tuple[str, int, float]) -> Rows:
+        names = (*self.readings.sensors, *(name for name, _, _ in added if name not in self.readings.sensors))
+        more = np.array([names.index(name) for name, _, _ in added], dtype=np.int32)
         old, count = self.readings, len(self.readings)
         self.readings = Readings(
             names,
             ("",),
             np.concatenate([old.sensor, more]),
             np.concatenate([old.variable, 0 * more]),
-            np.concatenate([old.time, [LAST * DAY + time for _, time, _ in said]]),
-            np.concatenate([old.value, [value for _, _, value in said]]),
+            np.concatenate([old.time, [LAST * DAY + time for _, time, _ in added]]),
+            np.concatenate([old.value, [value for _, _, value in added]]),
         )
         self.told = np.arange(len(self.readings)) >= count
         return self.again()
@@ -110,25 +110,25 @@ def test_a_late_reading_of_an_empty_slot_is_kept_and_not_judged(out: Out) -> Non
 def test_a_second_reading_of_a_slot_is_in_its_mean_and_the_verdict_stays(out: Out) -> None:
     before = Archive(out.folder).rows()
     old = before.value[(before.sensor == 0) & (before.time == LAST * DAY)][0]
-    told = only(out.late(("a", 20 * MINUTE, old + 1)))
-    assert told == {"sensor": "a", "time": 0, "n": 2, "value": pytest.approx(old + 0.5), "flag": 1, "reason": "late"}
+    row = only(out.late(("a", 20 * MINUTE, old + 1)))
+    assert row == {"sensor": "a", "time": 0, "n": 2, "value": pytest.approx(old + 0.5), "flag": 1, "reason": "late"}
 
 
 def test_a_contradiction_is_suspect_and_the_last_word_counts(out: Out) -> None:
-    told = only(out.late(("a", 0, 3.25)))
-    assert told == {"sensor": "a", "time": 0, "n": 1, "value": 3.25, "flag": Flag.SUSPECT, "reason": "late"}
+    row = only(out.late(("a", 0, 3.25)))
+    assert row == {"sensor": "a", "time": 0, "n": 1, "value": 3.25, "flag": Flag.SUSPECT, "reason": "late"}
 
 
 def test_a_faulty_sensor_stays_faulty_for_its_reason(out: Out) -> None:
-    told = only(out.late(("f", 12 * HOUR, 31.0)))
-    assert (told["value"], told["flag"], told["reason"]) == (31.0, Flag.FAIL, "stuck")
+    row = only(out.late(("f", 12 * HOUR, 31.0)))
+    assert (row["value"], row["flag"], row["reason"]) == (31.0, Flag.FAIL, "stuck")
 
 
 def test_beyond_the_limits_alone_is_implausible_until_another_comes(out: Out) -> None:
-    told = only(out.late(("c", MISSING * HOUR, 80.0)))
-    assert (told["value"], told["flag"], told["reason"]) == (80.0, Flag.FAIL, "implausible")
-    told = only(out.late(("c", MISSING * HOUR + MINUTE, 8.0)))
-    assert (told["n"], told["value"], told["flag"], told["reason"]) == (1, 8.0, Flag.NOT_EVALUATED, "late")
+    row = only(out.late(("c", MISSING * HOUR, 80.0)))
+    assert (row["value"], row["flag"], row["reason"]) == (80.0, Flag.FAIL, "implausible")
+    row = only(out.late(("c", MISSING * HOUR + MINUTE, 8.0)))
+    assert (row["n"], row["value"], row["flag"], row["reason"]) == (1, 8.0, Flag.NOT_EVALUATED, "late")
     assert only(out.again())["flag"] == Flag.NOT_EVALUATED
 
 
@@ -140,10 +140,12 @@ def test_what_people_said_of_readings_beyond_the_limits_holds(out: Out) -> None:
     assert only(out.late(("a", MINUTE, value + 1)))["flag"] == Flag.GOOD
 
 
-@pytest.mark.parametrize("said", [("c", MISSING * HOUR, -999.0), ("c", MISSING * HOUR, float("nan")), ("a", 5, 99.0)])
-def test_what_makes_no_difference_changes_nothing(out: Out, said: tuple[str, int, float]) -> None:
+@pytest.mark.parametrize(
+    "reading", [("c", MISSING * HOUR, -999.0), ("c", MISSING * HOUR, float("nan")), ("a", 5, 99.0)]
+)
+def test_what_makes_no_difference_changes_nothing(out: Out, reading: tuple[str, int, float]) -> None:
     before = out.bytes()
-    assert len(out.late(said)) == 0
+    assert len(out.late(reading)) == 0
     assert out.bytes() == before
 
 
@@ -164,8 +166,8 @@ def test_a_sensor_without_a_row_gets_one_with_nothing_cleaned(out: Out) -> None:
     assert len(after) == len(before) + 2
     assert_equal_rows(Archive(out.folder).rows(sensor=list(NAMES)), before)
     # The next one finds its row.
-    told = only(out.late(("zürich", 2 * HOUR + 1, 2.5)))
-    assert (told["n"], told["value"], told["flag"]) == (2, 2.0, Flag.NOT_EVALUATED)
+    row = only(out.late(("zürich", 2 * HOUR + 1, 2.5)))
+    assert (row["n"], row["value"], row["flag"]) == (2, 2.0, Flag.NOT_EVALUATED)
     assert len(Archive(out.folder).rows()) == len(after)
 
 
@@ -178,11 +180,11 @@ def test_done_again_the_same_rows_come_and_no_byte_changes(out: Out) -> None:
 
 
 def test_all_late_ones_together_or_one_by_one_is_the_same(out: Out, tmp_path_factory: pytest.TempPathFactory) -> None:
-    said = [("c", MISSING * HOUR, 7.5), ("a", 0, 1.0), ("new", HOUR, 2.0), ("a", 0, 5.0), ("c", MISSING * HOUR + 1, 9)]
-    for one in said:
+    added = [("c", MISSING * HOUR, 7.5), ("a", 0, 1.0), ("new", HOUR, 2.0), ("a", 0, 5.0), ("c", MISSING * HOUR + 1, 9)]
+    for one in added:
         out.late(one)
     other = Out(tmp_path_factory.mktemp("other"))
-    other.late(*said)
+    other.late(*added)
     assert_equal_rows(Archive(out.folder).rows(), Archive(other.folder).rows())
 
 
@@ -221,8 +223,8 @@ def test_two_variables_and_two_dates(tmp_path: Path) -> None:
         again = Readings(("x",), variables, 0 * variable, variable, more, np.append(readings.value, [500.0, 501.0]))
         late = np.arange(len(again)) >= len(readings)
         rows = correct(writer, tmp_path, weekly, 2600, again, late, [(), ()], [(-np.inf, np.inf)] * 2)
-    told = sorted(zip([rows.variables[v] for v in rows.variable], rows.time, rows.value, strict=True))
-    assert told == [("humidity", time[30], 501.0), ("temperature", time[3], 500.0)]
+    row = sorted(zip([rows.variables[v] for v in rows.variable], rows.time, rows.value, strict=True))
+    assert row == [("humidity", time[30], 501.0), ("temperature", time[3], 500.0)]
     assert len(Archive(tmp_path).rows()) == 2 * time.size
 
 
@@ -231,8 +233,8 @@ def test_a_period_of_which_nothing_was_written_gets_its_file(tmp_path: Path) -> 
     late = Readings(("x",), ("",), zero, zero, np.array([LAST * DAY + HOUR]), np.ones(1))
     with RowWriter(tmp_path) as writer:
         period = int(GRID.period_of(late.time)[0])
-        told = only(correct(writer, tmp_path, GRID, period, late, np.ones(1, bool), [()], [(-np.inf, np.inf)]))
-    assert told["flag"] == Flag.NOT_EVALUATED
+        row = only(correct(writer, tmp_path, GRID, period, late, np.ones(1, bool), [()], [(-np.inf, np.inf)]))
+    assert row["flag"] == Flag.NOT_EVALUATED
     assert [path.name for path in data_files(tmp_path)] == ["part-20200108T000000.parquet"]
 
 
