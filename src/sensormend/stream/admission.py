@@ -69,13 +69,8 @@ class Admitted:
 class Admission:
     """Counts for each sensor in how many periods it has reported; a sensor is known after `KNOWN_AFTER`.
 
-    An unknown sensor without a reading for a whole period no longer counts against the limit. A known sensor, and one
-    that has reported before, is never refused.
-
-    Parameters
-    ----------
-    named
-        Sensors of an archive or of a table of places: these are always admitted.
+    An unknown sensor without a reading for a whole period no longer counts against the limit. A known sensor, one that
+    has reported before, and one that is named by an archive or a table of places are never refused.
 
     Examples
     --------

@@ -92,19 +92,8 @@ class WriteAheadLog(Closing):
 
     A partial record that a kill or a power cut left at the end is cut off when the log is opened; everything before the
     last `sync` is complete. A broken record that had been on disk is a `StateError`: of the last file when the log is
-    opened, of an earlier one when it is read.
-
-    Parameters
-    ----------
-    folder
-        Created if it is missing.
-    segment
-        Bytes after which a new file is begun.
-
-    Attributes
-    ----------
-    torn
-        Bytes that were cut off when it was opened.
+    opened, of an earlier one when it is read. After `segment` bytes a new file is begun; `torn` is the number of bytes
+    that were cut off.
 
     Examples
     --------

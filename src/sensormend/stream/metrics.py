@@ -53,16 +53,7 @@ class _Histogram:
 
 
 class Metrics:
-    """Plain numbers that the service sets as it runs, and any thread may read.
-
-    Parameters
-    ----------
-    folder
-        The OUT, for the free space of its disk.
-    clock
-        A clock, in seconds since 1970.
-    steady
-        A monotonic clock, in seconds.
+    """Plain numbers that the service sets as it runs, and any thread may read; `folder` is for the free disk space.
 
     Attributes
     ----------

@@ -46,16 +46,9 @@ REJECTED_LIMIT = 16 << 20
 
 
 class AppendOnlyTable:
-    """A CSV file whose first `length` bytes never change.
+    """A CSV file whose first `length` bytes never change; what was written after them is written again.
 
-    Parameters
-    ----------
-    path, header
-        The file and its columns.
-    length
-        The settled bytes by the checkpoint; what was written since is written again.
-    limit
-        Bytes from which the file is renamed to `NAME.old.csv` and a new one begun; None for no limit.
+    From `limit` bytes on, the file is renamed to `NAME.old.csv` and a new one begun.
     """
 
     def __init__(self, path: Path, header: Sequence[str], length: int = 0, *, limit: int | None = None) -> None:
@@ -197,20 +190,8 @@ class Correction:
 class Output:
     """Writes everything in an OUT.
 
-    Every method may be repeated, as it is after a crash, with the same result.
-
-    Parameters
-    ----------
-    folder
-        The OUT.
-    late_for
-        How long readings are stored for corrections by late ones.
-    keep
-        How long rows are kept; None for ever.
-    compact
-        Whether the files of a date that is over are merged.
-    lengths
-        The settled lengths of the tables, as `state` returns them.
+    Every method may be repeated, as it is after a crash, with the same result. Readings are stored for `late_for`, for
+    corrections by late ones, and rows are kept for `keep`, or for ever; `lengths` is what `state` returned.
     """
 
     def __init__(

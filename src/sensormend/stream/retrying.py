@@ -37,16 +37,8 @@ class DiskRetry:
     """Calls a function that writes to disk until it succeeds; failures are logged once, and the caller waits.
 
     It waits for a full disk until there is space. A folder that was deleted, moved or unmounted is unlikely to come
-    back: after `GONE_WAIT` seconds that is an error.
-
-    Parameters
-    ----------
-    stopping
-        Set when the service is to end.
-    metrics
-        Gets the reason why nothing can be written.
-    folder
-        The folder that has to exist before each attempt; otherwise some writes would create it again, empty.
+    back: after `GONE_WAIT` seconds that is an error. The folder has to exist before each attempt; otherwise some writes
+    would create it again, empty.
     """
 
     def __init__(self, stopping: threading.Event, metrics: Metrics, folder: Path) -> None:
@@ -56,15 +48,7 @@ class DiskRetry:
         self._gone = ConditionLog(_log, f"{folder} is gone, or something in it", f"{folder} is back")
 
     def __call__(self, act: Callable[[], _Result]) -> _Result:
-        """Call it until it succeeds, and return its result.
-
-        Raises
-        ------
-        StoppedError
-            The service was stopped before it succeeded.
-        StorageError
-            A folder is gone, and does not come back.
-        """
+        """Call it until it succeeds, and return its result; a `StoppedError` if the service is stopped before that."""
         gone_since: float | None = None
         while True:
             try:

@@ -94,21 +94,12 @@ class Service:
 
     Parameters
     ----------
-    settings
-        The settings of the user.
     source
-        Opens the source, item its mark and the state of the service.
+        Opens the source, given its mark and the state of the service.
     workers
-        Functions that open the workers for sinks, item the queue, by name.
-    metrics
-        The metrics to update.
+        Functions that open the workers for sinks, given the queue, by name.
     on_event
         Called with every event after it was written, and with None after each pass of the loop.
-
-    Attributes
-    ----------
-    stream
-        The stream, from `run` on.
     """
 
     def __init__(

@@ -64,12 +64,7 @@ class Silence:
     A silence is a gap between two readings, or the age of the newest reading at a check: a logger that measures every
     hour and sends every six hours is not silent in between.
 
-    Parameters
-    ----------
-    step, period
-        The grid.
-    gone_after
-        The silence after which a channel is gone; no longer silence is usual.
+    After a silence of `gone_after` a channel is gone; no longer silence is usual.
 
     Attributes
     ----------

@@ -121,14 +121,10 @@ class Stream:
 
     Parameters
     ----------
-    options
-        The options of the readings.
     grace
         How long a period waits for its last readings; a step by default.
     late_for
         How far back a late reading may still correct its row.
-    alerts
-        The state of every channel.
     mender, survey
         Those of an archive to continue from.
 
@@ -138,8 +134,6 @@ class Stream:
         The last final period; None before the first.
     readings
         The number of readings that came.
-    pace
-        The usual wait for readings of the network, by the clock.
     """
 
     def __init__(
