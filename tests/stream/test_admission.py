@@ -89,7 +89,7 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
             np.testing.assert_array_equal(getattr(mine, column), getattr(theirs, column))
 
 
-def test_one_that_has_reported_before_is_heard_however_many_strangers_wait() -> None:
+def test_a_sensor_that_has_reported_before_is_admitted_despite_many_unknown_names() -> None:
     """Also on the first day, when nobody is known, and for one message of a feed that was stopped meanwhile."""
     stream = Stream(Options.of(step="1h", period="1d"))
     list(stream.take(Arrived(invented(3, START, "real"), START)))
@@ -105,7 +105,7 @@ def test_one_that_has_reported_before_is_heard_however_many_strangers_wait() -> 
         assert int((one.buffer.column("time") == START + HOUR).sum()) == 3
 
 
-def test_strangers_hold_up_nobodys_time() -> None:
+def test_unknown_sensors_do_not_hold_up_event_time() -> None:
     stream = Stream(Options.of(step="1h", period="1d"))
     for hour in range(24 * 5):
         list(stream.take(Arrived(invented(20, START + hour * HOUR, "real"), START + hour * HOUR)))
@@ -115,7 +115,7 @@ def test_strangers_hold_up_nobodys_time() -> None:
     assert stream.watermark.time == now
 
 
-def test_names_that_somebody_has_listed_are_no_strangers(tmp_path: Path) -> None:
+def test_listed_names_are_always_admitted(tmp_path: Path) -> None:
     table = tmp_path / "places.csv"
     lines = [f"x{number},50,{number / 1000}" for number in range(MOST_UNKNOWN + 20)]
     table.write_text("sensor,latitude,longitude\n" + "\n".join(lines))
@@ -130,7 +130,7 @@ def test_names_that_somebody_has_listed_are_no_strangers(tmp_path: Path) -> None
     assert len(stream.sensors) == 3 + MOST_UNKNOWN + 20
 
 
-def test_a_stranger_who_comes_back_is_known_and_others_leave_their_room() -> None:
+def test_an_unknown_sensor_that_returns_is_known_and_silent_ones_free_the_limit() -> None:
     admission, names = Admission(), NameIndex()
     everybody = invented(MOST_UNKNOWN + 1, START)
 
@@ -159,7 +159,7 @@ def test_a_stranger_who_comes_back_is_known_and_others_leave_their_room() -> Non
     assert admission.counting is None
 
 
-def test_a_flood_is_told_again_only_when_periods_have_passed_without_one() -> None:
+def test_a_flood_is_reported_again_only_after_periods_without_one() -> None:
     admission = Admission()
     reported: list[list[Alert]] = []
     for period in (7, 7, 8, 9, 12):

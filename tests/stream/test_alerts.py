@@ -304,7 +304,7 @@ class Town:
         return self.monitor.alerts.counts
 
 
-def test_who_is_gone_stays_on_the_list_and_nobody_is_reported_again() -> None:
+def test_a_sensor_that_is_gone_stays_listed_without_another_alert() -> None:
     town = Town("A", "B")
     assert town.live(6, "A", "B") == []
     (alert,) = town.live(4, "A")
@@ -323,7 +323,7 @@ def test_who_is_gone_stays_on_the_list_and_nobody_is_reported_again() -> None:
     assert town.health() == [("A", "well"), ("B", "well")]
 
 
-def test_who_was_removed_by_people_is_on_no_list() -> None:
+def test_a_removed_sensor_is_not_listed() -> None:
     town = Town("A", "B")
     town.live(6, "A", "B")
     town.live(10, "A")
@@ -346,7 +346,7 @@ def test_who_is_usually_silent_for_long_is_silent_before_it_is_gone() -> None:
     assert [entry.state for entry in health(alerts, ONE, last)] == ["gone"]
 
 
-def test_readings_from_long_ago_bring_nobody_back() -> None:
+def test_old_readings_do_not_end_a_silence() -> None:
     town = Town("A", "B")
     town.live(6, "A", "B")
     assert len(town.live(10, "A")) == 1

@@ -21,7 +21,7 @@ def watermark(sensors: int, hours: int, mark: Watermark | None = None) -> Waterm
     return mark
 
 
-def test_two_sensors_and_a_quarter_have_to_be_there() -> None:
+def test_two_sensors_and_a_quarter_have_to_reach_a_time() -> None:
     mark = watermark(50, 3)
     assert mark.time == START + 2 * HOUR
     mark.update(np.arange(12), np.full(12, START + 20 * HOUR))
@@ -30,7 +30,7 @@ def test_two_sensors_and_a_quarter_have_to_be_there() -> None:
     assert mark.time == START + 20 * HOUR
 
 
-def test_a_first_clock_that_is_ahead_is_outvoted_until_something_was_closed() -> None:
+def test_a_first_clock_in_the_future_is_outvoted_until_a_period_is_closed() -> None:
     mark = Watermark(DAY, 30 * DAY)
     mark.update(np.array([0]), np.array([START + 20 * HOUR]))
     assert mark.time == START + 20 * HOUR
@@ -75,7 +75,7 @@ class Touch(Source):
         self.connected = False
 
 
-def test_time_stands_still_while_nobody_can_reach_us(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_stands_still_without_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: moment[0])
     clock, source = EventClock(), Touch()

@@ -26,10 +26,10 @@ class Undisturbed:
     """The run to which nothing happens: its results, and the points that it passes."""
 
     def __init__(self, points: Points, folder: Path) -> None:
-        self.out, self.told = folder / "undisturbed", folder / "told"
-        self.points = points.listed(self.out, self.told)
+        self.out, self.deliveries_file = folder / "undisturbed", folder / "deliveries"
+        self.points = points.listed(self.out, self.deliveries_file)
         self.rows, self.tables = read_rows(self.out), tables(self.out)
-        self.deliveries = set(self.told.read_text().splitlines())
+        self.deliveries = set(self.deliveries_file.read_text().splitlines())
 
     def chosen(self, kinds: str = "") -> list[tuple[str, int]]:
         """Return points by name and by which of that name it is: one of each kind, some early and some late."""
@@ -106,7 +106,7 @@ def test_killed(points: Points, undisturbed: Undisturbed, tmp_path: Path, mode: 
         chosen = chosen[:: 3 if again else 2]
     hit = recovering = 0
     for number, (point, which) in enumerate(chosen):
-        out, reported = tmp_path / f"out-{number}", tmp_path / f"told-{number}"
+        out, reported = tmp_path / f"out-{number}", tmp_path / f"deliveries-{number}"
         reported.touch()
         hit += points.run(out, reported, first, point, which) == -9
         where = f"{first} {point} ({which})"
@@ -126,7 +126,7 @@ def test_a_flipped_bit_in_each_file_is_one_line_or_does_no_harm(
     points: Points, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     """Half way, and killed: what is read again must not be believed blindly."""
-    half, reported = tmp_path / "half", tmp_path / "told"
+    half, reported = tmp_path / "half", tmp_path / "deliveries"
     reported.touch()
     saves = [number for number, point in enumerate(undisturbed.points) if point == "rename state/checkpoint.json"]
     middle = saves[len(saves) // 2]

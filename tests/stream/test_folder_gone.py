@@ -59,7 +59,7 @@ def service(
 
 
 @pytest.mark.parametrize("what", ["", "state", "state/journal"])
-def test_it_is_said_and_ends_after_a_while(
+def test_it_is_logged_and_ends_after_a_while(
     readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     out, metrics = tmp_path / "out", Telling()

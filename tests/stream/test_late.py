@@ -57,11 +57,13 @@ class Out:
             np.concatenate([old.time, [LAST * DAY + time for _, time, _ in added]]),
             np.concatenate([old.value, [value for _, _, value in added]]),
         )
-        self.told = np.arange(len(self.readings)) >= count
+        self.is_late = np.arange(len(self.readings)) >= count
         return self.again()
 
     def again(self) -> Rows:
-        return correct(self.writer, self.folder, GRID, self.period, self.readings, self.told, [(-999.0,)], [self.valid])
+        return correct(
+            self.writer, self.folder, GRID, self.period, self.readings, self.is_late, [(-999.0,)], [self.valid]
+        )
 
     def bytes(self) -> dict[str, bytes]:
         return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in data_files(self.folder)}
@@ -89,13 +91,13 @@ def others_stay(before: Rows, after: Rows, changed: Rows) -> None:
     keys = [tuple(key) for key in zip(changed.sensor.tolist(), changed.time.tolist(), strict=True)]
     names = [(changed.sensors[sensor], time) for sensor, time in keys]
     mine = [(after.sensors[s], t) in names for s, t in zip(after.sensor.tolist(), after.time.tolist(), strict=True)]
-    there = np.flatnonzero(~np.array(mine))
-    assert_equal_rows(before.taken(there), after.taken(there))
+    unchanged = np.flatnonzero(~np.array(mine))
+    assert_equal_rows(before.taken(unchanged), after.taken(unchanged))
     for name in ("cleaned", "lower", "upper", "origin", "time", "sensor"):
         np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
 
 
-def test_a_late_reading_of_an_empty_slot_is_kept_and_not_judged(out: Out) -> None:
+def test_a_late_reading_of_an_empty_slot_is_stored_and_not_judged(out: Out) -> None:
     before = Archive(out.folder).rows()
     rows = out.late(("c", MISSING * HOUR + MINUTE, 7.5))
     assert only(rows) == {
@@ -132,7 +134,7 @@ def test_beyond_the_limits_alone_is_implausible_until_another_comes(out: Out) ->
     assert only(out.again())["flag"] == Flag.NOT_EVALUATED
 
 
-def test_what_people_said_of_readings_beyond_the_limits_holds(out: Out) -> None:
+def test_notes_on_readings_beyond_the_limits_hold(out: Out) -> None:
     before = Archive(out.folder).rows()
     value = before.value[(before.sensor == 0) & (before.time == LAST * DAY)][0]
     out.valid = (-50.0, value - 1)
@@ -149,7 +151,7 @@ def test_what_makes_no_difference_changes_nothing(out: Out, reading: tuple[str, 
     assert out.bytes() == before
 
 
-def test_a_reading_said_again_changes_nothing(out: Out) -> None:
+def test_a_repeated_reading_changes_nothing(out: Out) -> None:
     before = out.bytes()
     assert len(out.late(("b", 0, float(out.readings.value[24])))) == 0
     assert out.bytes() == before
@@ -188,7 +190,7 @@ def test_all_late_ones_together_or_one_by_one_is_the_same(out: Out, tmp_path_fac
     assert_equal_rows(Archive(out.folder).rows(), Archive(other.folder).rows())
 
 
-def test_rows_of_a_file_that_was_made_of_several_are_found(tmp_path: Path) -> None:
+def test_rows_of_a_merged_file_are_corrected(tmp_path: Path) -> None:
     grid = Grid(10 * MINUTE, HOUR)
     mender, written = Mender(grid), []
     with RowWriter(tmp_path) as writer:
@@ -238,7 +240,7 @@ def test_a_period_of_which_nothing_was_written_gets_its_file(tmp_path: Path) -> 
     assert [path.name for path in data_files(tmp_path)] == ["part-20200108T000000.parquet"]
 
 
-def test_late_readings_are_kept_with_the_others_once_for_each_record(tmp_path: Path) -> None:
+def test_late_readings_are_stored_with_the_others_once_for_each_record(tmp_path: Path) -> None:
     store = LateReadingStore(tmp_path / "kept")
     store.put(7, readings_in_turn(6), record=10)
     late = readings_in_turn(2, names="axy", start=START + 100 * HOUR)

@@ -52,7 +52,7 @@ def test_json_is_an_object_per_line() -> None:
     }  # fmt: skip
 
 
-def test_nobody_can_make_a_line_of_their_own() -> None:
+def test_text_from_outside_cannot_make_a_line() -> None:
     out = io.StringIO()
     setup("text", "info", out)
     nasty = "x\n2026-01-01T00:00:00Z error  all is lost\x1b[2J\u2028 a=1"
@@ -76,7 +76,7 @@ def test_a_failure_comes_with_its_trace() -> None:
     assert len(out.getvalue().splitlines()) == 1
 
 
-def test_set_up_again_it_is_said_once() -> None:
+def test_a_second_setup_replaces_the_first() -> None:
     first, second = io.StringIO(), io.StringIO()
     setup("text", "info", first)
     setup("json", "info", second)
@@ -92,7 +92,7 @@ def test_a_wrong_word_is_refused() -> None:
         setup("text", "loud")
 
 
-def test_the_service_goes_on_when_nobody_listens(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_log_that_cannot_be_written_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
     class Full(io.StringIO):
         def write(self, text: str) -> int:
             raise OSError(28, "No space left on device")

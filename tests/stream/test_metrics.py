@@ -94,7 +94,7 @@ def test_without_a_reading_the_lag_is_not_a_number(metrics: Metrics) -> None:
     assert values_of(metrics)["sensormend_lag_seconds"] != values_of(metrics)["sensormend_lag_seconds"]
 
 
-def test_two_services_in_one_process_have_their_own_figures() -> None:
+def test_two_services_in_one_process_have_their_own_metrics() -> None:
     one, other = Metrics(), Metrics()
     one.readings += 1
     assert values_of(other)["sensormend_readings_total"] == 0
@@ -155,7 +155,7 @@ def test_only_that_and_only_get_and_head(page: MetricsServer, capfd: pytest.Capt
     assert capfd.readouterr() == ("", "")
 
 
-def test_somebody_who_says_nothing_keeps_nobody_waiting(page: MetricsServer) -> None:
+def test_an_idle_connection_does_not_block_others(page: MetricsServer) -> None:
     with socket.create_connection(("127.0.0.1", page.port)):
         start = time.monotonic()
         assert ask(page, "/healthz")[0] == 200
@@ -193,7 +193,7 @@ def test_closed_it_is_gone_at_once(metrics: Metrics) -> None:
         ask(page, "/healthz")
 
 
-def test_without_prometheus_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_prometheus_client_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(SensormendError, match=r"pip install 'sensormend\[live\]'"):
         MetricsServer(Metrics(), port=0)

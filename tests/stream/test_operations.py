@@ -60,7 +60,7 @@ def test_every_printed_message_is_a_reading_of_the_printed_network(tmp_path: Pat
         assert {readings.variables[code] for code in readings.variable} <= set(settings.options.variables), message
 
 
-def test_every_metric_is_described_and_there_is_no_other() -> None:
+def test_exactly_the_metrics_are_described() -> None:
     metrics = Metrics(DOCS)
     metrics.reject("why", 1)
     metrics.sinks["x"] = SinkState("x", True, 0.0, 0, 0, 0, "")
@@ -71,7 +71,7 @@ def test_every_metric_is_described_and_there_is_no_other() -> None:
     assert set(re.findall(r"\bsensormend_\w+", PAGE)) == names
 
 
-def test_what_is_said_of_refusals_is_said() -> None:
+def test_the_reasons_of_refusals_are_as_described() -> None:
     from sensormend.stream import admission
     from sensormend.stream.formats import values as refused
 

@@ -105,7 +105,7 @@ def test_one_reading_is_too_few_to_find_a_grid_and_more_may_follow(
 @pytest.mark.parametrize(
     ("step", "message"), [("7min", "no whole number of steps"), ("10s", "8,640 slots"), ("1d", "no two steps")]
 )
-def test_a_grid_that_cannot_be_is_refused_before_anything_is_kept(tmp_path: Path, step: str, message: str) -> None:
+def test_an_impossible_grid_is_refused_before_anything_is_stored(tmp_path: Path, step: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run_service(tmp_path / "out", [], step=step)
     assert not (tmp_path / "out" / "state" / "journal").exists()
@@ -126,14 +126,14 @@ def test_a_clock_that_was_never_set_is_refused_also_beside_an_archive(readings: 
     assert read_rows(tmp_path / "out").time.min() == START + DAY
 
 
-def test_two_clocks_that_are_hours_ahead_make_nobody_late(tmp_path: Path) -> None:
+def test_two_clocks_hours_in_the_future_make_no_reading_late(tmp_path: Path) -> None:
     many = city_readings(20, 6)
-    ahead = np.isin(many.sensor, [3, 11])
-    time_of = np.where(ahead, many.time + 10 * HOUR, many.time)
+    future = np.isin(many.sensor, [3, 11])
+    time_of = np.where(future, many.time + 10 * HOUR, many.time)
     many = Readings(many.sensors, many.variables, many.sensor, many.variable, time_of, many.value)
-    order = np.lexsort((many.sensor, np.where(ahead, many.time - 10 * HOUR, many.time)))
+    order = np.lexsort((many.sensor, np.where(future, many.time - 10 * HOUR, many.time)))
     came = many.taken(order)
-    moments = np.where(ahead, many.time - 10 * HOUR, many.time)[order]
+    moments = np.where(future, many.time - 10 * HOUR, many.time)[order]
     parts = [came.taken(moments == moment) for moment in np.unique(moments)]
     late: list[Event] = []
     run_service(tmp_path / "out", parts, lambda event: late.append(event) if isinstance(event, LateReadings) else None)
@@ -173,7 +173,7 @@ def test_what_waited_while_we_were_away_is_not_late(readings: Readings, tmp_path
     assert second.status().silent < 8
 
 
-def test_where_to_go_on_holds_for_the_source_that_said_so(readings: Readings, tmp_path: Path) -> None:
+def test_a_mark_holds_for_the_source_that_gave_it(readings: Readings, tmp_path: Path) -> None:
     parts, out = hourly(readings, 6), tmp_path / "out"
     run_service(out, parts[:20], source=str(tmp_path / "one"))
     service = run_service(out, parts, source=str(tmp_path / "other"))
@@ -211,7 +211,7 @@ def test_other_settings_after_a_crash_cost_no_delivery(readings: Readings, tmp_p
     assert sorted(set(finals)) == [START + day * DAY for day in range(DAYS)]
 
 
-def test_a_file_of_an_old_date_that_is_spoilt_stops_nobody(
+def test_a_broken_file_of_an_old_date_does_not_stop_the_service(
     readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     out = tmp_path / "out"
@@ -269,7 +269,7 @@ def test_many_late_readings_are_corrected_together(
     assert (rows.n > 0).sum() == len(alone)
 
 
-def test_notes_that_are_not_kept_any_more_do_not_hold(readings: Readings, tmp_path: Path) -> None:
+def test_notes_of_an_option_that_is_gone_do_not_hold(readings: Readings, tmp_path: Path) -> None:
     notes, parts = tmp_path / "maintenance.csv", hourly(readings, 24)
     notes.write_text("sensor,from,to,action\ns01,2020-01-08,,ignore\n")
     for out, then in (("forgotten", None), ("held", notes)):
@@ -390,7 +390,7 @@ def test_a_restart_looks_for_the_grid_when_the_run_before_it_would_have() -> Non
     assert stream.grid is not None
 
 
-def test_what_was_corrected_at_the_end_is_told(readings: Readings, tmp_path: Path) -> None:
+def test_corrections_at_the_end_are_delivered(readings: Readings, tmp_path: Path) -> None:
     parts = hourly(readings, 24)
     row = np.arange(len(parts[4])) == 7
     rest = [*parts[:4], parts[4].taken(~row), *parts[5:], parts[4].taken(row)]
@@ -410,7 +410,7 @@ def test_other_limits_and_variables_after_a_restart_are_refused_for_what_they_ar
         run_service(tmp_path / "out", [], variables=["humidity"])
 
 
-def test_what_waits_for_a_sink_is_told_at_the_end(
+def test_what_waits_for_a_sink_is_logged_at_the_end(
     readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Away(Sink):

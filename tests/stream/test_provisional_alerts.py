@@ -69,7 +69,7 @@ def alerts(eventful: Readings) -> list[Alert]:
     return raised([part.taken(slice(k, k + 1)) for part in hourly(eventful) for k in range(len(part))])
 
 
-def test_a_jump_in_the_night_is_told_in_the_night(alerts: list[Alert]) -> None:
+def test_a_jump_in_the_night_is_reported_in_the_night(alerts: list[Alert]) -> None:
     jump = [alert for alert in alerts if "s02" in alert.sensors]
     assert [alert.state for alert in jump] == ["faulty"], "and not again while it lasts"
     assert jump[0].since == START + 20 * DAY + 2 * HOUR
@@ -139,7 +139,7 @@ def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(
     assert first == second
 
 
-def test_page_figures_and_alerts_say_the_same_at_the_same_time(tmp_path: Path) -> None:
+def test_page_metrics_and_alerts_agree_at_the_same_time(tmp_path: Path) -> None:
     readings = town(21)
     broken(readings, 2, 20 * 24 + 2)
     readings[6, 3:, 20] = np.nan
@@ -188,7 +188,7 @@ def test_batteries_that_die_give_an_alert_or_two_each() -> None:
         assert "faulty" in mine
 
 
-def test_ten_minutes_are_judged_every_half_hour_and_told_after_one() -> None:
+def test_ten_minutes_are_judged_every_half_hour_and_reported_after_one() -> None:
     truth = city(8, 12, slots=144, seed=2, faults=False).truth
     line = np.moveaxis(truth, 1, 2).reshape(8, -1)
     line[1, 11 * 144 + 5 :] += 15

@@ -141,7 +141,7 @@ def test_a_late_reading_corrects_its_own_row_only(readings: Readings, archive: P
     assert_same_rows(now, without)
 
 
-def test_clocks_that_cannot_be_are_counted_and_kept(readings: Readings, archive: Path, tmp_path: Path) -> None:
+def test_impossible_times_are_counted_and_stored(readings: Readings, archive: Path, tmp_path: Path) -> None:
     parts = hourly(readings, 6)
     odd = parts[30].taken(slice(0, 3))
     wrong = Readings(odd.sensors, odd.variables, odd.sensor, odd.variable,
@@ -160,13 +160,15 @@ def test_clocks_that_cannot_be_are_counted_and_kept(readings: Readings, archive:
     assert "1970-01-01" in table["text"].to_list()[1]
 
 
-def test_one_clock_that_is_ahead_closes_nothing(readings: Readings, archive: Path, tmp_path: Path) -> None:
+def test_one_clock_in_the_future_closes_nothing(readings: Readings, archive: Path, tmp_path: Path) -> None:
     parts = hourly(readings)
-    ahead = parts[100].taken(slice(0, 1))
-    ahead = Readings(ahead.sensors, ahead.variables, ahead.sensor, ahead.variable, ahead.time + 20 * DAY, ahead.value)
+    future = parts[100].taken(slice(0, 1))
+    future = Readings(
+        future.sensors, future.variables, future.sensor, future.variable, future.time + 20 * DAY, future.value
+    )
     late: list[Event] = []
     run_service(
-        tmp_path / "out", [*parts[:100], ahead, *parts[100:]],
+        tmp_path / "out", [*parts[:100], future, *parts[100:]],
         lambda event: late.append(event) if isinstance(event, LateReadings) else None,
     )  # fmt: skip
     assert not late
@@ -310,7 +312,7 @@ def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path:
     assert (rows.flag[(rows.time >= START + 12 * DAY) & (rows.n > 0)] == Flag.GOOD).any()
 
 
-def test_the_grid_is_found_when_nobody_says_it(readings: Readings, archive: Path, tmp_path: Path) -> None:
+def test_the_grid_is_detected_where_it_is_not_given(readings: Readings, archive: Path, tmp_path: Path) -> None:
     run_service(tmp_path / "out", hourly(readings, 6), step=None, period=None)
     assert_same_rows(read_rows(tmp_path / "out"), read_rows(archive))
 

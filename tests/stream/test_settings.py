@@ -115,7 +115,7 @@ def test_no_password_that_should_be_encoded_is_shown_either(secret: str, place: 
 
 @pytest.mark.parametrize("key", ["source", "sinks", "alerts"])
 @pytest.mark.parametrize("address", ["mqtt://me:hu/sh@broker/city", "mqtt://me:hu?sh@broker", "mqtt://me:12/sh@broker"])
-def test_a_password_whose_end_cannot_be_told_is_refused(key: str, address: str) -> None:
+def test_a_password_whose_end_is_ambiguous_is_refused(key: str, address: str) -> None:
     with pytest.raises(ConfigError, match="write %2F for a /") as error:
         Settings.of(**{"source": "incoming", "out": "mended", key: address})
     assert "sh" not in str(error.value)
@@ -193,7 +193,7 @@ def test_what_is_typed_goes_before_the_file(tmp_path: Path) -> None:
     assert (result.grace, result.start_from) == (30 * MINUTE, Path("older"))
 
 
-def test_little_has_to_be_said() -> None:
+def test_most_options_have_defaults() -> None:
     result = Settings.of(source="incoming", out="mended")
     assert result == Settings("incoming", Path("mended"))
     assert (result.late_for, result.keep, result.grace, result.metrics) == (30 * DAY, None, None, ("127.0.0.1", 9464))
@@ -216,7 +216,7 @@ def test_the_address_says_what_to_subscribe_to(address: str, topics: tuple[str, 
     assert Settings.of(source=address, out="mended").mqtt.topics == topics
 
 
-def test_topics_and_patterns_can_be_said_apart() -> None:
+def test_topics_and_patterns_are_independent() -> None:
     mqtt = Settings.of(source="mqtt://host", out="mended", pattern="a/{sensor}/b").mqtt
     assert (mqtt.topics, mqtt.pattern) == (("a/+/b",), ("a/{sensor}/b",))
     mqtt = Settings.of(source="mqtt://host", out="mended", pattern="a/{sensor}/b", topics=["a/#"]).mqtt
@@ -317,7 +317,7 @@ def test_what_is_wrongly_typed_is_named_in_one_line(options: dict[str, object], 
         Settings.of(**options)  # type: ignore[arg-type]
 
 
-def test_there_is_no_such_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no file"):
         Settings.of(tmp_path / "network.toml", source="a", out="b")
 

@@ -124,7 +124,7 @@ def test_no_silence_of_gone_after_is_usual() -> None:
     assert silence.check(last + 10 * DAY + 1).all()
 
 
-def test_a_clock_that_is_ahead_keeps_nobody_alive() -> None:
+def test_a_clock_in_the_future_does_not_hide_a_silence() -> None:
     silence = Silence(HOUR, DAY, 30 * DAY)
     live(silence, [hourly(10)], 10)
     now = START + 10 * DAY
@@ -136,7 +136,7 @@ def test_a_clock_that_is_ahead_keeps_nobody_alive() -> None:
     assert not silence.check(now + 6 * HOUR).any(), "its right readings count again"
 
 
-def test_a_look_ahead_changes_nothing() -> None:
+def test_a_check_of_the_future_changes_nothing() -> None:
     silence = Silence(HOUR, DAY, 30 * DAY)
     live(silence, [hourly(10)], 10)
     before = silence.state()[1]
