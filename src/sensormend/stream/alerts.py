@@ -65,8 +65,9 @@ RELAPSE_PERIODS = 7
 without a fault or silence, and after twice, three times, ... as many for every further relapse."""
 
 MAX_RELAPSES = 4
+"""Relapses in a row after which the number of periods grows no further."""
 
-SLOTS_APART = 2
+MAX_SLOTS_APART = 2
 """Most slots between the failures, or silences, of two sensors of one incident."""
 
 MIN_JOINING_READINGS = 2
@@ -468,7 +469,7 @@ class Alerts:
             for name, fault in sure
             if name not in due
             and fault.readings >= min(MIN_JOINING_READINGS, self._min_readings)
-            and any(abs(fault.start - start) <= SLOTS_APART * step for start in starts)
+            and any(abs(fault.start - start) <= MAX_SLOTS_APART * step for start in starts)
         }
         return due | joining
 
@@ -593,10 +594,8 @@ class Alerts:
         """Check whether a channel that was silent in the open incident and reports again is well again."""
         silent_since = channel.last_silence
         needed = min(max(channel.since - silent_since, self._period), self._well_after * self._period)
-        if (
-            now - channel.since < max(needed, self._sound_periods_needed(channel) * self._period)
-            or name in self._questionable
-        ):
+        needed = max(needed, self._sound_periods_needed(channel) * self._period)
+        if now - channel.since < needed or name in self._questionable:
             return None
         before = channel.alerted_state
         channel.alerted, channel.ended = [], now
@@ -609,7 +608,7 @@ def _overdue(turning: BoolArray, last: NDArray[np.int64], now: int, usual: NDArr
     times = np.unique(last[turning])
     after = np.minimum(np.searchsorted(times, last), times.size - 1)
     near = np.minimum(np.abs(times[after] - last), np.abs(times[np.maximum(after - 1, 0)] - last))
-    return np.asarray((last > NEVER) & (usual > NEVER) & (now - last > usual) & (near <= SLOTS_APART * step))
+    return np.asarray((last > NEVER) & (usual > NEVER) & (now - last > usual) & (near <= MAX_SLOTS_APART * step))
 
 
 def _sorted(alerts: Sequence[Alert | None]) -> list[Alert]:
@@ -684,7 +683,7 @@ class ChannelMonitor:
         return self.alerts.health(names, self.silence.last, removed)
 
     def _incidents(self, alerts: list[Alert]) -> list[Alert]:
-        return one_per_incident(alerts, SLOTS_APART * self._grid.step)
+        return one_per_incident(alerts, MAX_SLOTS_APART * self._grid.step)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return settings and arrays for a state file, without the alerts."""
