@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -425,15 +425,20 @@ class Alerts:
         return {"began": self._start, "period": self._period, "channels": channels, "odd": questionable}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state."""
+        """Load a state, or an old one without incidents."""
         self._start, self._period = state["began"], state["period"]
-        self._questionable = frozenset((sensor, variable) for sensor, variable in state["odd"])
-        names = {stored: name for name, stored in STORED_AS.items()}
+        self._questionable = frozenset((sensor, variable) for sensor, variable in state.get("odd", ()))
+        names = {STORED_AS.get(entry.name, entry.name): entry.name for entry in fields(ChannelState)}
         self._channels = {}
         for sensor, variable, values in state["channels"]:
-            channel = ChannelState(**{names.get(key, key): value for key, value in values.items()})
+            channel = ChannelState(**{names[key]: value for key, value in values.items() if key in names})
             channel.sums = values["found"] and FaultSums(**values["found"])
             self._channels[sensor, variable] = channel
+            if "alerted" not in values and channel.state != "well":
+                channel.alerted = [channel.state]
+        for sensor, variable in state.get("gone", ()):
+            # The next check sets the start of the silence.
+            self._channels[sensor, variable] = ChannelState(0, silent_since=NEVER, gone=True, alerted=["silent"])
 
     def _begin(self, time: int) -> None:
         self._start = time if self._start is None else self._start
@@ -569,6 +574,8 @@ class Alerts:
     def _check_resumed(self, name: ChannelName, silent: bool, last: int, now: int) -> Alert | None:
         """Check whether a silent channel reports again."""
         channel = self._channels[name]
+        if channel.silent_since == NEVER:
+            channel.silent_since = last
         if silent:
             channel.reports, channel.newest = 0, max(last, channel.newest)
             return None
@@ -694,7 +701,7 @@ class ChannelMonitor:
         """Load a state."""
         self.silence.restore(settings, arrays)
         self._removed = np.zeros(len(self.silence), dtype=bool)
-        self._removed[settings["removed"]] = True
+        self._removed[settings.get("removed", [])] = True
 
     def _channels(self, readings: Readings) -> NDArray[np.int64]:
         return (readings.sensor * len(self._variables) + readings.variable).astype(np.int64, copy=False)

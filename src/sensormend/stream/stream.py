@@ -604,12 +604,14 @@ class Stream:
             settings["oldest"],
             settings["looked"],
         )
-        self._slot, self._judged = settings["slot"], settings["judged"]
+        # An old state has the slot under `listening`.
+        self._slot = settings.get("slot", settings.get("listening", {}).get("slot", NEVER))
+        self._judged = settings.get("judged", NEVER)
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
-        self._dropped_variables = tuple(settings["passed_over"])
-        self._late = dict(settings["late"])
-        self.admission.restore(settings["strangers"], _with_prefix("strangers", arrays))
+        self._dropped_variables = tuple(settings.get("passed_over", ()))
+        self._late = dict(settings.get("late", ()))
+        self.admission.restore(settings.get("strangers"), _with_prefix("strangers", arrays), len(self.sensors))
         self.buffer.restore(arrays)
         if "grid" in settings:
             fill = {name: tuple(values) for name, values in settings["fill"].items()}
