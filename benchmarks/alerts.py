@@ -194,7 +194,7 @@ def laboratory(sensors: int = 52, days: int = 365, seed: int = 0, outages: float
 def cost(sensors: int, days: int) -> None:
     """Print what a replay takes with verdicts at the ends of slots, and without."""
     readings = city(sensors, days, seed=1).readings
-    for name, alerts in (("without", Alerts(stood=400 * DAY)), ("with", Alerts())):
+    for name, alerts in (("without", Alerts(min_duration=400 * DAY)), ("with", Alerts())):
         start = time.process_time()
         count = len(alerts_of(readings, alerts, slots=24))
         seconds = time.process_time() - start

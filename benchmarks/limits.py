@@ -30,7 +30,7 @@ import numpy as np
 from sensormend import AutoOLRTR
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings, Rows
-from sensormend.stream.admission import FIRST, MOST_UNKNOWN, MOST_VARIABLES, SEVERAL
+from sensormend.stream.admission import KNOWN_AFTER, MOST_FIRST, MOST_UNKNOWN, MOST_VARIABLES
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.formats.decoding import LARGEST, MOST_KEYS, MOST_READINGS, Decoder
 from sensormend.stream.formats.recognition import NESTED
@@ -83,7 +83,7 @@ def walked(stream: Stream, readings: Readings) -> list[Event]:
     return list(stream.take(Arrived(readings, int(readings.time.max()))))
 
 
-def trained(sensors: int = SENSORS, variables: int = 1, days: int = SEVERAL + 3) -> Stream:
+def trained(sensors: int = SENSORS, variables: int = 1, days: int = KNOWN_AFTER + 3) -> Stream:
     """Return a stream that knows its sensors."""
     stream = Stream(Options.of(step="1h", period="1d"))
     for day in range(days):
@@ -116,14 +116,14 @@ def message(count: int, time_of: Callable[[int], int], sensor: Callable[[int], s
 def names() -> None:
     """Send new names of sensors to a stream that has learned."""
     stream, decoder = trained(), Decoder()
-    at = START + (SEVERAL + 3) * DAY
-    usual = seconds_of_a_period(trained(), (day_of(SENSORS, 1, day) for day in range(SEVERAL + 3, SEVERAL + 5)))
+    at = START + (KNOWN_AFTER + 3) * DAY
+    usual = seconds_of_a_period(trained(), (day_of(SENSORS, 1, day) for day in range(KNOWN_AFTER + 3, KNOWN_AFTER + 5)))
     payload = message(100_000, lambda number: at, lambda number: f"x{number}")
     with measured() as cost:
         decoder.add(payload, at)
         events = list(stream.take(Arrived(decoder.take().readings, at)))
     assert len(stream.sensors) == SENSORS + MOST_UNKNOWN
-    took = seconds_of_a_period(stream, (day_of(SENSORS, 1, day) for day in range(SEVERAL + 3, SEVERAL + 5)))
+    took = seconds_of_a_period(stream, (day_of(SENSORS, 1, day) for day in range(KNOWN_AFTER + 3, KNOWN_AFTER + 5)))
     line("new names of sensors, 100,000 in a message",
          f"{MOST_UNKNOWN:,} at a time, or as many as are known",
          refusals(events), cost,
@@ -135,12 +135,12 @@ def first_names() -> None:
     stream = Stream(Options.of(step="1h", period="1d"))
     walked(stream, day_of(SENSORS, 1, 0).taken(slice(0, 24 * SENSORS, 24)))
     with measured() as cost:
-        walked(stream, day_of(FIRST + 100, 1, 0, "x").taken(slice(0, None, 24)))
-        assert len(stream.sensors) == FIRST
+        walked(stream, day_of(MOST_FIRST + 100, 1, 0, "x").taken(slice(0, None, 24)))
+        assert len(stream.sensors) == MOST_FIRST
         for day in range(1, 4):
             walked(stream, day_of(SENSORS, 1, day))
-    line("the same on the first day, when no sensor is known", f"{FIRST:,}", "`more names than there can be sensors`",
-         cost, ", with the three days after it")  # fmt: skip
+    line("the same on the first day, when no sensor is known", f"{MOST_FIRST:,}",
+         "`more names than there can be sensors`", cost, ", with the three days after it")  # fmt: skip
 
 
 def variables() -> None:
@@ -173,14 +173,14 @@ def variables() -> None:
 def readings() -> None:
     """Send readings of one sensor in one period."""
     stream = trained()
-    at, chunk = START + (SEVERAL + 3) * DAY, 250_000
+    at, chunk = START + (KNOWN_AFTER + 3) * DAY, 250_000
     zero, events = np.zeros(chunk, dtype=np.int64), list[Event]()
     with measured() as cost:
         for number in range(MOST_OF_SENSOR // chunk + 1):
             when = at + np.arange(chunk) + number * chunk
             events += stream.take(Arrived(Readings(("real0",), ("",), zero, zero, when, np.full(chunk, 20.0)), at))
         assert len(stream.buffer) <= MOST_OF_SENSOR + SENSORS * 24 * 2
-    took = seconds_of_a_period(stream, (day_of(SENSORS, 1, day) for day in range(SEVERAL + 3, SEVERAL + 5)))
+    took = seconds_of_a_period(stream, (day_of(SENSORS, 1, day) for day in range(KNOWN_AFTER + 3, KNOWN_AFTER + 5)))
     line(
         "readings of one sensor in one period",
         f"{MOST_OF_SENSOR:,}",
@@ -205,7 +205,7 @@ def late() -> None:
                 ):
                     events.append(event)
                     if isinstance(event, LateReadings):
-                        output.hold(event, number, number)
+                        output.collect(event, number, number)
                 list(output.correct_late(stream))
         output.close()
     count = sum(len(event.readings) for event in events if isinstance(event, LateReadings))
@@ -283,22 +283,24 @@ def retained() -> None:
 
 def connections() -> None:
     """Connect to `/metrics`, and send nothing."""
-    from sensormend.stream.metrics import CONNECTIONS, SLOWEST, MetricsServer
+    from sensormend.stream.metrics import CONNECTION_TIME, MOST_CONNECTIONS, MetricsServer
 
     metrics = Metrics()
     with measured() as cost, ExitStack() as stack:
         page = stack.enter_context(MetricsServer(metrics, port=0))
-        held = [stack.enter_context(socket.create_connection(("127.0.0.1", page.port))) for _ in range(2 * CONNECTIONS)]
-        start, alive = time.monotonic(), 2 * CONNECTIONS
-        while alive > CONNECTIONS and time.monotonic() - start < 30:
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", page.port))) for _ in range(2 * MOST_CONNECTIONS)
+        ]
+        start, alive = time.monotonic(), 2 * MOST_CONNECTIONS
+        while alive > MOST_CONNECTIONS and time.monotonic() - start < 30:
             alive = sum(_alive(one) for one in held)
-        assert 0 < alive <= CONNECTIONS
-        while sum(_alive(one) for one in held) and time.monotonic() - start < 2 * SLOWEST:
+        assert 0 < alive <= MOST_CONNECTIONS
+        while sum(_alive(one) for one in held) and time.monotonic() - start < 2 * CONNECTION_TIME:
             time.sleep(0.1)
         with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/healthz", timeout=5) as answer:
             assert answer.status == 200
-    line("connections to `/metrics` and `/healthz`", f"{CONNECTIONS}, for {SLOWEST:.0f} s each", "closed", cost,
-         ", until all idle ones are closed")  # fmt: skip
+    line("connections to `/metrics` and `/healthz`", f"{MOST_CONNECTIONS}, for {CONNECTION_TIME:.0f} s each", "closed",
+         cost, ", until all idle ones are closed")  # fmt: skip
 
 
 def _alive(connection: socket.socket) -> bool:

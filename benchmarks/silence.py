@@ -119,9 +119,9 @@ def run(sender: Sender, sensors: int, days: int) -> tuple[float, float, NDArray[
     position = 0
     for now in range(START + HOUR, end + 45 * DAY, HOUR):
         until = int(np.searchsorted(comes, now))
-        silence.heard(channel[position:until], time[position:until])
+        silence.record(channel[position:until], time[position:until])
         position = until
-        silent = silence.silent(now)
+        silent = silence.check(now)
         silent = np.concatenate([silent, np.zeros(sensors - silent.size, dtype=bool)])
         gone = stops <= now
         if now < end - 2 * DAY:

@@ -59,8 +59,8 @@ def run(out: str, deliveries: str) -> int:
     logging.disable(logging.CRITICAL)
     # By what has arrived, and not by the clock, so that every run passes the same points; several periods to a
     # checkpoint. Not when this is imported, which whoever looks for doctests does too.
-    service.CHECKPOINT, service.JOURNAL = 1e9, 3_000
-    service.DESCRIBE, service.OFTEN, service.GATHER, service.SHARE = 0.0, 0.0, -1.0, 0.0
+    service.CHECKPOINT_INTERVAL, service.MOST_JOURNAL = 1e9, 3_000
+    service.TABLES_INTERVAL, service.TABLES_FACTOR, service.LATE_DELAY, service.PROVISIONAL_FACTOR = 0.0, 0.0, -1.0, 0.0
     workers = {"file": lambda queue: DeliveryWorker("file", FileSink(Path(deliveries)), queue)}
     options = settings(Path(out), period="6h", keep="1d", late_for="1d", stood="1h", stood_readings=2)
     try:

@@ -24,7 +24,7 @@ GRID = ("--step", "1h", "--period", "1d")
 
 STARTED = (
     "import sys; from sensormend.stream import retrying, service; from sensormend.cli import main; "
-    "service.CHECKPOINT, retrying.GONE = map(float, sys.argv[1:3]); sys.exit(main(sys.argv[3:]))"
+    "service.CHECKPOINT_INTERVAL, retrying.GONE_WAIT = map(float, sys.argv[1:3]); sys.exit(main(sys.argv[3:]))"
 )
 
 
@@ -160,7 +160,7 @@ for line in sys.stdin:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), 2)
-        service.CHECKPOINT = checkpoint
+        service.CHECKPOINT_INTERVAL = checkpoint
         code = sensormend.cli.main(words)
         os.write(2, b"ended with %d\\n" % code)
         os._exit(code)

@@ -13,10 +13,10 @@ from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import admission
 from sensormend.stream.admission import (
+    KNOWN_AFTER,
     MOST_UNKNOWN,
     MOST_VARIABLES,
     RARE,
-    SEVERAL,
     UNKNOWN,
     Admission,
     common_variables,
@@ -72,9 +72,9 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
     # Told again from the journal, as every event is; the queue knows by its number that it is the same.
     floods = {alert for alert in alerts if alert.state == FLOOD}
     assert len(floods) == 1
-    (told,) = floods
-    assert (told.reason, told.sensor) == (TOO_MANY_NAMES, "")
-    assert "known sensors are not" in told.sentence
+    (reported,) = floods
+    assert (reported.reason, reported.sensor) == (TOO_MANY_NAMES, "")
+    assert "known sensors are not" in reported.sentence
     # Whoever was let in is no news when it falls silent.
     assert not [alert for alert in alerts if any(name.startswith("m") for name in alert.sensors)]
     refused = [one for event in events if isinstance(event, ReadingsRejected) for one in event.rejected]
@@ -89,12 +89,12 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
             np.testing.assert_array_equal(getattr(mine, column), getattr(theirs, column))
 
 
-def test_one_that_has_reported_before_is_heard_however_many_strangers_wait() -> None:
+def test_a_sensor_that_has_reported_before_is_admitted_despite_many_unknown_names() -> None:
     """Also on the first day, when nobody is known, and for one message of a feed that was stopped meanwhile."""
     stream = Stream(Options.of(step="1h", period="1d"))
     list(stream.take(Arrived(invented(3, START, "real"), START)))
-    list(stream.take(Arrived(invented(admission.FIRST + 50, START + 1), START)))
-    assert len(stream.sensors) == admission.FIRST
+    list(stream.take(Arrived(invented(admission.MOST_FIRST + 50, START + 1), START)))
+    assert len(stream.sensors) == admission.MOST_FIRST
     state = stream.state()
     twin = Stream(Options.of(step="1h", period="1d"))
     twin.restore(*state)
@@ -105,7 +105,7 @@ def test_one_that_has_reported_before_is_heard_however_many_strangers_wait() -> 
         assert int((one.buffer.column("time") == START + HOUR).sum()) == 3
 
 
-def test_strangers_hold_up_nobodys_time() -> None:
+def test_unknown_sensors_do_not_hold_up_event_time() -> None:
     stream = Stream(Options.of(step="1h", period="1d"))
     for hour in range(24 * 5):
         list(stream.take(Arrived(invented(20, START + hour * HOUR, "real"), START + hour * HOUR)))
@@ -115,66 +115,68 @@ def test_strangers_hold_up_nobodys_time() -> None:
     assert stream.watermark.time == now
 
 
-def test_names_that_somebody_has_listed_are_no_strangers(tmp_path: Path) -> None:
+def test_listed_names_are_always_admitted(tmp_path: Path) -> None:
     table = tmp_path / "places.csv"
     lines = [f"x{number},50,{number / 1000}" for number in range(MOST_UNKNOWN + 20)]
     table.write_text("sensor,latitude,longitude\n" + "\n".join(lines))
     stream = Stream(Options.of(step="1h", period="1d", coordinates=table))
-    for day in range(SEVERAL):
+    for day in range(KNOWN_AFTER):
         list(stream.take(Arrived(invented(3, START + day * DAY, "real"), START + day * DAY)))
     assert stream.admission.known.tolist() == [True] * 3
-    events = list(stream.take(Arrived(invented(MOST_UNKNOWN + 20, START + SEVERAL * DAY), START + SEVERAL * DAY)))
+    events = list(
+        stream.take(Arrived(invented(MOST_UNKNOWN + 20, START + KNOWN_AFTER * DAY), START + KNOWN_AFTER * DAY))
+    )
     assert not [event for event in events if isinstance(event, ReadingsRejected)]
     assert len(stream.sensors) == 3 + MOST_UNKNOWN + 20
 
 
-def test_a_stranger_who_comes_back_is_known_and_others_leave_their_room() -> None:
+def test_an_unknown_sensor_that_returns_is_known_and_silent_ones_free_the_limit() -> None:
     admission, names = Admission(), NameIndex()
     everybody = invented(MOST_UNKNOWN + 1, START)
 
     def hear(readings: Readings, period: int) -> None:
-        admission.heard(names.codes(readings.sensors, readings.sensor), period)
+        admission.record(names.codes(readings.sensors, readings.sensor), period)
 
-    for period in range(SEVERAL):
+    for period in range(KNOWN_AFTER):
         hear(invented(1, START, "a"), period)
     assert admission.too_many(everybody, names).tolist() == [MOST_UNKNOWN]
-    hear(invented(MOST_UNKNOWN, START), SEVERAL)
+    hear(invented(MOST_UNKNOWN, START), KNOWN_AFTER)
     assert admission.unknown == MOST_UNKNOWN
     assert admission.counting is not None
     assert admission.counting.tolist() == [True] + [False] * MOST_UNKNOWN
     assert admission.too_many(everybody, names).tolist() == [MOST_UNKNOWN]
-    hear(invented(1, START, "a"), SEVERAL + 1)
+    hear(invented(1, START, "a"), KNOWN_AFTER + 1)
     assert admission.too_many(everybody, names).tolist() == [MOST_UNKNOWN]
     # Whoever has not come back for a whole period leaves room; whoever has is known at last.
-    hear(invented(10, START), SEVERAL + 2)
+    hear(invented(10, START), KNOWN_AFTER + 2)
     assert admission.unknown == 10
     assert not admission.too_many(everybody, names).size
-    hear(invented(10, START), SEVERAL + 3)
+    hear(invented(10, START), KNOWN_AFTER + 3)
     assert int(admission.known.sum()) == 11
     assert admission.counting is not None
-    for period in range(SEVERAL):
-        hear(invented(MOST_UNKNOWN, START), SEVERAL + 4 + period)
+    for period in range(KNOWN_AFTER):
+        hear(invented(MOST_UNKNOWN, START), KNOWN_AFTER + 4 + period)
     assert admission.counting is None
 
 
-def test_a_state_of_before_knows_all_its_sensors(readings: Readings) -> None:
+def test_all_sensors_of_an_old_state_are_known(readings: Readings) -> None:
     stream = Stream(Options.of(step="1h", period="1d"))
     list(stream.take(Arrived(hourly(readings)[0], START)))
-    told, arrays = stream.state()
-    told = {name: value for name, value in told.items() if name not in ("strangers", "passed_over")}
+    settings, arrays = stream.state()
+    settings = {name: value for name, value in settings.items() if name not in ("strangers", "passed_over")}
     arrays = {name: array for name, array in arrays.items() if not name.startswith("strangers")}
     twin = Stream(Options.of(step="1h", period="1d"))
-    twin.restore(told, arrays)
+    twin.restore(settings, arrays)
     assert twin.admission.known.sum() == len(twin.sensors) == len(stream.sensors)
 
 
-def test_a_flood_is_told_again_only_when_periods_have_passed_without_one() -> None:
+def test_a_flood_is_reported_again_only_after_periods_without_one() -> None:
     admission = Admission()
-    told: list[list[Alert]] = []
+    reported: list[list[Alert]] = []
     for period in (7, 7, 8, 9, 12):
-        admission.heard(np.array([0]), period)
-        told.append(admission.flood_alert(["x"], START))
-    assert [len(alerts) for alerts in told] == [1, 0, 0, 0, 1]
+        admission.record(np.array([0]), period)
+        reported.append(admission.flood_alert(["x"], START))
+    assert [len(alerts) for alerts in reported] == [1, 0, 0, 0, 1]
 
 
 def keys(count: int, time: int, sensor: str = "s00") -> bytes:
@@ -199,8 +201,8 @@ def arrivals(messages: list[tuple[int, bytes]], options: Options) -> list[Arrive
     decoder, out = Decoder(options), []
     for received, message in messages:
         decoder.add(message, received)
-        found, rejected, positions = decoder.take()
-        out.append(Arrived(found, received, rejected, positions))
+        result, rejected, positions = decoder.take()
+        out.append(Arrived(result, received, rejected, positions))
     return out
 
 

@@ -9,17 +9,20 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.mender import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
-from sensormend.stream.alert_messages import TAKEN_BACK, Evidence, one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelMonitor, OpenFault, PeriodVerdict
+from sensormend.stream.alert_messages import TAKEN_BACK, FaultSums, one_per_incident
+from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, OpenFault, PeriodVerdict
 from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import STATES, Alert
 from sensormend.stream.silence import Silence
 
 START = 19_844 * DAY
 """1 May 2024."""
+
+GRID = Grid(HOUR, DAY)
 
 KINDS = {"good": Flag.GOOD, "suspect": Flag.SUSPECT, "unknown": Flag.NOT_EVALUATED, "gone": Flag.MISSING}
 
@@ -45,13 +48,17 @@ def a_day(*kinds: str, names: Sequence[str] = (), variables: Sequence[str] = (""
     )  # fmt: skip
 
 
+def close(alerts: Alerts, rows: Rows, start: int, questionable: frozenset[ChannelName] = frozenset()) -> list[Alert]:
+    return alerts.close_period(rows, GRID, start, PeriodVerdict({}, questionable))
+
+
 def days(alerts: Alerts, *kinds: str, first: int = 0, wrong: int = 24) -> list[tuple[int, Alert]]:
-    """Let one sensor have one day after the other; return what was told, and after which day."""
-    told = []
+    """Let one sensor have one day after the other; return the alerts, and after which day each was raised."""
+    raised = []
     for day, kind in enumerate(kinds, start=first):
         start = START + day * DAY
-        told += [(day, alert) for alert in alerts.period(a_day(kind, wrong=wrong), 24, start, start + DAY)]
-    return told
+        raised += [(day, alert) for alert in close(alerts, a_day(kind, wrong=wrong), start)]
+    return raised
 
 
 def test_a_sensor_turns_faulty_after_two_days_in_a_row_and_says_it_once() -> None:
@@ -63,18 +70,18 @@ def test_a_sensor_turns_faulty_after_two_days_in_a_row_and_says_it_once() -> Non
 
 
 def test_it_is_well_again_after_two_sound_days_in_a_row() -> None:
-    told = days(Alerts(), "stuck", "stuck", "good", "stuck", "good", "suspect", "good")
-    assert [(day, alert.state) for day, alert in told] == [(1, "faulty"), (5, "well")]
-    assert told[1][1].since == START + 4 * DAY
-    assert told[1][1].sentence == (
+    raised = days(Alerts(), "stuck", "stuck", "good", "stuck", "good", "suspect", "good")
+    assert [(day, alert.state) for day, alert in raised] == [(1, "faulty"), (5, "well")]
+    assert raised[1][1].since == START + 4 * DAY
+    assert raised[1][1].sentence == (
         "S1 is well again: it has agreed with the network since 2024-05-05 00:00, after 4 days of a fault (stuck)"
     )
 
 
 def test_days_that_say_nothing_neither_count_nor_break() -> None:
-    told = days(Alerts(), "gone", "noisy", "gone", "unknown", "noisy", "unknown", "good", "gone", "good")
-    assert [(day, alert.state) for day, alert in told] == [(4, "faulty"), (8, "well")]
-    assert told[0][1].since == START + DAY
+    raised = days(Alerts(), "gone", "noisy", "gone", "unknown", "noisy", "unknown", "good", "gone", "good")
+    assert [(day, alert.state) for day, alert in raised] == [(4, "faulty"), (8, "well")]
+    assert raised[0][1].since == START + DAY
 
 
 def test_spikes_and_a_few_bad_hours_are_no_fault() -> None:
@@ -83,9 +90,9 @@ def test_spikes_and_a_few_bad_hours_are_no_fault() -> None:
     assert len(days(Alerts(after=1), "offset", wrong=12)) == 1
 
 
-def test_how_many_periods_it_takes_can_be_said() -> None:
-    told = days(Alerts(after=3, well_after=1), "gain", "gain", "gain", "good")
-    assert [(day, alert.state) for day, alert in told] == [(2, "faulty"), (3, "well")]
+def test_how_many_periods_it_takes_can_be_set() -> None:
+    raised = days(Alerts(after=3, well_after=1), "gain", "gain", "gain", "good")
+    assert [(day, alert.state) for day, alert in raised] == [(2, "faulty"), (3, "well")]
     with pytest.raises(ConfigError, match="at least 1"):
         Alerts(after=0)
 
@@ -98,8 +105,8 @@ def test_the_reason_is_the_one_that_most_of_the_readings_had() -> None:
 
 def test_the_reason_is_that_of_the_whole_fault() -> None:
     alerts = Alerts(after=1, well_after=1)
-    told = days(alerts, "stuck", "stuck", "drifting", "good")
-    assert "(stuck)" in told[-1][1].sentence
+    raised = days(alerts, "stuck", "stuck", "drifting", "good")
+    assert "(stuck)" in raised[-1][1].sentence
 
 
 @pytest.mark.parametrize("reason", ["stuck", "noisy", "drifting", "offset", "gain", "implausible"])
@@ -114,13 +121,32 @@ def test_every_reason_has_its_sentence(reason: str) -> None:
 ONE = [("S1", "")]
 
 
+def check(
+    alerts: Alerts,
+    names: Sequence[ChannelName],
+    silent: Sequence[bool],
+    last: Sequence[int],
+    now: int,
+    *,
+    usual: int = HOUR,
+    gone: Sequence[bool] | None = None,
+) -> list[Alert]:
+    """Check the silence of channels of which none is removed."""
+    none = np.zeros(len(names), bool)
+    missing = none if gone is None else np.array(gone)
+    lengths = np.full(len(names), usual)
+    return alerts.check_silence(names, np.array(silent), np.array(last), now, lengths, missing, none, HOUR)
+
+
+def health(alerts: Alerts, names: Sequence[ChannelName], last: Sequence[int]) -> list[Health]:
+    return alerts.health(names, np.array(last), np.zeros(len(names), bool))
+
+
 def ask(alerts: Alerts, silent: bool, last: int, now: int) -> list[Alert]:
-    return alerts.silence(
-        ONE, np.array([silent]), np.array([START + last * HOUR]), START + now * HOUR, usual=np.array([HOUR])
-    )
+    return check(alerts, ONE, [silent], [START + last * HOUR], START + now * HOUR)
 
 
-def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
+def test_a_silent_sensor_is_reported_at_once_and_back_after_two_checks() -> None:
     alerts = Alerts()
     assert ask(alerts, False, 9, 10) == []
     (alert,) = ask(alerts, True, 9, 13)
@@ -133,7 +159,7 @@ def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
     assert ask(alerts, False, 20, 21) == []
     assert ask(alerts, False, 20, 22) == [], "the same reading once more is no other"
     assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
-    assert ask(alerts, False, 22, 23) == [], "that it is heard is seen at once, and told when it has been for a day"
+    assert ask(alerts, False, 22, 23) == [], "that it reports counts at once, the alert follows after a day"
     assert alerts.counts == {"faulty": 0, "silent": 0, "gone": 0}
     assert all(ask(alerts, False, hour, hour + 1) == [] for hour in range(23, 43))
     (alert,) = ask(alerts, False, 43, 44)
@@ -149,45 +175,45 @@ def test_a_long_silence_is_over_after_two_days_of_hearing() -> None:
 
 
 def test_the_last_breaths_of_a_dying_sensor_do_not_flap() -> None:
-    alerts, told = Alerts(), []
+    alerts, raised = Alerts(), []
     ask(alerts, False, 0, 1)
     for day in range(60):
         for hour in range(24):
             # Two readings a day, the rest is silence.
             last = 24 * day + min(hour, 1)
-            told += ask(alerts, hour > 4, last, 24 * day + hour + 1)
-    assert [alert.state for alert in told] == ["silent"]
+            raised += ask(alerts, hour > 4, last, 24 * day + hour + 1)
+    assert [alert.state for alert in raised] == ["silent"]
     for hour in range(40):
-        told += ask(alerts, False, 1440 + hour, 1441 + hour)
-    assert [alert.state for alert in told] == ["silent", "well"], "one that is repaired is well again all the same"
+        raised += ask(alerts, False, 1440 + hour, 1441 + hour)
+    assert [alert.state for alert in raised] == ["silent", "well"], "one that is repaired is well again all the same"
 
 
-def test_one_that_comes_and_goes_is_told_so_once_and_has_to_be_well_for_a_week() -> None:
-    alerts, told = Alerts(), list[Alert]()
+def test_one_that_comes_and_goes_is_reported_so_once_and_has_to_be_well_for_a_week() -> None:
+    alerts, raised = Alerts(), list[Alert]()
     for day in range(40):
         for hour in range(24):
             # Every third day is silent, for 30 days.
-            heard = day % 3 < 2 or day >= 30
-            last = 24 * day + hour if heard else 24 * day - 1
-            told += ask(alerts, not heard and hour > 4, last, 24 * day + hour + 1)
-    assert [alert.state for alert in told] == ["silent", "well", "silent", "well"]
-    assert "; it comes and goes, and counts as well again when nothing was the matter for 7 days" in told[2].sentence
-    assert told[3].at - told[3].since >= 7 * DAY
+            reporting = day % 3 < 2 or day >= 30
+            last = 24 * day + hour if reporting else 24 * day - 1
+            raised += ask(alerts, not reporting and hour > 4, last, 24 * day + hour + 1)
+    assert [alert.state for alert in raised] == ["silent", "well", "silent", "well"]
+    assert "; it comes and goes, and counts as well again when nothing was the matter for 7 days" in raised[2].sentence
+    assert raised[3].at - raised[3].since >= 7 * DAY
 
 
 def test_a_fault_outlasts_a_silence() -> None:
     alerts = Alerts()
     assert len(days(alerts, "offset", "offset")) == 1
-    assert ask(alerts, True, 47, 51) == [], "it is one incident, which was told"
+    assert ask(alerts, True, 47, 51) == [], "it is one incident, which was raised"
     assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
     assert days(alerts, "gone", "offset", first=2) == []
     ask(alerts, False, 80, 81)
     assert ask(alerts, False, 82, 83) == []
     assert alerts.counts == {"faulty": 1, "silent": 0, "gone": 0}
-    assert [told.state for _, told in days(alerts, "good", "good", first=4)] == ["well"]
+    assert [raised.state for _, raised in days(alerts, "good", "good", first=4)] == ["well"]
 
 
-def test_a_fault_that_is_found_while_a_sensor_is_silent_is_told_when_it_is_back() -> None:
+def test_a_fault_that_appears_while_a_sensor_is_silent_is_reported_when_it_is_back() -> None:
     alerts = Alerts()
     ask(alerts, True, 40, 44)
     assert days(alerts, "offset", "offset") == []
@@ -197,29 +223,28 @@ def test_a_fault_that_is_found_while_a_sensor_is_silent_is_told_when_it_is_back(
     assert alert.sentence.startswith("S1 reports again, but is faulty: it reads 4.1 high since")
 
 
-def test_a_sensor_all_of_whose_variables_fall_silent_is_told_once() -> None:
+def test_a_sensor_all_of_whose_variables_fall_silent_is_reported_once() -> None:
     names = [("A", "pm"), ("A", "temp"), ("A", "never"), ("B", "pm"), ("B", "temp")]
-    last = np.array([START, START + HOUR, NEVER, START, START + 9 * HOUR])
+    last = [START, START + HOUR, NEVER, START, START + 9 * HOUR]
     alerts = Alerts()
-    told = alerts.silence(names, np.array([True, True, False, True, False]), last, START + 9 * HOUR)
-    assert [(alert.sensor, alert.variable, alert.since) for alert in told] == [
+    raised = check(alerts, names, [True, True, False, True, False], last, START + 9 * HOUR)
+    assert [(alert.sensor, alert.variable, alert.since) for alert in raised] == [
         ("A", "", START + HOUR), ("B", "pm", START),
     ]  # fmt: skip
-    assert told[0].sentence == "A turned silent: no reading since 2024-05-01 01:00"
-    assert told[1].sentence.startswith("B pm turned silent")
-    health = alerts.health(names, last)
-    assert [(entry.variable, entry.state) for entry in health] == [
+    assert raised[0].sentence.startswith("A turned silent: no reading since 2024-05-01 01:00; it usually reports")
+    assert raised[1].sentence.startswith("B pm turned silent")
+    assert [(entry.variable, entry.state) for entry in health(alerts, names, last)] == [
         ("pm", "silent"), ("temp", "silent"), ("pm", "silent"), ("temp", "well"),
     ]  # fmt: skip
 
 
 def test_health_says_how_everybody_is() -> None:
     alerts = Alerts(after=1)
-    alerts.period(a_day("good", "offset", "good"), 24, START, START + DAY)
+    close(alerts, a_day("good", "offset", "good"), START)
     names = [("S1", ""), ("S2", ""), ("S3", "")]
-    last = np.array([START + DAY, START + DAY, START + 5 * HOUR])
-    alerts.silence(names, np.array([False, False, True]), last, START + DAY)
-    first, second, third = alerts.health(names, last)
+    last = [START + DAY, START + DAY, START + 5 * HOUR]
+    check(alerts, names, [False, False, True], last, START + DAY)
+    first, second, third = health(alerts, names, last)
     assert (first.state, first.reason, first.since, first.heard) == ("well", "", START, START + DAY)
     assert (second.state, second.reason, second.since) == ("faulty", "offset", START)
     assert (third.state, third.reason, third.since, third.heard) == (
@@ -231,45 +256,44 @@ def test_who_is_not_in_the_network_any_more_is_forgotten() -> None:
     alerts = Alerts(after=1)
     for number in range(50):
         start = START + number * DAY
-        alerts.period(a_day("offset", names=[f"T{number}"]), 24, start, start + DAY)
-        alerts.silence([(f"T{number}", "")], np.array([False]), np.array([start]), start + DAY)
+        close(alerts, a_day("offset", names=[f"T{number}"]), start)
+        check(alerts, [(f"T{number}", "")], [False], [start], start + DAY)
     assert len(alerts.state()["channels"]) == 1
 
 
 class Town:
-    """Sensors that are heard every hour, of which some stop."""
+    """Sensors that report every hour, of which some stop."""
 
     def __init__(self, *names: str, gone_after: int = 5 * DAY) -> None:
-        self.names, self.gone_after, self.hour, self.told = names, gone_after, 0, list[Alert]()
+        self.names, self.gone_after, self.hour, self.raised = names, gone_after, 0, list[Alert]()
         self.maintenance = Maintenance()
         self.monitor = self.begin(Alerts())
 
     def begin(self, alerts: Alerts) -> ChannelMonitor:
-        return ChannelMonitor(Grid(HOUR, DAY), self.gone_after, NameIndex(self.names), NameIndex([""]), alerts)
+        return ChannelMonitor(GRID, self.gone_after, NameIndex(self.names), NameIndex([""]), alerts, {})
 
-    def live(self, days: int, *heard: str, late: int = 0) -> list[Alert]:
-        """Let days pass in which only these are heard; return what was told in them."""
-        before = len(self.told)
-        sensor = np.array([self.names.index(name) for name in heard], np.int64)
+    def live(self, days: int, *reporting: str, late: int = 0) -> list[Alert]:
+        """Let days pass in which only these report; return the alerts raised in them."""
+        before = len(self.raised)
+        sensor = np.array([self.names.index(name) for name in reporting], np.int64)
         none = np.zeros(sensor.size, np.int64)
         for _ in range(24 * days):
             time = np.full(sensor.size, START + (self.hour - late) * HOUR)
             readings = Readings(self.names, ("",), sensor, none, time, none.astype(np.float64))
-            self.monitor.heard(readings)
+            self.monitor.record(readings)
             if not late:
                 self.monitor.learn(readings)
             self.hour += 1
-            self.told += self.monitor.check_silence(START + self.hour * HOUR, self.maintenance)
-        return self.told[before:]
+            self.raised += self.monitor.check_silence(START + self.hour * HOUR, self.maintenance)
+        return self.raised[before:]
 
-    def restart(self, forget: bool = False) -> None:
-        """Go on from a state, perhaps one from when nobody was gone yet."""
+    def restart(self, old: bool = False) -> None:
+        """Go on from a state, or from an old one without incidents."""
         state = json.loads(json.dumps(self.monitor.alerts.state()))
-        if forget:
-            new = ("alerted", "gone", "fell", "provisional")
+        if old:
             for _, _, channel in state["channels"]:
                 state["gone"] = [["B", ""]] if channel["gone"] else []
-                for key in new:
+                for key in ("alerted", "gone", "fell", "provisional"):
                     del channel[key]
             if state["gone"]:
                 state["channels"] = []
@@ -288,7 +312,7 @@ class Town:
         return self.monitor.alerts.counts
 
 
-def test_who_is_gone_stays_on_the_list_and_nobody_is_told_again() -> None:
+def test_a_sensor_that_is_gone_stays_listed_without_another_alert() -> None:
     town = Town("A", "B")
     assert town.live(6, "A", "B") == []
     (alert,) = town.live(4, "A")
@@ -307,7 +331,7 @@ def test_who_is_gone_stays_on_the_list_and_nobody_is_told_again() -> None:
     assert town.health() == [("A", "well"), ("B", "well")]
 
 
-def test_who_was_removed_by_people_is_on_no_list() -> None:
+def test_a_removed_sensor_is_not_listed() -> None:
     town = Town("A", "B")
     town.live(6, "A", "B")
     town.live(10, "A")
@@ -321,11 +345,11 @@ def test_who_was_removed_by_people_is_on_no_list() -> None:
 
 
 @pytest.mark.parametrize("days", [2, 30])
-def test_a_state_from_before_there_were_incidents_is_understood(days: int) -> None:
+def test_an_old_state_without_incidents_is_read(days: int) -> None:
     town = Town("A", "B")
     town.live(6, "A", "B")
     assert len(town.live(days, "A")) == 1
-    town.restart(forget=True)
+    town.restart(old=True)
     assert town.live(1, "A") == []
     assert town.health() == [("A", "well"), ("B", "gone" if days == 30 else "silent")]
     (alert,) = town.live(3, "A", "B")
@@ -334,26 +358,26 @@ def test_a_state_from_before_there_were_incidents_is_understood(days: int) -> No
 
 
 def test_who_is_usually_silent_for_long_is_silent_before_it_is_gone() -> None:
-    alerts, last, there = Alerts(), np.array([START]), np.array([True])
-    assert alerts.silence(ONE, ~there, last, START + 5 * DAY, gone=~there) == []
-    (alert,) = alerts.silence(ONE, there, last, START + 5 * DAY + HOUR, gone=there)
+    alerts, last = Alerts(), [START]
+    assert check(alerts, ONE, [False], last, START + 5 * DAY, gone=[False]) == []
+    (alert,) = check(alerts, ONE, [True], last, START + 5 * DAY + HOUR, gone=[True])
     assert (alert.before, alert.state) == ("well", "silent")
-    assert [entry.state for entry in alerts.health(ONE, last)] == ["silent"]
-    assert alerts.silence(ONE, there, last, START + 5 * DAY + 2 * HOUR, gone=there) == []
-    assert [entry.state for entry in alerts.health(ONE, last)] == ["gone"]
+    assert [entry.state for entry in health(alerts, ONE, last)] == ["silent"]
+    assert check(alerts, ONE, [True], last, START + 5 * DAY + 2 * HOUR, gone=[True]) == []
+    assert [entry.state for entry in health(alerts, ONE, last)] == ["gone"]
 
 
-def test_readings_from_long_ago_bring_nobody_back() -> None:
+def test_old_readings_do_not_end_a_silence() -> None:
     town = Town("A", "B")
     town.live(6, "A", "B")
     assert len(town.live(10, "A")) == 1
     # Both send what they measured three days before.
     town.live(1, "A", "B", late=72)
-    assert [(alert.sensor, alert.state) for alert in town.told] == [("B", "silent"), ("A", "silent")]
+    assert [(alert.sensor, alert.state) for alert in town.raised] == [("B", "silent"), ("A", "silent")]
     assert town.health() == [("A", "silent"), ("B", "gone")]
 
 
-def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_told() -> None:
+def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_reported() -> None:
     town = Town("A", "B")
     town.live(6, "A", "B")
     town.maintenance = Maintenance((Note("B", START, START + 400 * DAY, "ignore"),))
@@ -361,32 +385,32 @@ def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_told() -> None:
     assert town.health() == [("A", "well"), ("B", "well")]
 
 
-def test_a_variable_that_is_gone_does_not_keep_a_sensor_from_being_told_once() -> None:
+def test_a_variable_that_is_gone_does_not_keep_a_sensor_from_being_reported_once() -> None:
     names, alerts = [("A", "pm"), ("A", "temp"), ("A", "old")], Alerts()
-    last = np.array([START + 90 * DAY, START + 90 * DAY, START])
-    gone = np.array([False, False, True])
+    last = [START + 90 * DAY, START + 90 * DAY, START]
     for hours, silent in ((1, [False, False, True]), (2, [False, False, True]), (9, [True, True, True])):
-        told = alerts.silence(names, np.array(silent), last, START + 90 * DAY + hours * HOUR, gone=gone)
-    assert [(alert.sensor, alert.variable) for alert in told] == [("A", "")]
+        now = START + 90 * DAY + hours * HOUR
+        raised = check(alerts, names, silent, last, now, gone=[False, False, True])
+    assert [(alert.sensor, alert.variable) for alert in raised] == [("A", "")]
 
 
-def test_a_fault_of_one_that_is_gone_is_not_told() -> None:
+def test_a_fault_of_one_that_is_gone_is_not_reported() -> None:
     alerts = Alerts(after=1)
     for hours in (1, 2):
-        alerts.silence(ONE, np.array([True]), np.array([START]), START + hours * HOUR, gone=np.array([True]))
+        check(alerts, ONE, [True], [START], START + hours * HOUR, gone=[True])
     assert days(alerts, "offset") == []
     assert alerts.counts == {"faulty": 0, "silent": 0, "gone": 1}
 
 
 @pytest.mark.parametrize(
-    ("usual", "said"),
+    ("usual", "words"),
     [(61 * MINUTE, "every hour"), (119 * MINUTE, "every 2 hours"), (121 * MINUTE, "every 2 hours"),
      (14 * MINUTE + 1, "every 15 minutes"), (MINUTE, "every minute"), (25 * HOUR, "every day"),
      (1, "every second"), (9_999 * DAY, "every 365 days")],
 )  # fmt: skip
-def test_what_is_usual_is_said_as_people_say_it(usual: int, said: str) -> None:
-    (alert,) = Alerts().silence(ONE, np.array([True]), np.array([START]), START + DAY, usual=np.array([usual]))
-    assert alert.sentence.endswith(f"; it usually reports at least {said}")
+def test_what_is_usual_is_in_plain_words(usual: int, words: str) -> None:
+    (alert,) = check(Alerts(), ONE, [True], [START], START + DAY, usual=usual)
+    assert alert.sentence.endswith(f"; it usually reports at least {words}")
 
 
 def test_a_channel_that_is_simply_well_costs_nothing() -> None:
@@ -398,23 +422,23 @@ def test_a_channel_that_is_simply_well_costs_nothing() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["good", "gone", "offset", "unknown"]), st.integers(0, 24)), max_size=25),
        st.integers(0, 25))  # fmt: skip
 def test_a_restart_changes_nothing_and_every_alert_is_a_change(story: list[tuple[str, int]], cut: int) -> None:
-    def tell(restarted: bool) -> list[Alert]:
-        alerts, told = Alerts(), []
-        for day, (kind, heard) in enumerate(story):
+    def replay(restarted: bool) -> list[Alert]:
+        alerts, raised = Alerts(), []
+        for day, (kind, reporting) in enumerate(story):
             if restarted and day == cut:
-                kept = json.loads(json.dumps(alerts.state()))
+                saved = json.loads(json.dumps(alerts.state()))
                 alerts = Alerts()
-                alerts.restore(kept)
+                alerts.restore(saved)
             for hour in range(0, 24, 3):
-                told += ask(alerts, hour > heard, 24 * day + min(hour, heard), 24 * day + hour)
+                raised += ask(alerts, hour > reporting, 24 * day + min(hour, reporting), 24 * day + hour)
             start = START + day * DAY
-            told += alerts.period(a_day(kind), 24, start, start + DAY)
-        return told
+            raised += close(alerts, a_day(kind), start)
+        return raised
 
-    told = tell(restarted=False)
-    assert told == tell(restarted=True)
+    raised = replay(restarted=False)
+    assert raised == replay(restarted=True)
     state = "well"
-    for alert in told:
+    for alert in raised:
         assert alert.before == state
         assert alert.state != alert.before
         assert alert.state in STATES
@@ -427,13 +451,14 @@ def test_a_large_network_costs_little() -> None:
     silence, alerts = Silence(HOUR, DAY, 30 * DAY), Alerts()
     every: NDArray[np.int64] = np.arange(len(names))
     for day in range(4):
-        silence.heard(every, np.full(every.size, START + day * DAY))
+        silence.record(every, np.full(every.size, START + day * DAY))
         silence.close(every, np.full(every.size, START + day * DAY))
-        told = alerts.silence(names, silence.silent(START + day * DAY), silence.last, START + day * DAY)
-    assert told == []
-    told = alerts.silence(names, silence.silent(START + 9 * DAY), silence.last, START + 9 * DAY)
-    assert len(told) == 20_000
-    (alert,) = one_per_incident(told, 2 * HOUR)
+        now = START + day * DAY
+        assert check(alerts, names, silence.check(now).tolist(), silence.last.tolist(), now) == []
+    now = START + 9 * DAY
+    raised = check(alerts, names, silence.check(now).tolist(), silence.last.tolist(), now)
+    assert len(raised) == 20_000
+    (alert,) = one_per_incident(raised, 2 * HOUR)
     assert len(alert.sensors) == 20_000
     assert alert.sentence.startswith(
         "S0, S1, S10, S100, S1000, S10000, S10001, S10002 and 19,992 others turned silent tog"
@@ -442,32 +467,31 @@ def test_a_large_network_costs_little() -> None:
 
 def sure(start: int, readings: int, confidence: float = 0.99) -> OpenFault:
     """Return an offset of 4.1 that began at an hour."""
-    found = Evidence({"offset": readings}, readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1, 14.1, 14.1)
-    return OpenFault(START + start * HOUR, readings, confidence, found)
+    sums = FaultSums({"offset": readings}, readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1, 14.1, 14.1)
+    return OpenFault(START + start * HOUR, readings, confidence, sums)
 
 
 def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, OpenFault]]) -> list[tuple[int, Alert]]:
-    """Take in verdicts at the ends of hours; return what was told, and at which hour."""
-    told = []
+    """Take in verdicts at the ends of hours; return what was raised, and at which hour."""
+    raised = []
     for hour, faults in verdicts:
         named = {(sensor, ""): fault for sensor, fault in faults.items()}
-        found = one_per_incident(
-            alerts.verdict(PeriodVerdict(named, frozenset(named)), START + hour * HOUR, HOUR), 2 * HOUR
-        )
-        told += [(hour, alert) for alert in found]
-    return told
+        verdict = PeriodVerdict(named, frozenset(named))
+        alerts_now = one_per_incident(alerts.apply_verdict(verdict, START + hour * HOUR, HOUR), 2 * HOUR)
+        raised += [(hour, alert) for alert in alerts_now]
+    return raised
 
 
-def test_a_sure_fault_is_told_when_it_has_stood_for_three_readings_and_an_hour() -> None:
+def test_a_sure_fault_is_reported_when_it_has_stood_for_three_readings_and_an_hour() -> None:
     alerts = Alerts()
     ((hour, alert),) = hours(alerts, *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
     assert hour == 5
     assert (alert.before, alert.state, alert.reason, alert.since) == ("well", "faulty", "offset", START + 2 * HOUR)
     assert alerts.counts["faulty"] == 1
     assert hours(Alerts(), *((2 + n, {"S1": sure(2, n, 0.94)}) for n in range(1, 20))) == [], "a doubtful one waits"
-    ((hour, _),) = hours(Alerts(stood=6 * HOUR), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
+    ((hour, _),) = hours(Alerts(min_duration=6 * HOUR), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
     assert hour == 8
-    ((hour, _),) = hours(Alerts(stood_readings=7), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
+    ((hour, _),) = hours(Alerts(min_readings=7), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
     assert hour == 9
 
 
@@ -485,37 +509,37 @@ def test_a_fault_that_turns_out_to_be_none_is_taken_back_once_in_words() -> None
 
 
 def test_nothing_is_taken_back_while_it_is_doubtful() -> None:
-    alerts, odd = Alerts(), frozenset({("S1", "")})
+    alerts, questionable = Alerts(), frozenset({("S1", "")})
     assert len(hours(alerts, (22, {"S1": sure(18, 4)}))) == 1
-    assert alerts.period(a_day("suspect"), 24, START, START + DAY, PeriodVerdict({}, odd), HOUR) == []
-    assert hours(alerts, (28, {"S1": sure(18, 10)})) == [], "it is the one that was told"
-    assert alerts.period(a_day("offset"), 24, START + DAY, START + 2 * DAY, PeriodVerdict({}, odd), HOUR) == []
+    assert close(alerts, a_day("suspect"), START, questionable) == []
+    assert hours(alerts, (28, {"S1": sure(18, 10)})) == [], "it is the one that was raised"
+    assert close(alerts, a_day("offset"), START + DAY, questionable) == []
     assert [alert.state for _, alert in days(alerts, "good", "good", first=2)] == ["well"]
 
 
 def test_a_fault_that_is_one_in_the_end_stays_until_it_is_over() -> None:
     alerts = Alerts()
     assert len(hours(alerts, (6, {"S1": sure(2, 4)}))) == 1
-    assert days(alerts, "offset", wrong=4) == [], "a few wrong hours are what was told"
+    assert days(alerts, "offset", wrong=4) == [], "a few wrong hours are what was raised"
     assert alerts.counts["faulty"] == 1
-    told = days(alerts, "good", "good", first=1)
-    assert [(day, alert.state, alert.reason) for day, alert in told] == [(2, "well", "")]
+    raised = days(alerts, "good", "good", first=1)
+    assert [(day, alert.state, alert.reason) for day, alert in raised] == [(2, "well", "")]
 
 
 def test_sensors_that_fail_together_are_one_alert_that_names_them() -> None:
-    told = hours(
+    raised = hours(
         Alerts(),
         (5, {"S1": sure(2, 3), "S2": sure(3, 2), "S3": sure(2, 3), "S9": sure(4, 1)}),
         (6, {"S1": sure(2, 4), "S2": sure(3, 3), "S3": sure(2, 4)}),
     )
-    ((_, alert),) = told
+    ((_, alert),) = raised
     assert alert.sensors == ("S1", "S2", "S3")
     assert alert.sentence == "S1, S2 and S3 turned faulty together, since 2024-05-01 02:00 (offset)"
 
 
 def test_sensors_that_fall_silent_together_are_one_alert_that_names_them() -> None:
     town = Town(*"ABCDE")
-    # What is usual differs: E is heard every four hours.
+    # What is usual differs: E reports every four hours.
     for day in range(8):
         for hour in range(24):
             town.hour = 24 * day + hour
@@ -524,13 +548,13 @@ def test_sensors_that_fall_silent_together_are_one_alert_that_names_them() -> No
             sensor, none = np.array(readings), np.zeros(len(readings), np.int64)
             time, value = np.full(sensor.size, START + town.hour * HOUR), np.ones(sensor.size)
             part = Readings(town.names, ("",), sensor, none, time, value)
-            town.monitor.heard(part)
+            town.monitor.record(part)
             town.monitor.learn(part)
-            told = town.monitor.check_silence(START + (town.hour + 1) * HOUR, town.maintenance)
-            assert told == [] or day < 5, "until then it is not known"
+            raised = town.monitor.check_silence(START + (town.hour + 1) * HOUR, town.maintenance)
+            assert raised == [] or day < 5, "until then it is not known"
     town.hour += 1
-    told = town.live(1, "A", "E")
-    (alert,) = told
+    raised = town.live(1, "A", "E")
+    (alert,) = raised
     assert (alert.state, alert.sensors) == ("silent", ("B", "C", "D"))
     assert alert.sentence == "B, C and D turned silent together: no reading since 2024-05-08 23:00"
     assert town.counts["silent"] == 3
@@ -539,11 +563,11 @@ def test_sensors_that_fall_silent_together_are_one_alert_that_names_them() -> No
 def test_one_that_comes_back_wrong_is_not_well() -> None:
     alerts = Alerts()
     assert [alert.state for alert in ask(alerts, True, 0, 4)] == ["silent"]
-    told: list[Alert] = []
+    raised: list[Alert] = []
     for hour in range(30, 100):
-        told += ask(alerts, False, hour, hour + 1)
-        told += [alert for _, alert in hours(alerts, (hour + 1, {"S1": sure(30, hour - 29, 0.5 + hour / 70)}))]
+        raised += ask(alerts, False, hour, hour + 1)
+        raised += [alert for _, alert in hours(alerts, (hour + 1, {"S1": sure(30, hour - 29, 0.5 + hour / 70)}))]
         assert alerts.counts["silent"] + alerts.counts["faulty"] == 1
-    (alert,) = told
+    (alert,) = raised
     assert (alert.before, alert.state) == ("silent", "faulty")
     assert alert.sentence.startswith("S1 reports again, but is faulty")

@@ -26,10 +26,10 @@ class Undisturbed:
     """The run to which nothing happens: its results, and the points that it passes."""
 
     def __init__(self, points: Points, folder: Path) -> None:
-        self.out, self.told = folder / "undisturbed", folder / "told"
-        self.points = points.listed(self.out, self.told)
+        self.out, self.deliveries_file = folder / "undisturbed", folder / "deliveries"
+        self.points = points.listed(self.out, self.deliveries_file)
         self.rows, self.tables = read_rows(self.out), tables(self.out)
-        self.deliveries = set(self.told.read_text().splitlines())
+        self.deliveries = set(self.deliveries_file.read_text().splitlines())
 
     def chosen(self, kinds: str = "") -> list[tuple[str, int]]:
         """Return points by name and by which of that name it is: one of each kind, some early and some late."""
@@ -39,17 +39,17 @@ class Undisturbed:
             if point.startswith(kinds):
                 names.setdefault(re.sub(r"\d+", "#", point), []).append((point, which[point]))
         if EVERY:
-            return [entry for found in names.values() for entry in found]
-        return [found[zlib.crc32(name.encode()) % len(found)] for name, found in names.items()]
+            return [entry for entries in names.values() for entry in entries]
+        return [entries[zlib.crc32(name.encode()) % len(entries)] for name, entries in names.items()]
 
 
 def tables(out: Path) -> dict[str, list[list[str]]]:
     """Return the tables beside the rows; when something was refused depends on the clock."""
-    found = {}
+    result = {}
     for name in ("faults.csv", "sensors.csv", "rejected.csv"):
         with (out / name).open(newline="") as file:
-            found[name] = [row[name == "rejected.csv" :] for row in csv.reader(file)]
-    return found
+            result[name] = [row[name == "rejected.csv" :] for row in csv.reader(file)]
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,13 @@ def test_all_that_is_written_is_seen(undisturbed: Undisturbed) -> None:
     assert any(line.startswith("late") for line in undisturbed.deliveries)
 
 
-def check(points: Points, undisturbed: Undisturbed, out: Path, told: Path, where: str) -> None:
+def check(points: Points, undisturbed: Undisturbed, out: Path, reported: Path, where: str) -> None:
     """Hold a run that goes on after a kill to end as if nothing had happened."""
-    assert points.run(out, told) == 0, f"{where}\n{points.log.read_text()[-3000:]}"
+    assert points.run(out, reported) == 0, f"{where}\n{points.log.read_text()[-3000:]}"
     try:
         assert_same_rows(read_rows(out), undisturbed.rows)
         assert tables(out) == undisturbed.tables
-        deliveries = told.read_text().splitlines()
+        deliveries = reported.read_text().splitlines()
         assert set(deliveries) == undisturbed.deliveries
         # A delivery that was made when it was killed may be made again, and no other.
         assert len(deliveries) <= len(undisturbed.deliveries) + where.count(" (") + where.count(", then")
@@ -106,16 +106,16 @@ def test_killed(points: Points, undisturbed: Undisturbed, tmp_path: Path, mode: 
         chosen = chosen[:: 3 if again else 2]
     hit = recovering = 0
     for number, (point, which) in enumerate(chosen):
-        out, told = tmp_path / f"out-{number}", tmp_path / f"told-{number}"
-        told.touch()
-        hit += points.run(out, told, first, point, which) == -9
+        out, reported = tmp_path / f"out-{number}", tmp_path / f"deliveries-{number}"
+        reported.touch()
+        hit += points.run(out, reported, first, point, which) == -9
         where = f"{first} {point} ({which})"
         if again and out.exists():
             # Killed once more at the first point of another kind, which may be one that only a restart passes.
             other = others[(7 * number + 3) % len(others)][0]
-            recovering += points.run(out, told, first, other, 1) == -9
+            recovering += points.run(out, reported, first, other, 1) == -9
             where += f", then {first} {other}"
-        check(points, undisturbed, out, told, where)
+        check(points, undisturbed, out, reported, where)
         shutil.rmtree(out)
     # Some depend on when a thread has its turn.
     assert hit >= 0.9 * len(chosen)
@@ -126,13 +126,13 @@ def test_a_flipped_bit_in_each_file_is_one_line_or_does_no_harm(
     points: Points, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     """Half way, and killed: what is read again must not be believed blindly."""
-    half, told = tmp_path / "half", tmp_path / "told"
-    told.touch()
+    half, reported = tmp_path / "half", tmp_path / "deliveries"
+    reported.touch()
     saves = [number for number, point in enumerate(undisturbed.points) if point == "rename state/checkpoint.json"]
     middle = saves[len(saves) // 2]
     after = next(point for point in undisturbed.points[middle + 8 :] if point.startswith("write state/journal"))
     which = undisturbed.points[: undisturbed.points.index(after, middle)].count(after) + 2
-    assert points.run(half, told, "after", after, which) == -9
+    assert points.run(half, reported, "after", after, which) == -9
     kinds = {}
     for path in sorted(half.rglob("*")):
         if path.is_file() and path.stat().st_size:
@@ -143,15 +143,15 @@ def test_a_flipped_bit_in_each_file_is_one_line_or_does_no_harm(
         for share in (0.1, 0.6):
             out, heard = tmp_path / "out", tmp_path / "heard"
             shutil.copytree(half, out)
-            shutil.copy(told, heard)
+            shutil.copy(reported, heard)
             content = bytearray((out / path).read_bytes())
             content[int(share * len(content))] ^= 0x10
             (out / path).write_bytes(content)
             points.log.write_text("")
             code = points.run(out, heard)
-            said = points.log.read_text().splitlines()
-            assert code in (0, 1), f"{kind}: {said}"
-            assert len(said) == code, f"{kind}: {said}"
+            lines = points.log.read_text().splitlines()
+            assert code in (0, 1), f"{kind}: {lines}"
+            assert len(lines) == code, f"{kind}: {lines}"
             if code:
                 refused.append(kind)
             elif not kind.startswith("data/") and not kind.endswith(".csv"):

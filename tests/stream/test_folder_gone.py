@@ -31,8 +31,8 @@ def readings() -> Readings:
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying, "RETRY", 0.05)
-    monkeypatch.setattr(retrying, "GONE", 0.5)
+    monkeypatch.setattr(retrying, "RETRY_INTERVAL", 0.05)
+    monkeypatch.setattr(retrying, "GONE_WAIT", 0.5)
 
 
 class Telling(Metrics):
@@ -59,7 +59,7 @@ def service(
 
 
 @pytest.mark.parametrize("what", ["", "state", "state/journal"])
-def test_it_is_said_and_ends_after_a_while(
+def test_it_is_logged_and_ends_after_a_while(
     readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     out, metrics = tmp_path / "out", Telling()

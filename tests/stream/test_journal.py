@@ -54,15 +54,15 @@ def test_after_a_cut_at_any_byte_it_has_a_prefix_with_everything_before_the_last
         with last.open("ab") as file:
             file.write(garbage)
         again = WriteAheadLog(folder, segment=segment)
-        found = contents(again)
-        assert found == wanted[: len(found)]
-        assert safe <= len(found) == again.next
+        result = contents(again)
+        assert result == wanted[: len(result)]
+        assert safe <= len(result) == again.next
         # And it goes on from there as if nothing had been.
-        assert again.append(b"more") == len(found)
+        assert again.append(b"more") == len(result)
         again.close()
         log._handle.close()
         with WriteAheadLog(folder, segment=segment) as third:
-            assert contents(third) == [*found, b"more"]
+            assert contents(third) == [*result, b"more"]
             assert third.torn == 0
 
 
@@ -193,10 +193,10 @@ log.close()
 
 def test_a_full_disk_costs_the_record_and_nothing_else(tmp_path: Path) -> None:
     # A limit on the size of files makes a write end in the middle, as a full disk does, and needs no rights.
-    said = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=60)
-    assert said.returncode == 0, said.stderr
+    text = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert text.returncode == 0, text.stderr
     size = HEAD.size + 1000
-    assert said.stdout.splitlines() == [f"27 1 {size} {size}"] * 3
+    assert text.stdout.splitlines() == [f"27 1 {size} {size}"] * 3
     with WriteAheadLog(tmp_path) as log:
         assert contents(log) == [b"a" * 1000, b"c" * 10, b"d" * 1000]
         assert log.torn == 0
@@ -221,13 +221,13 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     for _ in range(5):
         with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            said = [process.stdout.readline() for _ in range(numbers.randrange(1, 40))]
+            text = [process.stdout.readline() for _ in range(numbers.randrange(1, 40))]
             process.send_signal(signal.SIGKILL)
-            said += process.stdout.readlines()
+            text += process.stdout.readlines()
         # The last line may be half a line.
-        told = max(int(line) for line in said if line.endswith(b"\n"))
+        reported = max(int(line) for line in text if line.endswith(b"\n"))
         with WriteAheadLog(tmp_path) as log:
-            assert log.next > told
+            assert log.next > reported
             assert contents(log) == [b"%d," % number * 200 for number in range(log.next)]
 
 

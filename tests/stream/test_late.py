@@ -45,23 +45,25 @@ class Out:
         self.period = mended.period
         self.valid = (-50.0, 60.0)
 
-    def late(self, *said: tuple[str, int, float]) -> Rows:
-        names = (*self.readings.sensors, *(name for name, _, _ in said if name not in self.readings.sensors))
-        more = np.array([names.index(name) for name, _, _ in said], dtype=np.int32)
+    def late(self, *added: tuple[str, int, float]) -> Rows:
+        names = (*self.readings.sensors, *(name for name, _, _ in added if name not in self.readings.sensors))
+        more = np.array([names.index(name) for name, _, _ in added], dtype=np.int32)
         old, count = self.readings, len(self.readings)
         self.readings = Readings(
             names,
             ("",),
             np.concatenate([old.sensor, more]),
             np.concatenate([old.variable, 0 * more]),
-            np.concatenate([old.time, [LAST * DAY + time for _, time, _ in said]]),
-            np.concatenate([old.value, [value for _, _, value in said]]),
+            np.concatenate([old.time, [LAST * DAY + time for _, time, _ in added]]),
+            np.concatenate([old.value, [value for _, _, value in added]]),
         )
-        self.told = np.arange(len(self.readings)) >= count
+        self.is_late = np.arange(len(self.readings)) >= count
         return self.again()
 
     def again(self) -> Rows:
-        return correct(self.writer, self.folder, GRID, self.period, self.readings, self.told, [(-999.0,)], [self.valid])
+        return correct(
+            self.writer, self.folder, GRID, self.period, self.readings, self.is_late, [(-999.0,)], [self.valid]
+        )
 
     def bytes(self) -> dict[str, bytes]:
         return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in data_files(self.folder)}
@@ -89,13 +91,13 @@ def others_stay(before: Rows, after: Rows, changed: Rows) -> None:
     keys = [tuple(key) for key in zip(changed.sensor.tolist(), changed.time.tolist(), strict=True)]
     names = [(changed.sensors[sensor], time) for sensor, time in keys]
     mine = [(after.sensors[s], t) in names for s, t in zip(after.sensor.tolist(), after.time.tolist(), strict=True)]
-    there = np.flatnonzero(~np.array(mine))
-    assert_equal_rows(before.taken(there), after.taken(there))
+    unchanged = np.flatnonzero(~np.array(mine))
+    assert_equal_rows(before.taken(unchanged), after.taken(unchanged))
     for name in ("cleaned", "lower", "upper", "origin", "time", "sensor"):
         np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
 
 
-def test_a_late_reading_of_an_empty_slot_is_kept_and_not_judged(out: Out) -> None:
+def test_a_late_reading_of_an_empty_slot_is_stored_and_not_judged(out: Out) -> None:
     before = Archive(out.folder).rows()
     rows = out.late(("c", MISSING * HOUR + MINUTE, 7.5))
     assert only(rows) == {
@@ -110,29 +112,29 @@ def test_a_late_reading_of_an_empty_slot_is_kept_and_not_judged(out: Out) -> Non
 def test_a_second_reading_of_a_slot_is_in_its_mean_and_the_verdict_stays(out: Out) -> None:
     before = Archive(out.folder).rows()
     old = before.value[(before.sensor == 0) & (before.time == LAST * DAY)][0]
-    told = only(out.late(("a", 20 * MINUTE, old + 1)))
-    assert told == {"sensor": "a", "time": 0, "n": 2, "value": pytest.approx(old + 0.5), "flag": 1, "reason": "late"}
+    row = only(out.late(("a", 20 * MINUTE, old + 1)))
+    assert row == {"sensor": "a", "time": 0, "n": 2, "value": pytest.approx(old + 0.5), "flag": 1, "reason": "late"}
 
 
 def test_a_contradiction_is_suspect_and_the_last_word_counts(out: Out) -> None:
-    told = only(out.late(("a", 0, 3.25)))
-    assert told == {"sensor": "a", "time": 0, "n": 1, "value": 3.25, "flag": Flag.SUSPECT, "reason": "late"}
+    row = only(out.late(("a", 0, 3.25)))
+    assert row == {"sensor": "a", "time": 0, "n": 1, "value": 3.25, "flag": Flag.SUSPECT, "reason": "late"}
 
 
 def test_a_faulty_sensor_stays_faulty_for_its_reason(out: Out) -> None:
-    told = only(out.late(("f", 12 * HOUR, 31.0)))
-    assert (told["value"], told["flag"], told["reason"]) == (31.0, Flag.FAIL, "stuck")
+    row = only(out.late(("f", 12 * HOUR, 31.0)))
+    assert (row["value"], row["flag"], row["reason"]) == (31.0, Flag.FAIL, "stuck")
 
 
 def test_beyond_the_limits_alone_is_implausible_until_another_comes(out: Out) -> None:
-    told = only(out.late(("c", MISSING * HOUR, 80.0)))
-    assert (told["value"], told["flag"], told["reason"]) == (80.0, Flag.FAIL, "implausible")
-    told = only(out.late(("c", MISSING * HOUR + MINUTE, 8.0)))
-    assert (told["n"], told["value"], told["flag"], told["reason"]) == (1, 8.0, Flag.NOT_EVALUATED, "late")
+    row = only(out.late(("c", MISSING * HOUR, 80.0)))
+    assert (row["value"], row["flag"], row["reason"]) == (80.0, Flag.FAIL, "implausible")
+    row = only(out.late(("c", MISSING * HOUR + MINUTE, 8.0)))
+    assert (row["n"], row["value"], row["flag"], row["reason"]) == (1, 8.0, Flag.NOT_EVALUATED, "late")
     assert only(out.again())["flag"] == Flag.NOT_EVALUATED
 
 
-def test_what_people_said_of_readings_beyond_the_limits_holds(out: Out) -> None:
+def test_notes_on_readings_beyond_the_limits_hold(out: Out) -> None:
     before = Archive(out.folder).rows()
     value = before.value[(before.sensor == 0) & (before.time == LAST * DAY)][0]
     out.valid = (-50.0, value - 1)
@@ -140,14 +142,16 @@ def test_what_people_said_of_readings_beyond_the_limits_holds(out: Out) -> None:
     assert only(out.late(("a", MINUTE, value + 1)))["flag"] == Flag.GOOD
 
 
-@pytest.mark.parametrize("said", [("c", MISSING * HOUR, -999.0), ("c", MISSING * HOUR, float("nan")), ("a", 5, 99.0)])
-def test_what_makes_no_difference_changes_nothing(out: Out, said: tuple[str, int, float]) -> None:
+@pytest.mark.parametrize(
+    "reading", [("c", MISSING * HOUR, -999.0), ("c", MISSING * HOUR, float("nan")), ("a", 5, 99.0)]
+)
+def test_what_makes_no_difference_changes_nothing(out: Out, reading: tuple[str, int, float]) -> None:
     before = out.bytes()
-    assert len(out.late(said)) == 0
+    assert len(out.late(reading)) == 0
     assert out.bytes() == before
 
 
-def test_a_reading_said_again_changes_nothing(out: Out) -> None:
+def test_a_repeated_reading_changes_nothing(out: Out) -> None:
     before = out.bytes()
     assert len(out.late(("b", 0, float(out.readings.value[24])))) == 0
     assert out.bytes() == before
@@ -164,8 +168,8 @@ def test_a_sensor_without_a_row_gets_one_with_nothing_cleaned(out: Out) -> None:
     assert len(after) == len(before) + 2
     assert_equal_rows(Archive(out.folder).rows(sensor=list(NAMES)), before)
     # The next one finds its row.
-    told = only(out.late(("zürich", 2 * HOUR + 1, 2.5)))
-    assert (told["n"], told["value"], told["flag"]) == (2, 2.0, Flag.NOT_EVALUATED)
+    row = only(out.late(("zürich", 2 * HOUR + 1, 2.5)))
+    assert (row["n"], row["value"], row["flag"]) == (2, 2.0, Flag.NOT_EVALUATED)
     assert len(Archive(out.folder).rows()) == len(after)
 
 
@@ -178,15 +182,15 @@ def test_done_again_the_same_rows_come_and_no_byte_changes(out: Out) -> None:
 
 
 def test_all_late_ones_together_or_one_by_one_is_the_same(out: Out, tmp_path_factory: pytest.TempPathFactory) -> None:
-    said = [("c", MISSING * HOUR, 7.5), ("a", 0, 1.0), ("new", HOUR, 2.0), ("a", 0, 5.0), ("c", MISSING * HOUR + 1, 9)]
-    for one in said:
+    added = [("c", MISSING * HOUR, 7.5), ("a", 0, 1.0), ("new", HOUR, 2.0), ("a", 0, 5.0), ("c", MISSING * HOUR + 1, 9)]
+    for one in added:
         out.late(one)
     other = Out(tmp_path_factory.mktemp("other"))
-    other.late(*said)
+    other.late(*added)
     assert_equal_rows(Archive(out.folder).rows(), Archive(other.folder).rows())
 
 
-def test_rows_of_a_file_that_was_made_of_several_are_found(tmp_path: Path) -> None:
+def test_rows_of_a_merged_file_are_corrected(tmp_path: Path) -> None:
     grid = Grid(10 * MINUTE, HOUR)
     mender, written = Mender(grid), []
     with RowWriter(tmp_path) as writer:
@@ -221,8 +225,8 @@ def test_two_variables_and_two_dates(tmp_path: Path) -> None:
         again = Readings(("x",), variables, 0 * variable, variable, more, np.append(readings.value, [500.0, 501.0]))
         late = np.arange(len(again)) >= len(readings)
         rows = correct(writer, tmp_path, weekly, 2600, again, late, [(), ()], [(-np.inf, np.inf)] * 2)
-    told = sorted(zip([rows.variables[v] for v in rows.variable], rows.time, rows.value, strict=True))
-    assert told == [("humidity", time[30], 501.0), ("temperature", time[3], 500.0)]
+    row = sorted(zip([rows.variables[v] for v in rows.variable], rows.time, rows.value, strict=True))
+    assert row == [("humidity", time[30], 501.0), ("temperature", time[3], 500.0)]
     assert len(Archive(tmp_path).rows()) == 2 * time.size
 
 
@@ -231,12 +235,12 @@ def test_a_period_of_which_nothing_was_written_gets_its_file(tmp_path: Path) -> 
     late = Readings(("x",), ("",), zero, zero, np.array([LAST * DAY + HOUR]), np.ones(1))
     with RowWriter(tmp_path) as writer:
         period = int(GRID.period_of(late.time)[0])
-        told = only(correct(writer, tmp_path, GRID, period, late, np.ones(1, bool), [()], [(-np.inf, np.inf)]))
-    assert told["flag"] == Flag.NOT_EVALUATED
+        row = only(correct(writer, tmp_path, GRID, period, late, np.ones(1, bool), [()], [(-np.inf, np.inf)]))
+    assert row["flag"] == Flag.NOT_EVALUATED
     assert [path.name for path in data_files(tmp_path)] == ["part-20200108T000000.parquet"]
 
 
-def test_late_readings_are_kept_with_the_others_once_for_each_record(tmp_path: Path) -> None:
+def test_late_readings_are_stored_with_the_others_once_for_each_record(tmp_path: Path) -> None:
     store = LateReadingStore(tmp_path / "kept")
     store.put(7, readings_in_turn(6), record=10)
     late = readings_in_turn(2, names="axy", start=START + 100 * HOUR)

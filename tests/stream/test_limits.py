@@ -14,9 +14,9 @@ from list_source import hourly
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import stream as streams
-from sensormend.stream.admission import FIRST, TOO_MANY, TOO_MANY_LATE
+from sensormend.stream.admission import MOST_FIRST, TOO_MANY, TOO_MANY_LATE
 from sensormend.stream.arrivals import Arrived
-from sensormend.stream.metrics import CONNECTIONS
+from sensormend.stream.metrics import MOST_CONNECTIONS
 from sensormend.stream.stream import Event, LateReadings, ReadingsRejected, Stream
 from simulated_city import START, city_readings
 
@@ -31,26 +31,26 @@ def table(text: str) -> dict[str, tuple[str, str, float]]:
     """Return how far each thing goes, what happens then, and the megabytes it takes."""
     head = "| what is sent | how far it goes | then | costs up to there |\n|---|---|---|---|\n"
     rows = [row.strip("| ").split(" | ") for row in text.partition(head)[2].partition("\n\n")[0].splitlines()]
-    found = {}
+    result = {}
     for what, goes, then, costs in rows:
         memory = re.search(r"([\d,]+) MB", costs)
         assert memory
-        found[what] = (goes, then, float(memory[1].replace(",", "")))
-    return found
+        result[what] = (goes, then, float(memory[1].replace(",", "")))
+    return result
 
 
 @pytest.mark.processes
 def test_the_table_says_what_is_measured() -> None:
     program = [sys.executable, str(ROOT / "benchmarks" / "limits.py"), *FAST]
     printed = subprocess.run(program, check=True, capture_output=True, text=True, timeout=900).stdout
-    measured, told = table(printed), table(PAGE)
+    measured, reported = table(printed), table(PAGE)
     assert len(measured) == len(FAST) + 1
     for what, (goes, then, megabytes) in measured.items():
-        assert told[what][:2] == (goes, then)
-        assert megabytes <= 2 * told[what][2] + 100
-    assert told["the same on the first day, when no sensor is known"][0] == f"{FIRST:,}"
-    assert told["connections to `/metrics` and `/healthz`"][0] == f"{CONNECTIONS}, for 15 s each"
-    assert set(told) - set(measured) == {
+        assert reported[what][:2] == (goes, then)
+        assert megabytes <= 2 * reported[what][2] + 100
+    assert reported["the same on the first day, when no sensor is known"][0] == f"{MOST_FIRST:,}"
+    assert reported["connections to `/metrics` and `/healthz`"][0] == f"{MOST_CONNECTIONS}, for 15 s each"
+    assert set(reported) - set(measured) == {
         "the same on the first day, when no sensor is known",
         "connections to `/metrics` and `/healthz`",
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sensormend.errors import ConfigError
-from sensormend.stream.logs import Once, say, setup
+from sensormend.stream.logs import ConditionLog, say, setup
 
 LOG = logging.getLogger("sensormend.stream")
 
@@ -44,15 +44,15 @@ def test_json_is_an_object_per_line() -> None:
     out.truncate(out.seek(0))
     say(LOG, logging.DEBUG, "wetter in\nZürich", sensor='a "b"', at=1.5, none=None, odd=float)
     (line,) = out.getvalue().splitlines()
-    told = json.loads(line)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.pop("time"))
-    assert told == {
+    reported = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", reported.pop("time"))
+    assert reported == {
         "level": "debug", "message": "wetter in\nZürich", "sensor": 'a "b"', "at": 1.5, "none": None,
         "odd": "<class 'float'>",
     }  # fmt: skip
 
 
-def test_nobody_can_make_a_line_of_their_own() -> None:
+def test_text_from_outside_cannot_make_a_line() -> None:
     out = io.StringIO()
     setup("text", "info", out)
     nasty = "x\n2026-01-01T00:00:00Z error  all is lost\x1b[2J\u2028 a=1"
@@ -76,7 +76,7 @@ def test_a_failure_comes_with_its_trace() -> None:
     assert len(out.getvalue().splitlines()) == 1
 
 
-def test_set_up_again_it_is_said_once() -> None:
+def test_a_second_setup_replaces_the_first() -> None:
     first, second = io.StringIO(), io.StringIO()
     setup("text", "info", first)
     setup("json", "info", second)
@@ -92,7 +92,7 @@ def test_a_wrong_word_is_refused() -> None:
         setup("text", "loud")
 
 
-def test_the_service_goes_on_when_nobody_listens(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_log_that_cannot_be_written_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
     class Full(io.StringIO):
         def write(self, text: str) -> int:
             raise OSError(28, "No space left on device")
@@ -102,18 +102,20 @@ def test_the_service_goes_on_when_nobody_listens(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_lasts_is_said_when_it_begins_and_when_it_is_over() -> None:
+def test_a_condition_is_logged_when_it_begins_and_when_it_is_over() -> None:
     out, now = io.StringIO(), [0.0]
     setup("json", "info", out)
-    full = Once(LOG, "the disk is full", "the disk has room again", logging.ERROR, steady=lambda: now[0])
-    news = []
-    for so in (False, True, True, True, False, False, True):
-        news.append(full.begin(folder="OUT") if so else full.end())
+    full = ConditionLog(LOG, "the disk is full", "the disk has space again", steady=lambda: now[0])
+    for holds in (False, True, True, True, False, False, True):
+        if holds:
+            full.begin(folder="OUT")
+        else:
+            full.end()
+        assert full.active == holds
         now[0] += 60
-    assert news == [False, True, False, False, True, False, True]
-    assert full.on
-    told = [json.loads(line) for line in out.getvalue().splitlines()]
-    for one in told:
-        del one["time"]
-    begun = {"level": "error", "message": "the disk is full", "folder": "OUT"}
-    assert told == [begun, {"level": "info", "message": "the disk has room again", "seconds": 180.0, "times": 3}, begun]
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    for line in lines:
+        del line["time"]
+    begin = {"level": "warning", "message": "the disk is full", "folder": "OUT"}
+    end = {"level": "info", "message": "the disk has space again", "seconds": 180.0, "times": 3}
+    assert lines == [begin, end, begin]

@@ -9,11 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.readings import SECOND
 from sensormend.stream.deliveries import SinkState
-from sensormend.stream.metrics import QUIET, REASONS, Metrics, MetricsServer
+from sensormend.stream.metrics import MAX_SILENCE, MOST_REASONS, Metrics, MetricsServer
 
 
 class Clock:
@@ -50,8 +51,12 @@ def ask(page: MetricsServer, path: str, method: str = "GET") -> tuple[int, dict[
         line.close()
 
 
-def figures(metrics: Metrics) -> dict[str, float]:
-    lines = (line.rsplit(" ", 1) for line in metrics.text().splitlines() if not line.startswith("#"))
+def values_of(metrics: Metrics) -> dict[str, float]:
+    lines = (
+        line.rsplit(" ", 1)
+        for line in generate_latest(metrics.registry()).decode().splitlines()
+        if not line.startswith("#")
+    )
     return {name: float(value) for name, value in lines}
 
 
@@ -71,7 +76,7 @@ def test_what_is_counted_is_shown(metrics: Metrics) -> None:
     metrics.journal_bytes, metrics.backlog_bytes = 4096, 77
     metrics.sinks["postgres"] = sink("postgres", up=False, backlog=7, lost=1)
     metrics.connected = False
-    told = figures(metrics)
+    reported = values_of(metrics)
     wanted = {
         "readings_total": 15, "lag_seconds": 10, 'rejected_total{reason="not JSON"}': 4, "late_total": 2,
         "repeated_total": 4, "periods_total": 1, "update_seconds_sum": 0.3, 'update_seconds_bucket{le="0.25"}': 0,
@@ -79,30 +84,31 @@ def test_what_is_counted_is_shown(metrics: Metrics) -> None:
         "sensors": 50, "faulty_sensors": 3, "silent_sensors": 2, "journal_bytes": 4096, "backlog_bytes": 77,
         'sink_up{sink="postgres"}': 0, 'backlog{sink="postgres"}': 7, 'lost{sink="postgres"}': 1, "connected": 0,
     }  # fmt: skip
-    assert {name: told[f"sensormend_{name}"] for name in wanted} == wanted
-    assert told["sensormend_disk_free_bytes"] > 0
-    assert told["process_resident_memory_bytes"] > 1e6
-    assert any(name.startswith("sensormend_build_info{") and 'version="' in name for name in told)
+    assert {name: reported[f"sensormend_{name}"] for name in wanted} == wanted
+    assert reported["sensormend_disk_free_bytes"] > 0
+    assert reported["process_resident_memory_bytes"] > 1e6
+    assert any(name.startswith("sensormend_build_info{") and 'version="' in name for name in reported)
 
 
 def test_without_a_reading_the_lag_is_not_a_number(metrics: Metrics) -> None:
-    assert figures(metrics)["sensormend_lag_seconds"] != figures(metrics)["sensormend_lag_seconds"]
+    assert values_of(metrics)["sensormend_lag_seconds"] != values_of(metrics)["sensormend_lag_seconds"]
 
 
-def test_two_services_in_one_process_have_their_own_figures() -> None:
+def test_two_services_in_one_process_have_their_own_metrics() -> None:
     one, other = Metrics(), Metrics()
     one.readings += 1
-    assert figures(other)["sensormend_readings_total"] == 0
+    assert values_of(other)["sensormend_readings_total"] == 0
 
 
 def test_reasons_of_any_number_are_bounded(metrics: Metrics) -> None:
     for number in range(1000):
         metrics.reject(f"made of what came: {number}", 1)
     metrics.reject("made of what came: 0", 1)
-    told = {name: value for name, value in figures(metrics).items() if name.startswith("sensormend_rejected_total")}
-    assert len(told) == REASONS + 1
-    assert sum(told.values()) == 1001
-    assert told['sensormend_rejected_total{reason="made of what came: 0"}'] == 2
+    prefix = "sensormend_rejected_total"
+    reported = {name: value for name, value in values_of(metrics).items() if name.startswith(prefix)}
+    assert len(reported) == MOST_REASONS + 1
+    assert sum(reported.values()) == 1001
+    assert reported['sensormend_rejected_total{reason="made of what came: 0"}'] == 2
 
 
 def test_prometheus_is_served(page: MetricsServer, metrics: Metrics) -> None:
@@ -114,26 +120,26 @@ def test_prometheus_is_served(page: MetricsServer, metrics: Metrics) -> None:
 
 
 def test_health_is_200_or_503_with_its_reasons(page: MetricsServer, metrics: Metrics, steady: Clock) -> None:
-    def told() -> tuple[int, str, list[str]]:
+    def reported() -> tuple[int, str, list[str]]:
         status, headers, body = ask(page, "/healthz")
         assert headers["Content-Type"] == "application/json"
-        said = json.loads(body)
-        return status, said["status"], said["reasons"]
+        text = json.loads(body)
+        return status, text["status"], text["reasons"]
 
-    assert told() == (200, "ok", [])
+    assert reported() == (200, "ok", [])
     metrics.sinks["broker"] = sink("broker", up=False, backlog=1)
-    assert told() == (200, "degraded", ["sink broker is down, 1 delivery waits"])
+    assert reported() == (200, "degraded", ["sink broker is down, 1 delivery waits"])
     metrics.connected = False
-    assert told() == (503, "failing", ["the source is not connected", "sink broker is down, 1 delivery waits"])
+    assert reported() == (503, "failing", ["the source is not connected", "sink broker is down, 1 delivery waits"])
     metrics.connected = True
     metrics.sinks["broker"] = sink("broker", up=True, backlog=0)
     metrics.disk_error = "the disk is full"
-    assert told() == (503, "failing", ["the disk is full"])
+    assert reported() == (503, "failing", ["the disk is full"])
     metrics.disk_error = None
-    steady.now += QUIET + 5
-    assert told() == (503, "failing", ["the service has had no heartbeat for 65 s"])
+    steady.now += MAX_SILENCE + 5
+    assert reported() == (503, "failing", ["the service has had no heartbeat for 65 s"])
     metrics.beat()
-    assert told() == (200, "ok", [])
+    assert reported() == (200, "ok", [])
 
 
 def test_only_that_and_only_get_and_head(page: MetricsServer, capfd: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +155,7 @@ def test_only_that_and_only_get_and_head(page: MetricsServer, capfd: pytest.Capt
     assert capfd.readouterr() == ("", "")
 
 
-def test_somebody_who_says_nothing_keeps_nobody_waiting(page: MetricsServer) -> None:
+def test_an_idle_connection_does_not_block_others(page: MetricsServer) -> None:
     with socket.create_connection(("127.0.0.1", page.port)):
         start = time.monotonic()
         assert ask(page, "/healthz")[0] == 200
@@ -158,8 +164,8 @@ def test_somebody_who_says_nothing_keeps_nobody_waiting(page: MetricsServer) -> 
 
 def test_connections_have_an_end(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three who send a letter now and then, and a fourth for whom there is no room while they do."""
-    monkeypatch.setattr("sensormend.stream.metrics.CONNECTIONS", 3)
-    monkeypatch.setattr("sensormend.stream.metrics.SLOWEST", 2.0)
+    monkeypatch.setattr("sensormend.stream.metrics.MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("sensormend.stream.metrics.CONNECTION_TIME", 2.0)
     with MetricsServer(metrics, port=0) as page, ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection(("127.0.0.1", page.port))) for _ in range(3)]
         for one in slow:
@@ -187,7 +193,7 @@ def test_closed_it_is_gone_at_once(metrics: Metrics) -> None:
         ask(page, "/healthz")
 
 
-def test_without_prometheus_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_prometheus_client_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(SensormendError, match=r"pip install 'sensormend\[live\]'"):
         MetricsServer(Metrics(), port=0)

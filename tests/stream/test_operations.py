@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from sensormend.stream.deliveries import SinkState
 from sensormend.stream.formats.decoding import Decoder
@@ -45,7 +46,7 @@ def test_every_printed_message_is_a_reading_of_the_printed_network(tmp_path: Pat
     settings = example(tmp_path)
     table = PAGE[PAGE.index("| a message | is |") :].partition("\n\n")[0]
     cells = [row.split(" | ")[0] for row in table.splitlines()[2:]]
-    messages = [found for cell in cells for found in re.findall(r"`([\[{\d].*?)`", cell)]
+    messages = [message for cell in cells for message in re.findall(r"`([\[{\d].*?)`", cell)]
     assert len(messages) >= 5
     one = '{"sensor": "S1", "value": 20.5}'
     for message in messages:
@@ -59,16 +60,18 @@ def test_every_printed_message_is_a_reading_of_the_printed_network(tmp_path: Pat
         assert {readings.variables[code] for code in readings.variable} <= set(settings.options.variables), message
 
 
-def test_every_metric_is_described_and_there_is_no_other() -> None:
+def test_exactly_the_metrics_are_described() -> None:
     metrics = Metrics(DOCS)
     metrics.reject("why", 1)
     metrics.sinks["x"] = SinkState("x", True, 0.0, 0, 0, 0, "")
-    there = set(re.findall(r"^# TYPE (sensormend_\w+)", metrics.text(), flags=re.MULTILINE))
-    there = {name for name in there if not name.endswith("_created")}
-    assert set(re.findall(r"\bsensormend_\w+", PAGE)) == there
+    names = set(
+        re.findall(r"^# TYPE (sensormend_\w+)", generate_latest(metrics.registry()).decode(), flags=re.MULTILINE)
+    )
+    names = {name for name in names if not name.endswith("_created")}
+    assert set(re.findall(r"\bsensormend_\w+", PAGE)) == names
 
 
-def test_what_is_said_of_refusals_is_said() -> None:
+def test_the_reasons_of_refusals_are_as_described() -> None:
     from sensormend.stream import admission
     from sensormend.stream.formats import values as refused
 
@@ -103,5 +106,5 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     text = UNIT.read_text(encoding="utf-8").replace("/opt/sensormend/bin/sensormend", "/bin/true")
     unit = tmp_path / "sensormend.service"
     unit.write_text(text, encoding="utf-8")
-    told = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
-    assert [line for line in told.stderr.splitlines() if "sensormend.service" in line] == []
+    result = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
+    assert [line for line in result.stderr.splitlines() if "sensormend.service" in line] == []

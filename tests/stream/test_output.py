@@ -41,9 +41,9 @@ def test_many_files_of_a_date_become_one_with_the_same_rows(tmp_path: Path) -> N
     assert whole.name == "part-20190101T000000-20190101T230000.parquet"
     assert names(tmp_path)[:2] == [f"date=2019-01-01/{whole.name}", "date=2019-01-02/part-20190102T000000.parquet"]
     assert_equal_rows(Archive(tmp_path).rows(), rows)
-    told = duckdb.read_parquet(str(whole), hive_partitioning=False).project("sensor, variable, time").fetchall()
-    assert told == sorted(told)
-    assert len(told) == 24 * 6
+    keys = duckdb.read_parquet(str(whole), hive_partitioning=False).project("sensor, variable, time").fetchall()
+    assert keys == sorted(keys)
+    assert len(keys) == 24 * 6
 
 
 def test_done_again_it_does_nothing_and_what_comes_later_goes_in(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_one_file_or_none_is_left_alone(tmp_path: Path) -> None:
     assert compact_date(tmp_path, FIRST + 1) is None
 
 
-def test_cut_short_every_row_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_every_row_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = hourly(tmp_path, days=1)
     moments = 0
 
@@ -115,7 +115,7 @@ for date in range(YEAR_2019 // DAY, YEAR_2019 // DAY + 3):
 
 
 @pytest.mark.processes
-def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path) -> None:
+def test_killed_at_any_moment_every_row_is_read_once(tmp_path: Path) -> None:
     rows = hourly(tmp_path, days=3)
     paths = {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1] / "helpers")])}
     for wait in np.linspace(0.001, 0.05, 4):
@@ -138,7 +138,7 @@ def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path) -> None:
     assert_equal_rows(Archive(tmp_path).rows(), rows)
 
 
-def test_whoever_reads_meanwhile_sees_every_row_once(tmp_path: Path) -> None:
+def test_a_concurrent_reader_sees_every_row_once(tmp_path: Path) -> None:
     rows = hourly(tmp_path, days=5)
     done = threading.Event()
 
@@ -239,7 +239,7 @@ def test_lines_at_the_end_replace_those_that_no_state_knows(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("length", [10_000, -1])
-def test_a_table_that_somebody_removed_begins_anew(tmp_path: Path, length: int) -> None:
+def test_a_removed_table_begins_anew(tmp_path: Path, length: int) -> None:
     table = AppendOnlyTable(tmp_path / "t.csv", ("sensor",), max(length, 0))
     table.write([("a",)])
     assert (tmp_path / "t.csv").read_text() == "sensor\na\n"

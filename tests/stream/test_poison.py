@@ -44,9 +44,9 @@ def plain(readings: Readings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def changed(part: Readings, row: int, **said: Any) -> Readings:
+def changed(part: Readings, row: int, **values: Any) -> Readings:
     columns = {name: getattr(part, name).copy() for name in ("sensor", "variable", "time", "value")}
-    for name, value in said.items():
+    for name, value in values.items():
         columns[name][row] = value
     return Readings(part.sensors, part.variables, **columns)
 
@@ -66,18 +66,18 @@ def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
     """Whatever may go wrong in there: the days before and after are as they should be."""
     update = AutoOLRTR.update
 
-    def fails(model: AutoOLRTR, *said: Any, **more: Any) -> Any:
+    def fails(model: AutoOLRTR, *args: Any, **kwargs: Any) -> Any:
         if model.periods == 7 and not failed:
             failed.append(True)
             raise np.linalg.LinAlgError("Eigenvalues did not converge")
-        return update(model, *said, **more)
+        return update(model, *args, **kwargs)
 
     failed: list[bool] = []
     monkeypatch.setattr(AutoOLRTR, "update", fails)
     events: list[Event] = []
     with caplog.at_level(logging.WARNING):
         run_service(tmp_path / "out", hourly(readings, 24), lambda event: events.append(event) if event else None)
-    assert [(event.error, event.about) for event in events if isinstance(event, Problem)] == [
+    assert [(event.error, event.details) for event in events if isinstance(event, Problem)] == [
         ("a period is not judged: Eigenvalues did not converge", {"start": "2020-01-08T00:00:00"})
     ]
     assert "Eigenvalues did not converge" in caplog.text
@@ -103,10 +103,10 @@ def test_one_reading_is_too_few_to_find_a_grid_and_more_may_follow(
 
 
 @pytest.mark.parametrize(
-    ("step", "told"), [("7min", "no whole number of steps"), ("10s", "8,640 slots"), ("1d", "no two steps")]
+    ("step", "message"), [("7min", "no whole number of steps"), ("10s", "8,640 slots"), ("1d", "no two steps")]
 )
-def test_a_grid_that_cannot_be_is_refused_before_anything_is_kept(tmp_path: Path, step: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_an_impossible_grid_is_refused_before_anything_is_stored(tmp_path: Path, step: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         run_service(tmp_path / "out", [], step=step)
     assert not (tmp_path / "out" / "state" / "journal").exists()
 
@@ -126,14 +126,14 @@ def test_a_clock_that_was_never_set_is_refused_also_beside_an_archive(readings: 
     assert read_rows(tmp_path / "out").time.min() == START + DAY
 
 
-def test_two_clocks_that_are_hours_ahead_make_nobody_late(tmp_path: Path) -> None:
+def test_two_clocks_hours_in_the_future_make_no_reading_late(tmp_path: Path) -> None:
     many = city_readings(20, 6)
-    ahead = np.isin(many.sensor, [3, 11])
-    time_of = np.where(ahead, many.time + 10 * HOUR, many.time)
+    future = np.isin(many.sensor, [3, 11])
+    time_of = np.where(future, many.time + 10 * HOUR, many.time)
     many = Readings(many.sensors, many.variables, many.sensor, many.variable, time_of, many.value)
-    order = np.lexsort((many.sensor, np.where(ahead, many.time - 10 * HOUR, many.time)))
+    order = np.lexsort((many.sensor, np.where(future, many.time - 10 * HOUR, many.time)))
     came = many.taken(order)
-    moments = np.where(ahead, many.time - 10 * HOUR, many.time)[order]
+    moments = np.where(future, many.time - 10 * HOUR, many.time)[order]
     parts = [came.taken(moments == moment) for moment in np.unique(moments)]
     late: list[Event] = []
     run_service(tmp_path / "out", parts, lambda event: late.append(event) if isinstance(event, LateReadings) else None)
@@ -173,7 +173,7 @@ def test_what_waited_while_we_were_away_is_not_late(readings: Readings, tmp_path
     assert second.status().silent < 8
 
 
-def test_where_to_go_on_holds_for_the_source_that_said_so(readings: Readings, tmp_path: Path) -> None:
+def test_a_mark_holds_for_the_source_that_gave_it(readings: Readings, tmp_path: Path) -> None:
     parts, out = hourly(readings, 6), tmp_path / "out"
     run_service(out, parts[:20], source=str(tmp_path / "one"))
     service = run_service(out, parts, source=str(tmp_path / "other"))
@@ -201,8 +201,8 @@ def test_other_settings_after_a_crash_cost_no_delivery(readings: Readings, tmp_p
 
     def service(after: int, stop: Callable[[int], None] | None) -> Service:
         workers = {"noting": lambda queue: DeliveryWorker("noting", sink, queue)}
-        said = settings(out, after=after)
-        return Service(said, lambda mark, memory: ListSource(parts, mark, stop=stop), workers=workers)
+        chosen = settings(out, after=after)
+        return Service(chosen, lambda mark, memory: ListSource(parts, mark, stop=stop), workers=workers)
 
     with pytest.raises(RecursionError):
         service(1, dies).run()
@@ -211,7 +211,7 @@ def test_other_settings_after_a_crash_cost_no_delivery(readings: Readings, tmp_p
     assert sorted(set(finals)) == [START + day * DAY for day in range(DAYS)]
 
 
-def test_a_file_of_an_old_date_that_is_spoilt_stops_nobody(
+def test_a_broken_file_of_an_old_date_does_not_stop_the_service(
     readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     out = tmp_path / "out"
@@ -251,13 +251,13 @@ def test_many_late_readings_are_corrected_together(
     """A logger that sends a month at once, a reading at a time."""
     corrected: list[int] = []
 
-    def counted(*said: Any) -> Any:
-        corrected.append(said[3])
-        return correct(*said)
+    def counted(*args: Any) -> Any:
+        corrected.append(args[3])
+        return correct(*args)
 
     monkeypatch.setattr("sensormend.stream.output.correct", counted)
     # On a busy machine a second may pass with every reading.
-    monkeypatch.setattr("sensormend.stream.service.GATHER", 3600.0)
+    monkeypatch.setattr("sensormend.stream.service.LATE_DELAY", 3600.0)
     parts = hourly(readings, 24)
     late = parts[4].sensor == 2
     rest = [*parts[:4], parts[4].taken(~late), *parts[5:]]
@@ -269,7 +269,7 @@ def test_many_late_readings_are_corrected_together(
     assert (rows.n > 0).sum() == len(alone)
 
 
-def test_notes_that_are_not_kept_any_more_do_not_hold(readings: Readings, tmp_path: Path) -> None:
+def test_notes_of_an_option_that_is_gone_do_not_hold(readings: Readings, tmp_path: Path) -> None:
     notes, parts = tmp_path / "maintenance.csv", hourly(readings, 24)
     notes.write_text("sensor,from,to,action\ns01,2020-01-08,,ignore\n")
     for out, then in (("forgotten", None), ("held", notes)):
@@ -286,10 +286,10 @@ def test_silent_days_before_a_day_that_fails_have_their_rows(
     """A backlog that jumps over a gap, and a model that fails on the far side of it."""
     update = AutoOLRTR.update
 
-    def fails(model: AutoOLRTR, *said: Any, **more: Any) -> Any:
+    def fails(model: AutoOLRTR, *args: Any, **kwargs: Any) -> Any:
         if model.periods == 8:
             raise FloatingPointError("overflow")
-        return update(model, *said, **more)
+        return update(model, *args, **kwargs)
 
     parts = hourly(readings, 24)
     monkeypatch.setattr(AutoOLRTR, "update", fails)
@@ -303,7 +303,7 @@ def test_silent_days_before_a_day_that_fails_have_their_rows(
 def test_what_cannot_be_shown_ends_nothing(
     readings: Readings, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(model: AutoOLRTR, *said: Any, **more: Any) -> Any:
+    def fails(model: AutoOLRTR, *args: Any, **kwargs: Any) -> Any:
         raise ValueRangeError("these readings look like directions")
 
     monkeypatch.setattr(AutoOLRTR, "estimate", fails)
@@ -319,8 +319,8 @@ def test_a_late_reading_of_a_day_whose_file_is_spoilt_ends_nothing(
     parts, out = hourly(readings, 24), tmp_path / "out"
     run_service(out, parts)
     rows = out / "data" / "date=2020-01-05" / "part-20200105T000000.parquet"
-    kept = sorted((out / "state" / "kept").iterdir())[4]
-    (rows if spoilt == "rows" else kept).write_bytes(b"spoilt")
+    stored = sorted((out / "state" / "kept").iterdir())[4]
+    (rows if spoilt == "rows" else stored).write_bytes(b"spoilt")
     late = changed(parts[4].taken(slice(0, 1)), 0, time=int(parts[4].time[0]) + 60_000_000)
     run_service(out, [*parts, late])
     assert "late readings correct nothing" in caplog.text
@@ -390,7 +390,7 @@ def test_a_restart_looks_for_the_grid_when_the_run_before_it_would_have() -> Non
     assert stream.grid is not None
 
 
-def test_what_was_corrected_at_the_end_is_told(readings: Readings, tmp_path: Path) -> None:
+def test_corrections_at_the_end_are_delivered(readings: Readings, tmp_path: Path) -> None:
     parts = hourly(readings, 24)
     row = np.arange(len(parts[4])) == 7
     rest = [*parts[:4], parts[4].taken(~row), *parts[5:], parts[4].taken(row)]
@@ -410,14 +410,14 @@ def test_other_limits_and_variables_after_a_restart_are_refused_for_what_they_ar
         run_service(tmp_path / "out", [], variables=["humidity"])
 
 
-def test_what_waits_for_a_sink_is_told_at_the_end(
+def test_what_waits_for_a_sink_is_logged_at_the_end(
     readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Away(Sink):
         def write(self, delivery: Delivery) -> None:
             raise ConnectionError("nobody is there")
 
-    monkeypatch.setattr("sensormend.stream.service.DRAIN", 0.1)
+    monkeypatch.setattr("sensormend.stream.service.DRAIN_TIME", 0.1)
     workers = {"away": lambda queue: DeliveryWorker("away", Away(), queue)}
     parts = hourly(readings, 24)[:5]
     Service(settings(tmp_path / "out"), lambda mark, memory: ListSource(parts, mark), workers=workers).run()

@@ -40,13 +40,13 @@ def broken(readings: FloatArray, which: int, first: int, last: int | None = None
     readings[:] = np.moveaxis(line.reshape(readings.shape[0], -1, 24), 1, 2)
 
 
-def told(parts: list[Readings], stream: Stream | None = None) -> list[Alert]:
+def raised(parts: list[Readings], stream: Stream | None = None) -> list[Alert]:
     stream = stream or Stream(Options.of(step="1h", period="1d"))
-    found: list[Alert] = []
+    result: list[Alert] = []
     for part in parts:
         events = stream.take(Arrived(part, int(part.time.max()) + SECOND))
-        found += [alert for event in events if isinstance(event, AlertsRaised) for alert in event.alerts]
-    return found
+        result += [alert for event in events if isinstance(event, AlertsRaised) for alert in event.alerts]
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +66,10 @@ def eventful() -> Readings:
 @pytest.fixture(scope="module")
 def alerts(eventful: Readings) -> list[Alert]:
     """Return what is told of that town when its readings come one by one."""
-    return told([part.taken(slice(k, k + 1)) for part in hourly(eventful) for k in range(len(part))])
+    return raised([part.taken(slice(k, k + 1)) for part in hourly(eventful) for k in range(len(part))])
 
 
-def test_a_jump_in_the_night_is_told_in_the_night(alerts: list[Alert]) -> None:
+def test_a_jump_in_the_night_is_reported_in_the_night(alerts: list[Alert]) -> None:
     jump = [alert for alert in alerts if "s02" in alert.sensors]
     assert [alert.state for alert in jump] == ["faulty"], "and not again while it lasts"
     assert jump[0].since == START + 20 * DAY + 2 * HOUR
@@ -86,14 +86,14 @@ def test_a_jump_in_the_night_is_told_in_the_night(alerts: list[Alert]) -> None:
 
 @pytest.mark.parametrize("hours", [1, 5, 24, 24 * DAYS])
 def test_any_speed_gives_the_same_alerts(eventful: Readings, alerts: list[Alert], hours: int) -> None:
-    assert told(hourly(eventful, hours)) == alerts
+    assert raised(hourly(eventful, hours)) == alerts
 
 
 def test_a_gap_of_a_year_costs_little_and_tells_the_same(eventful: Readings) -> None:
     parts = hourly(eventful)
     late = [replace(part, time=part.time + 400 * DAY) for part in parts]
-    together = told([*parts, *late])
-    day_by_day = told(
+    together = raised([*parts, *late])
+    day_by_day = raised(
         [*hourly(eventful, 24), *(replace(part, time=part.time + 400 * DAY) for part in hourly(eventful, 24))]
     )
     assert together == day_by_day
@@ -103,21 +103,21 @@ def test_a_gap_of_a_year_costs_little_and_tells_the_same(eventful: Readings) -> 
 @pytest.fixture(scope="module")
 def whole(eventful: Readings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Alert]]:
     """Return the OUT of that town watched in one go, and what was told meanwhile."""
-    out, found = tmp_path_factory.mktemp("whole") / "out", list[Alert]()
+    out, result = tmp_path_factory.mktemp("whole") / "out", list[Alert]()
     run_service(
-        out, hourly(eventful), lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ())
+        out, hourly(eventful), lambda event: result.extend(event.alerts if isinstance(event, AlertsRaised) else ())
     )
-    return out, found
+    return out, result
 
 
 def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(
     eventful: Readings, whole: tuple[Path, list[Alert]], tmp_path: Path
 ) -> None:
     parts = hourly(eventful)
-    found: list[Alert] = []
+    result: list[Alert] = []
 
     def seen(event: Event | None) -> None:
-        found.extend(event.alerts if isinstance(event, AlertsRaised) else ())
+        result.extend(event.alerts if isinstance(event, AlertsRaised) else ())
 
     stops = iter([100, 20 * 24 + 4, 20 * 24 + 5, 22 * 24 + 15, 22 * 24 + 17, 25 * 24 + 10, 25 * 24 + 12, 26 * 24 + 1])
     stop = next(stops)
@@ -133,27 +133,27 @@ def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(
         service = Service(settings(tmp_path / "out"), source, on_event=seen)
         service.run()
         stop = next(stops, -1)
-    assert found == whole[1]
+    assert result == whole[1]
     states = [(out / "state" / "alerts.json").read_text() for out in (whole[0], tmp_path / "out")]
     first, second = (json.loads(text)["sensors"] for text in states)
     assert first == second
 
 
-def test_page_figures_and_alerts_say_the_same_at_the_same_time(tmp_path: Path) -> None:
+def test_page_metrics_and_alerts_agree_at_the_same_time(tmp_path: Path) -> None:
     readings = town(21)
     broken(readings, 2, 20 * 24 + 2)
     readings[6, 3:, 20] = np.nan
     parts, out = hourly(tensor_readings(readings)), tmp_path / "out"
-    found: list[Alert] = []
+    result: list[Alert] = []
     service = Service(
         settings(out),
         lambda mark, memory: ListSource(
             parts, mark, stop=lambda number: service.stop() if number == 20 * 24 + 12 else None
         ),
-        on_event=lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
+        on_event=lambda event: result.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
     )
     service.run()
-    assert [(alert.sensor, alert.state) for alert in found] == [("s02", "faulty"), ("s06", "silent")]
+    assert [(alert.sensor, alert.state) for alert in result] == [("s02", "faulty"), ("s06", "silent")]
     assert (service.status().faulty, service.status().silent) == (1, 1)
     with OutReader(out) as reader:
         page = network_overview(reader)
@@ -180,7 +180,7 @@ def test_batteries_that_die_give_an_alert_or_two_each() -> None:
             at, heard = at + length, not heard
         line[which, at:] = np.nan
     readings = np.moveaxis(line.reshape(16, days, 24), 1, 2)
-    alerts = told(hourly(tensor_readings(readings), 24))
+    alerts = raised(hourly(tensor_readings(readings), 24))
     for which in dying:
         mine = [alert.state for alert in alerts if f"s{which:02d}" in alert.sensors]
         assert 1 <= len(mine) <= 2, mine
@@ -188,7 +188,7 @@ def test_batteries_that_die_give_an_alert_or_two_each() -> None:
         assert "faulty" in mine
 
 
-def test_ten_minutes_are_judged_every_half_hour_and_told_after_one() -> None:
+def test_ten_minutes_are_judged_every_half_hour_and_reported_after_one() -> None:
     truth = city(8, 12, slots=144, seed=2, faults=False).truth
     line = np.moveaxis(truth, 1, 2).reshape(8, -1)
     line[1, 11 * 144 + 5 :] += 15
@@ -197,7 +197,7 @@ def test_ten_minutes_are_judged_every_half_hour_and_told_after_one() -> None:
     names = tuple(f"s{number}" for number in range(8))
     readings = Readings(names, ("",), row, np.zeros(row.size, np.int64), time[column], line[row, column])
     stream = Stream(Options.of(step="10min", period="1d"))
-    (alert,) = (alert for alert in told(hourly(readings, 6), stream) if "s1" in alert.sensors)
+    (alert,) = (alert for alert in raised(hourly(readings, 6), stream) if "s1" in alert.sensors)
     start = START + 11 * DAY + 50 * MINUTE
     assert (alert.sensor, alert.state, alert.since) == ("s1", "faulty", start)
     assert HOUR <= alert.at - start <= 2 * HOUR

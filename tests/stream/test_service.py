@@ -107,7 +107,7 @@ def test_the_journal_makes_good_what_no_checkpoint_has(
     died: set[int] = set()
     for _ in range(30):
         service = Service(settings(out), lambda mark, memory: ListSource(parts, mark, stop=dies))
-        monkeypatch.setattr("sensormend.stream.service.CHECKPOINT", 0.05 if len(died) % 2 else 1e9)
+        monkeypatch.setattr("sensormend.stream.service.CHECKPOINT_INTERVAL", 0.05 if len(died) % 2 else 1e9)
         try:
             service.run()
         except RecursionError:
@@ -141,7 +141,7 @@ def test_a_late_reading_corrects_its_own_row_only(readings: Readings, archive: P
     assert_same_rows(now, without)
 
 
-def test_clocks_that_cannot_be_are_counted_and_kept(readings: Readings, archive: Path, tmp_path: Path) -> None:
+def test_impossible_times_are_counted_and_stored(readings: Readings, archive: Path, tmp_path: Path) -> None:
     parts = hourly(readings, 6)
     odd = parts[30].taken(slice(0, 3))
     wrong = Readings(odd.sensors, odd.variables, odd.sensor, odd.variable,
@@ -160,13 +160,15 @@ def test_clocks_that_cannot_be_are_counted_and_kept(readings: Readings, archive:
     assert "1970-01-01" in table["text"].to_list()[1]
 
 
-def test_one_clock_that_is_ahead_closes_nothing(readings: Readings, archive: Path, tmp_path: Path) -> None:
+def test_one_clock_in_the_future_closes_nothing(readings: Readings, archive: Path, tmp_path: Path) -> None:
     parts = hourly(readings)
-    ahead = parts[100].taken(slice(0, 1))
-    ahead = Readings(ahead.sensors, ahead.variables, ahead.sensor, ahead.variable, ahead.time + 20 * DAY, ahead.value)
+    future = parts[100].taken(slice(0, 1))
+    future = Readings(
+        future.sensors, future.variables, future.sensor, future.variable, future.time + 20 * DAY, future.value
+    )
     late: list[Event] = []
     run_service(
-        tmp_path / "out", [*parts[:100], ahead, *parts[100:]],
+        tmp_path / "out", [*parts[:100], future, *parts[100:]],
         lambda event: late.append(event) if isinstance(event, LateReadings) else None,
     )  # fmt: skip
     assert not late
@@ -198,28 +200,28 @@ def test_a_silent_network_is_closed_by_the_clock(tmp_path: Path) -> None:
     """Steps of a tenth of a second: the whole network falls silent, and is said to be, and its periods are closed."""
     random, count = np.random.default_rng(1), 6
     start = clock() // 1_000_000 * 1_000_000 - 10_000_000
-    names, told = tuple("abcdef"), list[Event]()
+    names, events = tuple("abcdef"), list[Event]()
     parts = []
     for step in range(95):
         value = 10 + np.sin(step / 10 * 2 * np.pi) + random.normal(0, 0.1, count)
         moment = np.full(count, start + step * 100_000)
         parts.append(Readings(names, ("",), np.arange(count), np.zeros(count, np.int64), moment, value))
     over = threading.Event()
-    said = settings(tmp_path / "out", step="0.1s", period="1s", grace="0.1s")
-    service = Service(said, lambda mark, memory: Ticking(parts, 20.0, over),
-                      on_event=lambda event: _look(event, told, service, over))  # fmt: skip
+    chosen = settings(tmp_path / "out", step="0.1s", period="1s", grace="0.1s")
+    service = Service(chosen, lambda mark, memory: Ticking(parts, 20.0, over),
+                      on_event=lambda event: _look(event, events, service, over))  # fmt: skip
     service.run()
-    alerts = [alert for event in told if isinstance(event, AlertsRaised) for alert in event.alerts]
+    alerts = [alert for event in events if isinstance(event, AlertsRaised) for alert in event.alerts]
     assert [alert.sensors for alert in alerts if alert.state == "silent"] == [names], "it is one incident"
     rows = read_rows(tmp_path / "out")
     assert rows.time.max() > parts[-1].time.max()
     assert (rows.flag[rows.time > parts[-1].time.max()] == Flag.MISSING).all()
 
 
-def _look(event: Event | None, told: list[Event], service: Service, over: threading.Event) -> None:
+def _look(event: Event | None, events: list[Event], service: Service, over: threading.Event) -> None:
     if event is not None:
-        told.append(event)
-    silent = any(alert.state == "silent" for one in told if isinstance(one, AlertsRaised) for alert in one.alerts)
+        events.append(event)
+    silent = any(alert.state == "silent" for one in events if isinstance(one, AlertsRaised) for alert in one.alerts)
     rows = service.stream.closed is not None and silent
     if over.is_set() or (rows and service.stream.watermark.time > service.stream.watermark.newest + 2_500_000):
         service.stop()
@@ -297,7 +299,7 @@ def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path:
     def write(number: int) -> None:
         if number == 8:
             notes.write_text("sensor,from,to,action\ns01,2020-01-11,2020-01-12,ignore\n")
-            service._maintenance._look_at = 0.0  # as if five seconds had passed
+            service._maintenance._read_at = 0.0  # as if five seconds had passed
 
     service = Service(
         settings(tmp_path / "out", maintenance=notes), lambda mark, memory: ListSource(parts, mark, stop=write)
@@ -310,7 +312,7 @@ def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path:
     assert (rows.flag[(rows.time >= START + 12 * DAY) & (rows.n > 0)] == Flag.GOOD).any()
 
 
-def test_the_grid_is_found_when_nobody_says_it(readings: Readings, archive: Path, tmp_path: Path) -> None:
+def test_the_grid_is_detected_where_it_is_not_given(readings: Readings, archive: Path, tmp_path: Path) -> None:
     run_service(tmp_path / "out", hourly(readings, 6), step=None, period=None)
     assert_same_rows(read_rows(tmp_path / "out"), read_rows(archive))
 

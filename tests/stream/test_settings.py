@@ -51,15 +51,15 @@ def _no_password(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_says_it_all(tmp_path: Path) -> None:
     file = tmp_path / "network.toml"
     file.write_text(WHOLE)
-    found = Settings.of(file)
-    assert found.out == tmp_path / "mended"
-    assert found.start_from == tmp_path / "archive"
-    assert found.options.maintenance == tmp_path / "notes.csv"
-    assert (found.options.step, found.options.valid) == (15 * MINUTE, {"temp": (-40.0, 50.0)})
-    assert (found.grace, found.keep, found.late_for, found.compact) == (30 * MINUTE, 365 * DAY, 7 * DAY, False)
-    assert (found.metrics, found.log, found.backlog) == (("127.0.0.1", 9000), "json", 2 * 10**9)
-    assert (found.alerts.after, found.alerts.well_after, found.alerts.to[2]) == (3, 1, "command: say 'it is broken'")
-    mqtt = found.mqtt
+    result = Settings.of(file)
+    assert result.out == tmp_path / "mended"
+    assert result.start_from == tmp_path / "archive"
+    assert result.options.maintenance == tmp_path / "notes.csv"
+    assert (result.options.step, result.options.valid) == (15 * MINUTE, {"temp": (-40.0, 50.0)})
+    assert (result.grace, result.keep, result.late_for, result.compact) == (30 * MINUTE, 365 * DAY, 7 * DAY, False)
+    assert (result.metrics, result.log, result.backlog) == (("127.0.0.1", 9000), "json", 2 * 10**9)
+    assert (result.alerts.after, result.alerts.well_after, result.alerts.to[2]) == (3, 1, "command: say 'it is broken'")
+    mqtt = result.mqtt
     assert (mqtt.user, mqtt.password, mqtt.ca, mqtt.in_flight) == ("me", "hush", tmp_path / "ca.pem", 500)
     assert mqtt.pattern == ("city/{sensor}/{variable}",)
     assert mqtt.topics == ("city/+/+",)
@@ -68,12 +68,12 @@ def test_a_file_says_it_all(tmp_path: Path) -> None:
 def test_no_secret_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "network.toml"
     file.write_text(WHOLE)
-    found = Settings.of(file, source="mqtt://me:hush@broker/city/#")
-    assert "hush" not in repr(found)
-    told = json.dumps(found.to_dict())
-    assert "hush" not in told
+    result = Settings.of(file, source="mqtt://me:hush@broker/city/#")
+    assert "hush" not in repr(result)
+    written = json.dumps(result.to_dict())
+    assert "hush" not in written
     for word in ("mqtt://me@broker/city/#", "hooks.example.org", "command: notify", "postgresql://writer@db", '"step"'):
-        assert word in told
+        assert word in written
 
 
 SECRETS = (
@@ -94,10 +94,10 @@ PLACES = [
 @given(secret=SECRETS, place=st.sampled_from(PLACES))
 def test_no_password_is_shown_whatever_is_in_it(secret: str, place: tuple[str, str]) -> None:
     key, address = place[0], place[1].format(quote(secret, safe=""))
-    told = Settings.of(**{"source": "incoming", "out": "mended", key: address})
-    for text in (plain(address), repr(told), json.dumps(told.to_dict())):
+    result = Settings.of(**{"source": "incoming", "out": "mended", key: address})
+    for text in (plain(address), repr(result), json.dumps(result.to_dict())):
         assert "hush" not in text
-    assert key != "source" or "replay" in address or told.mqtt.password == secret
+    assert key != "source" or "replay" in address or result.mqtt.password == secret
 
 
 @given(secret=SECRETS, place=st.sampled_from(PLACES))
@@ -105,20 +105,20 @@ def test_no_password_that_should_be_encoded_is_shown_either(secret: str, place: 
     key, address = place[0], place[1].format(secret)
     assert "hush" not in plain(address)
     try:
-        told = Settings.of(**{"source": "incoming", "out": "mended", key: address})
-        said = repr(told) + json.dumps(told.to_dict())
+        result = Settings.of(**{"source": "incoming", "out": "mended", key: address})
+        text = repr(result) + json.dumps(result.to_dict())
     except ConfigError as error:
-        said = str(error)
-    assert "hush" not in said
-    assert "\n" not in said
+        text = str(error)
+    assert "hush" not in text
+    assert "\n" not in text
 
 
 @pytest.mark.parametrize("key", ["source", "sinks", "alerts"])
 @pytest.mark.parametrize("address", ["mqtt://me:hu/sh@broker/city", "mqtt://me:hu?sh@broker", "mqtt://me:12/sh@broker"])
-def test_a_password_whose_end_cannot_be_told_is_refused(key: str, address: str) -> None:
-    with pytest.raises(ConfigError, match="write %2F for a /") as told:
+def test_a_password_whose_end_is_ambiguous_is_refused(key: str, address: str) -> None:
+    with pytest.raises(ConfigError, match="write %2F for a /") as error:
         Settings.of(**{"source": "incoming", "out": "mended", key: address})
-    assert "sh" not in str(told.value)
+    assert "sh" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_what_is_shown_of_an_address(address: str, shown: str) -> None:
 def test_results_that_would_come_back_as_readings_are_refused(
     source: str, topics: list[str] | None, key: str, address: str
 ) -> None:
-    with pytest.raises(ConfigError, match="the source would read what is published to mqtt://") as told:
+    with pytest.raises(ConfigError, match="the source would read what is published to mqtt://") as error:
         Settings.of(source=source, topics=topics, out="mended", **{key: address})
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -188,16 +188,16 @@ def test_the_folder_that_is_watched_is_not_for_results(tmp_path: Path) -> None:
 def test_what_is_typed_goes_before_the_file(tmp_path: Path) -> None:
     file = tmp_path / "network.toml"
     file.write_text(WHOLE)
-    found = Settings.of(file, out=Path("here"), step="1h", after=5, grace=None, start_from=Path("older"))
-    assert (found.out, found.options.step, found.alerts.after) == (Path("here"), HOUR, 5)
-    assert (found.grace, found.start_from) == (30 * MINUTE, Path("older"))
+    result = Settings.of(file, out=Path("here"), step="1h", after=5, grace=None, start_from=Path("older"))
+    assert (result.out, result.options.step, result.alerts.after) == (Path("here"), HOUR, 5)
+    assert (result.grace, result.start_from) == (30 * MINUTE, Path("older"))
 
 
-def test_little_has_to_be_said() -> None:
-    found = Settings.of(source="incoming", out="mended")
-    assert found == Settings("incoming", Path("mended"))
-    assert (found.late_for, found.keep, found.grace, found.metrics) == (30 * DAY, None, None, ("127.0.0.1", 9464))
-    assert found.to_dict() == {"source": "incoming", "out": "mended"}
+def test_most_options_have_defaults() -> None:
+    result = Settings.of(source="incoming", out="mended")
+    assert result == Settings("incoming", Path("mended"))
+    assert (result.late_for, result.keep, result.grace, result.metrics) == (30 * DAY, None, None, ("127.0.0.1", 9464))
+    assert result.to_dict() == {"source": "incoming", "out": "mended"}
     assert Settings.of(source="incoming", out="mended", metrics="off").metrics is None
     assert Settings.of(source="incoming", out="mended", keep="5d").late_for == 5 * DAY
 
@@ -216,7 +216,7 @@ def test_the_address_says_what_to_subscribe_to(address: str, topics: tuple[str, 
     assert Settings.of(source=address, out="mended").mqtt.topics == topics
 
 
-def test_topics_and_patterns_can_be_said_apart() -> None:
+def test_topics_and_patterns_are_independent() -> None:
     mqtt = Settings.of(source="mqtt://host", out="mended", pattern="a/{sensor}/b").mqtt
     assert (mqtt.topics, mqtt.pattern) == (("a/+/b",), ("a/{sensor}/b",))
     mqtt = Settings.of(source="mqtt://host", out="mended", pattern="a/{sensor}/b", topics=["a/#"]).mqtt
@@ -230,30 +230,34 @@ def test_where_the_password_comes_from(tmp_path: Path, monkeypatch: pytest.Monke
     assert Settings.of(source=source, out="mended").mqtt.password == "around"
     (tmp_path / "word").write_text("filed\n")
     (tmp_path / "network.toml").write_text('[mqtt]\npassword_file = "word"\n')
-    found = Settings.of(tmp_path / "network.toml", source=source, out="mended")
-    assert found.mqtt.password == "filed"
+    result = Settings.of(tmp_path / "network.toml", source=source, out="mended")
+    assert result.mqtt.password == "filed"
 
 
 def test_a_broker_of_the_file_does_not_stand_in_the_way_of_a_replay(tmp_path: Path) -> None:
     file = tmp_path / "network.toml"
     file.write_text('source = "mqtt://host"\nout = "mended"\n[mqtt]\ntopics = ["a/#"]\npassword = "a"\n')
-    found = Settings.of(file, source="replay:old.csv", out="tried", speed=60)
-    assert (found.source, found.speed, found.mqtt.topics) == ("replay:old.csv", 60.0, ())
+    result = Settings.of(file, source="replay:old.csv", out="tried", speed=60)
+    assert (result.source, result.speed, result.mqtt.topics) == ("replay:old.csv", 60.0, ())
     (tmp_path / "word").write_text("other")
     assert Settings.of(file, password_file=tmp_path / "word").mqtt.password == "other"
 
 
 def test_paths_are_meant_from_where_the_file_lies(tmp_path: Path) -> None:
     file = tmp_path / "network.toml"
-    for said, meant in [("incoming", str(tmp_path / "incoming")), ("-", "-"), ("replay:old", f"replay:{tmp_path}/old"),
-                        ("replay:postgresql://h/d?table=t", "replay:postgresql://h/d?table=t")]:  # fmt: skip
-        file.write_text(f'source = "{said}"\nout = "mended"\n')
+    for source, meant in (
+        ("incoming", str(tmp_path / "incoming")),
+        ("-", "-"),
+        ("replay:old", f"replay:{tmp_path}/old"),
+        ("replay:postgresql://h/d?table=t", "replay:postgresql://h/d?table=t"),
+    ):
+        file.write_text(f'source = "{source}"\nout = "mended"\n')
         assert Settings.of(file).source == meant
     assert Settings.of(file, source="incoming").source == "incoming"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("grace = 5", "grace is a number and a unit"),
         ('grace = "soon"', "grace: a duration"),
@@ -288,10 +292,10 @@ def test_paths_are_meant_from_where_the_file_lies(tmp_path: Path) -> None:
         ("grace = ", "Invalid value"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_wrong_in_a_file_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "network.toml"
     file.write_text(f'source = "incoming"\nout = "mended"\n{text}\n')
-    with pytest.raises(ConfigError, match=said) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         Settings.of(file)
     assert "network.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -299,7 +303,7 @@ def test_what_is_wrong_in_a_file_is_named_in_one_line(tmp_path: Path, text: str,
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("options", "message"),
     [
         ({"source": "incoming"}, "needs SOURCE and OUT"),
         ({"source": "mqtt:///a", "out": "o"}, "address of a broker"),
@@ -308,12 +312,12 @@ def test_what_is_wrong_in_a_file_is_named_in_one_line(tmp_path: Path, text: str,
         ({"source": "incoming", "out": "o", "nonsense": 1}, "no key 'nonsense'"),
     ],
 )
-def test_what_is_wrongly_typed_is_named_in_one_line(told: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        Settings.of(**told)  # type: ignore[arg-type]
+def test_what_is_wrongly_typed_is_named_in_one_line(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Settings.of(**options)  # type: ignore[arg-type]
 
 
-def test_there_is_no_such_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no file"):
         Settings.of(tmp_path / "network.toml", source="a", out="b")
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sensormend.errors import StateError
 from sensormend.pipeline.mender import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE
-from sensormend.stream.silence import REMEMBERED, Silence
+from sensormend.stream.silence import REMEMBERED_PERIODS, Silence
 
 Times = NDArray[np.int64]
 START = 20_000 * DAY
@@ -27,11 +27,11 @@ def live(silence: Silence, sent: list[Times], days: int) -> NDArray[np.int64]:
     channel, time = channel[order], time[order]
     for now in range(START + HOUR, START + days * DAY + 1, HOUR):
         came = slice(*np.searchsorted(time, [now - HOUR, now]))
-        silence.heard(channel[came], time[came])
+        silence.record(channel[came], time[came])
         if now % DAY == 0:
             day = slice(*np.searchsorted(time, [now - DAY, now]))
             silence.close(channel[day], time[day])
-        silent = np.append(silence.silent(now), np.zeros(len(sent) - len(silence), dtype=bool))
+        silent = np.append(silence.check(now), np.zeros(len(sent) - len(silence), dtype=bool))
         reports += silent & ~before
         before = silent
     return reports
@@ -55,11 +55,11 @@ def test_each_sensor_has_its_own_idea_of_silence() -> None:
     assert 23 <= usual[2] <= 25
     assert 7 <= usual[3] <= 8
     end = START + 80 * DAY
-    found = [next(hour for hour in range(200) if silence.silent(end + hour * HOUR)[channel]) for channel in range(4)]
-    assert found[0] == 3
-    assert 8 <= found[1] <= 16
-    assert 30 <= found[2] <= 40, "49 hours after its reading at nine"
-    assert 8 <= found[3] <= 11
+    result = [next(hour for hour in range(200) if silence.check(end + hour * HOUR)[channel]) for channel in range(4)]
+    assert result[0] == 3
+    assert 8 <= result[1] <= 16
+    assert 30 <= result[2] <= 40, "49 hours after its reading at nine"
+    assert 8 <= result[3] <= 11
 
 
 def test_outages_on_a_few_days_do_not_make_the_next_one_usual() -> None:
@@ -77,10 +77,10 @@ def test_a_logger_that_sends_what_it_has_every_six_hours_is_not_silent_in_betwee
     for hour in range(1, 24 * 40 + 1):
         now = START + hour * HOUR
         if hour % 6 == 0:
-            silence.heard(channels(6), now - HOUR * np.arange(1, 7))
+            silence.record(channels(6), now - HOUR * np.arange(1, 7))
         if hour % 24 == 0:
             silence.close(channels(24), now - HOUR * np.arange(1, 25))
-        (silent,) = silence.silent(now) if len(silence) else (False,)
+        (silent,) = silence.check(now) if len(silence) else (False,)
         reports += bool(silent and not before and hour > 24 * 5)
         before = bool(silent)
     assert reports == 0
@@ -89,14 +89,14 @@ def test_a_logger_that_sends_what_it_has_every_six_hours_is_not_silent_in_betwee
 
 def test_before_it_is_known_a_sensor_is_as_the_others_are() -> None:
     silence = Silence(HOUR, DAY, 30 * DAY)
-    silence.heard(channels(1), np.array([START]))
-    assert not silence.silent(START + 2 * DAY).any(), "nothing is known of anybody"
-    assert silence.silent(START + 2 * DAY + 2 * HOUR).all()
+    silence.record(channels(1), np.array([START]))
+    assert not silence.check(START + 2 * DAY).any(), "nothing is known of anybody"
+    assert silence.check(START + 2 * DAY + 2 * HOUR).all()
     silence = Silence(HOUR, DAY, 30 * DAY)
     live(silence, [hourly(10)], 10)
-    silence.heard(channels(1, 2), np.array([START + 10 * DAY]))
-    assert silence.silent(START + 10 * DAY + 3 * HOUR).tolist() == [True, False, False]
-    assert silence.silent(START + 10 * DAY + 4 * HOUR).tolist() == [True, False, True], "channel 1 was never heard"
+    silence.record(channels(1, 2), np.array([START + 10 * DAY]))
+    assert silence.check(START + 10 * DAY + 3 * HOUR).tolist() == [True, False, False]
+    assert silence.check(START + 10 * DAY + 4 * HOUR).tolist() == [True, False, True], "channel 1 was never heard"
     assert silence.last[1] == NEVER
 
 
@@ -104,14 +104,14 @@ def test_the_gone_stay_silent_until_they_are_heard() -> None:
     silence = Silence(HOUR, DAY, 5 * DAY)
     live(silence, [hourly(10)], 10)
     last = int(silence.last[0])
-    assert silence.silent(last + 5 * DAY).all()
+    assert silence.check(last + 5 * DAY).all()
     assert not silence.gone(last + 5 * DAY).any()
     assert silence.gone(last + 5 * DAY + 1).all()
-    assert silence.silent(START + 400 * DAY).all()
-    silence.heard(channels(1, 2), np.array([START + 400 * DAY]))
+    assert silence.check(START + 400 * DAY).all()
+    silence.record(channels(1, 2), np.array([START + 400 * DAY]))
     assert silence.gone(START + 400 * DAY).tolist() == [True, False, False], "channel 1 was never heard"
-    silence.heard(channels(1), np.array([START + 400 * DAY]))
-    assert not silence.silent(START + 400 * DAY).any()
+    silence.record(channels(1), np.array([START + 400 * DAY]))
+    assert not silence.check(START + 400 * DAY).any()
     assert not silence.gone(START + 400 * DAY).any()
 
 
@@ -120,23 +120,23 @@ def test_no_silence_of_gone_after_is_usual() -> None:
     silence = Silence(HOUR, DAY, 10 * DAY)
     live(silence, [weekly], 84)
     last = int(weekly[-1])
-    assert not silence.silent(last + 10 * DAY).any()
-    assert silence.silent(last + 10 * DAY + 1).all()
+    assert not silence.check(last + 10 * DAY).any()
+    assert silence.check(last + 10 * DAY + 1).all()
 
 
-def test_a_clock_that_is_ahead_keeps_nobody_alive() -> None:
+def test_a_clock_in_the_future_does_not_hide_a_silence() -> None:
     silence = Silence(HOUR, DAY, 30 * DAY)
     live(silence, [hourly(10)], 10)
     now = START + 10 * DAY
-    silence.heard(channels(1), np.array([now + 20 * DAY]))
-    assert not silence.silent(now).any()
-    assert not silence.silent(now + 3 * HOUR).any()
-    assert silence.silent(now + 5 * HOUR).all()
-    silence.heard(channels(1), np.array([now + 5 * HOUR]))
-    assert not silence.silent(now + 6 * HOUR).any(), "its right readings count again"
+    silence.record(channels(1), np.array([now + 20 * DAY]))
+    assert not silence.check(now).any()
+    assert not silence.check(now + 3 * HOUR).any()
+    assert silence.check(now + 5 * HOUR).all()
+    silence.record(channels(1), np.array([now + 5 * HOUR]))
+    assert not silence.check(now + 6 * HOUR).any(), "its right readings count again"
 
 
-def test_a_look_ahead_changes_nothing() -> None:
+def test_a_check_of_the_future_changes_nothing() -> None:
     silence = Silence(HOUR, DAY, 30 * DAY)
     live(silence, [hourly(10)], 10)
     before = silence.state()[1]
@@ -156,7 +156,7 @@ def test_order_and_repetition_do_not_matter() -> None:
         for day in range(6):
             mine = np.flatnonzero((time - START) // DAY == day)
             mine = random.permutation(np.repeat(mine, 2)) if shuffle else mine
-            silence.heard(channel[mine], time[mine])
+            silence.record(channel[mine], time[mine])
             silence.close(channel[mine], time[mine])
         states.append(silence.state()[1])
     for name, array in states[0].items():
@@ -173,14 +173,14 @@ def test_it_goes_on_as_if_it_had_never_stopped() -> None:
     channel, time = np.repeat(np.arange(4), [t.size for t in sent]), np.concatenate(sent)
     for now in range(START + 30 * DAY + HOUR, START + 60 * DAY + 1, HOUR):
         came = (time >= now - HOUR) & (time < now)
-        second.heard(channel[came], time[came])
+        second.record(channel[came], time[came])
         if now % DAY == 0:
             day = (time >= now - DAY) & (time < now)
             second.close(channel[day], time[day])
-        second.silent(now)
+        second.check(now)
     for name, array in whole.state()[1].items():
         np.testing.assert_array_equal(array, second.state()[1][name], err_msg=name)
-    assert whole.state()[1]["kept"].shape == (4, REMEMBERED), "what is remembered does not grow"
+    assert whole.state()[1]["kept"].shape == (4, REMEMBERED_PERIODS), "what is remembered does not grow"
     with pytest.raises(StateError, match="another grid"):
         Silence(MINUTE, DAY, 30 * DAY).restore(*first.state())
 
@@ -189,18 +189,18 @@ def test_a_hundred_thousand_channels_are_asked_in_no_time() -> None:
     silence = Silence(HOUR, DAY, 30 * DAY)
     every = np.arange(100_000)
     for day in range(4):
-        silence.heard(every, np.full(every.size, START + day * DAY))
+        silence.record(every, np.full(every.size, START + day * DAY))
         silence.close(every, np.full(every.size, START + day * DAY))
     took = []
     for hour in range(5):
         began = perf_counter()
-        silence.silent(START + 4 * DAY + hour * HOUR)
+        silence.check(START + 4 * DAY + hour * HOUR)
         took.append(perf_counter() - began)
     assert min(took) < 0.01
 
 
 def test_nothing_changes_nothing() -> None:
     silence = Silence(HOUR, DAY, 30 * DAY)
-    silence.heard(channels(0), channels(0))
+    silence.record(channels(0), channels(0))
     silence.close(channels(0), channels(0))
-    assert silence.silent(START).tolist() == []
+    assert silence.check(START).tolist() == []

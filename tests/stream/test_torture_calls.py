@@ -154,11 +154,11 @@ def test_a_wrong_call_is_one_line(network: ReferenceArchive, tmp_path: Path, mon
         "was written by clean": ("-", network.archive),
     }
     with ForkServer() as nursery:
-        for number, (said, words) in enumerate(calls.items()):
+        for number, (text, words) in enumerate(calls.items()):
             log = tmp_path / f"log-{number}"
             nursery.watch(*words, log=log)
             wait_until(lambda: log.exists() and "ended" in log.read_text())  # noqa: B023
             line, end = log.read_text().splitlines()
-            assert said in line
+            assert text in line
             assert end == "ended with 2"
     assert not (tmp_path / "out").exists()

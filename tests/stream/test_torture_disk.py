@@ -31,7 +31,7 @@ from waiting import wait_until
 from watch_process import GRID, WatchProcess
 
 SENSORS, DAYS = 8, 10
-FULL, ROOM = "the disk cannot be written", "the disk can be written again"
+FULL, WRITABLE = "the disk cannot be written", "the disk can be written again"
 
 pytestmark = [pytest.mark.server, pytest.mark.processes]
 
@@ -52,8 +52,8 @@ class Disk:
         """Leave so many bytes."""
         with self._ballast.open("wb") as ballast:
             while True:
-                found = os.statvfs(self.folder)
-                size = (found.f_bavail * found.f_frsize - left) // found.f_frsize * found.f_frsize
+                status = os.statvfs(self.folder)
+                size = (status.f_bavail * status.f_frsize - left) // status.f_frsize * status.f_frsize
                 if size <= 0:
                     return
                 try:
@@ -79,8 +79,8 @@ def small_disk() -> Iterator[Disk]:
             yield Disk(folder)
         else:
             # Who may not mount, as in a container, has a small one there.
-            with _shared_memory() as there:
-                yield Disk(there)
+            with _shared_memory() as folder:
+                yield Disk(folder)
     finally:
         if mounted.returncode == 0:
             subprocess.run(["umount", "-l", folder], check=True)
@@ -90,8 +90,8 @@ def small_disk() -> Iterator[Disk]:
 @contextmanager
 def _shared_memory() -> Iterator[Path]:
     root = Path("/dev/shm")
-    found = os.statvfs(root) if os.access(root, os.W_OK) else None
-    if found is None or found.f_blocks * found.f_frsize > 1 << 30:
+    status = os.statvfs(root) if os.access(root, os.W_OK) else None
+    if status is None or status.f_blocks * status.f_frsize > 1 << 30:
         lacking("there is no small disk: neither may a tmpfs be mounted, nor is /dev/shm one of less than 1 GB")
     folder = Path(tempfile.mkdtemp(prefix="sensormend-disk-", dir=root))
     try:
@@ -116,7 +116,7 @@ def test_the_disk_is_full(network: ReferenceArchive) -> None:
                     time.sleep(0.3)
                     disk.empty()
                     wait_until(lambda: watch.health()[0] == 200)
-                    assert len(watch.lines_with(FULL)) == len(watch.lines_with(ROOM)) == times
+                    assert len(watch.lines_with(FULL)) == len(watch.lines_with(WRITABLE)) == times
                 # Not a byte more, not even in the last page of the journal: what comes now is not acknowledged, and the
                 # broker has it for the next one.
                 _limit(watch, 0)
@@ -130,7 +130,7 @@ def test_the_disk_is_full(network: ReferenceArchive) -> None:
                     published()
                     wait_for_end(out)
                     assert after.stop() == 0
-                    assert len(after.lines_with(FULL)) == len(after.lines_with(ROOM)) == 1
+                    assert len(after.lines_with(FULL)) == len(after.lines_with(WRITABLE)) == 1
         assert_same_as_archive(out, network)
 
 
@@ -152,7 +152,7 @@ def test_rows_cannot_be_written(network: ReferenceArchive, tmp_path: Path) -> No
                 assert ".parquet" in watch.lines_with(FULL)[-1]
                 assert watch.health()[0] == 503
                 disk.empty()
-                wait_until(lambda: len(watch.lines_with(ROOM)) == times)  # noqa: B023
+                wait_until(lambda: len(watch.lines_with(WRITABLE)) == times)  # noqa: B023
                 wait_until(lambda: len(list((disk.folder / "data").rglob("*.parquet"))) >= 2 * times)  # noqa: B023
             published()
             wait_for_end(out)
@@ -173,13 +173,13 @@ def test_a_checkpoint_cannot_be_written(network: ReferenceArchive, tmp_path: Pat
                 limit = max(path.stat().st_size for path in (out / "state").rglob("model.npz")) * 3 // 4
                 _limit(watch, limit)
                 wait_until(lambda: watch.health()[0] == 503)
-                kept = _checkpoint(out)
-                assert kept is not None
+                stored = _checkpoint(out)
+                assert stored is not None
                 time.sleep(1.2)
-                assert _checkpoint(out) == kept
+                assert _checkpoint(out) == stored
                 _limit(watch, resource.RLIM_INFINITY)
                 wait_until(lambda: watch.health()[0] == 200)
-                wait_until(lambda: _checkpoint(out) != kept)
+                wait_until(lambda: _checkpoint(out) != stored)
                 # Once more, and now it is asked to end before there is room.
                 _limit(watch, limit)
                 wait_until(lambda: watch.health()[0] == 503)
@@ -212,7 +212,7 @@ def test_a_file_that_appears_while_the_disk_is_full_is_not_taken_for_a_broken_on
         _limit(watch, resource.RLIM_INFINITY)
         wait_until(lambda: watch.metrics()["sensormend_periods_total"] >= DAYS)
         assert watch.stop() == 0
-        assert len(watch.lines_with(FULL)) == len(watch.lines_with(ROOM)) == 1
+        assert len(watch.lines_with(FULL)) == len(watch.lines_with(WRITABLE)) == 1
     assert_same_as_archive(out, network)
     assert not (out / "rejected.csv").exists()
 

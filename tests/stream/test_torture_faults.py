@@ -83,7 +83,7 @@ class Listener:
     def __init__(self, port: int, topic: str) -> None:
         self.heard: list[dict[str, Any]] = []
         self.client = paho.Client(CallbackAPIVersion.VERSION2)
-        self.client.on_message = lambda client, told, message: self.heard.append(json.loads(message.payload))
+        self.client.on_message = lambda client, reported, message: self.heard.append(json.loads(message.payload))
         self.client.connect("127.0.0.1", port)
         self.client.subscribe(topic, 1)
         self.client.loop_start()
@@ -143,13 +143,13 @@ def test_20_000_malformed_messages_among_good_ones(network: ReferenceArchive, tm
         counted = _rejected(watch)
         assert watch.stop() == 0
     assert_same_as_archive(out, network)
-    told = Counter(polars.read_csv(out / "rejected.csv", truncate_ragged_lines=False)["reason"].to_list())
-    assert counted == told
+    reported = Counter(polars.read_csv(out / "rejected.csv", truncate_ragged_lines=False)["reason"].to_list())
+    assert counted == reported
     assert sum(counted.values()) == bad + parts
-    assert set(told) >= {why.NOT_UTF8, why.NOT_JSON, why.TOO_DEEP, why.TOO_LARGE, why.NOT_A_TIME, why.NOT_A_NUMBER,
+    assert set(reported) >= {why.NOT_UTF8, why.NOT_JSON, why.TOO_DEEP, why.TOO_LARGE, why.NOT_A_TIME, why.NOT_A_NUMBER,
                          why.BAD_NAME, why.NO_READING}  # fmt: skip
     # Once for each kind, whatever comes; the rest is in the table and in the figures.
-    assert len(watch.lines_with("refused")) <= len(told)
+    assert len(watch.lines_with("refused")) <= len(reported)
     assert used[-1] < 1.1 * used[0]
 
 

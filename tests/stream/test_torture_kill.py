@@ -37,8 +37,8 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> ReferenceArchive:
 
 
 def test_killed_at_30_random_moments(network: ReferenceArchive, tmp_path: Path) -> None:
-    chance, out, log, told = random.Random(30), tmp_path / "out", tmp_path / "log", tmp_path / "alerts"
-    where = f"command: tee -a {told}"
+    chance, out, log, reported = random.Random(30), tmp_path / "out", tmp_path / "log", tmp_path / "alerts"
+    where = f"command: tee -a {reported}"
     places, load = set[str](), 24.0
     with running_mosquitto() as broker, restartable_postgres() as server, ForkServer() as nursery:
         sinks = ("--sink", f"{server.address}?table=mended", "--alert", where)
@@ -63,10 +63,10 @@ def test_killed_at_30_random_moments(network: ReferenceArchive, tmp_path: Path) 
         assert_same_table(server.address, out)
     assert len(places) > 5
     assert_same_as_archive(out, network)
-    _same_alerts(told, network, tmp_path)
+    _same_alerts(reported, network, tmp_path)
 
 
-def _same_alerts(told: Path, network: ReferenceArchive, folder: Path) -> None:
+def _same_alerts(reported: Path, network: ReferenceArchive, folder: Path) -> None:
     """Every alert of a run that nothing happened to was told, few twice, and no other."""
     expected: list[tuple[Any, ...]] = []
 
@@ -75,18 +75,18 @@ def _same_alerts(told: Path, network: ReferenceArchive, folder: Path) -> None:
             expected.extend(map(_key, map(alert_message, event.alerts)))
 
     run_service(folder / "undisturbed", hourly(network.readings), look)
-    text = told.read_text()
-    found, at = [], 0
+    text = reported.read_text()
+    result, at = [], 0
     while at < len(text):
         one, at = json.JSONDecoder().raw_decode(text, at)
-        found.append(one)
+        result.append(one)
         at += len(text[at:]) - len(text[at:].lstrip())
-    told_of = Counter(map(_key, found))
+    reported_in = Counter(map(_key, result))
     assert {key[1] for key in expected} == {"faulty", "well", "silent"}
-    assert set(told_of) == set(expected)
-    assert len(found) - len(expected) <= KILLS / 3
+    assert set(reported_in) == set(expected)
+    assert len(result) - len(expected) <= KILLS / 3
     # What was told twice was told in the same words.
-    assert len({json.dumps(one) for one in found}) == len(expected)
+    assert len({json.dumps(one) for one in result}) == len(expected)
 
 
 def _key(message: dict[str, Any]) -> tuple[Any, ...]:

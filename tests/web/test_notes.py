@@ -237,7 +237,7 @@ def test_a_page_that_may_write_nothing_offers_nothing(browser: Browser, out: Pat
 
 
 def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.stream.service.LOOK", 0.2)
+    monkeypatch.setattr("sensormend.stream.service.MAINTENANCE_INTERVAL", 0.2)
     settings = Settings.of(
         source="-", out=tmp_path / "city", serve="127.0.0.1:0", serve_edit=True, metrics="off", maintenance=file,
         step="1h", period="1d",

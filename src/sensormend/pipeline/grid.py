@@ -59,7 +59,7 @@ class Grid:
         """The number of slots in a period."""
         return self.period // self.step
 
-    def period_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
+    def period_of(self, time: _Number) -> _Number:
         """Return the numbers of the periods of some times."""
         return (time + (self.early - self.origin)) // self.period
 

@@ -31,7 +31,7 @@ RARE = "a variable that too few messages carry"
 TOO_MANY = "more readings than a sensor can have in a period"
 TOO_MANY_LATE = "more late readings than a period can take"
 
-ENOUGH = 3
+MIN_CARRIERS = 3
 """Sensors that have to carry a variable, or times at which it has to occur, until it is accepted; fewer where no
 variable has so many. Every variable costs cells of every sensor, so that a single message must not add one."""
 
@@ -42,7 +42,7 @@ Twenty sensors with 900 variables took 287 s for a period; `python benchmarks/li
 MOST_REJECTED = 1_000
 """Readings of one arrival that are listed one by one for each reason; one entry counts the others."""
 
-SEVERAL = 3
+KNOWN_AFTER = 3
 """Periods in which a sensor has to report until it is known. An unknown sensor has rows like any other; where unknown
 sensors outnumber the known ones, they do not affect event time, and their silence raises no alert."""
 
@@ -50,10 +50,10 @@ MOST_UNKNOWN = 1_000
 """Most unknown sensors at a time, or the number of known ones where that is larger. `python benchmarks/limits.py names`
 measures their cost."""
 
-FIRST = 100_000
+MOST_FIRST = 100_000
 """Most unknown sensors while none is known."""
 
-MOST = 1_000_000
+MOST_NAMES = 1_000_000
 """Most names that are remembered; from then on no unknown sensor is admitted."""
 
 
@@ -67,22 +67,17 @@ class Admitted:
 
 
 class Admission:
-    """Counts for each sensor in how many periods it has reported; a sensor is known after `SEVERAL`.
+    """Counts for each sensor in how many periods it has reported; a sensor is known after `KNOWN_AFTER`.
 
-    An unknown sensor without a reading for a whole period no longer counts against the limit. A known sensor, and one
-    that has reported before, is never refused.
-
-    Parameters
-    ----------
-    named
-        Sensors of an archive or of a table of places: these are always admitted.
+    An unknown sensor without a reading for a whole period no longer counts against the limit. A known sensor, one that
+    has reported before, and one that is named by an archive or a table of places are never refused.
 
     Examples
     --------
     >>> admission = Admission()
     >>> for period in range(3):
-    ...     admission.heard(np.array([0]), period)
-    >>> admission.heard(np.array([1]), 2)
+    ...     admission.record(np.array([0]), period)
+    >>> admission.record(np.array([1]), 2)
     >>> admission.known.tolist(), admission.unknown
     ([True, False], 1)
     """
@@ -97,12 +92,12 @@ class Admission:
     @property
     def known(self) -> BoolArray:
         """Which sensors are known."""
-        return self._periods >= SEVERAL
+        return self._periods >= KNOWN_AFTER
 
     @property
     def unknown(self) -> int:
         """How many unknown sensors have reported in this period or in the one before it."""
-        return int(np.sum((self._periods < SEVERAL) & (self._last >= self._present - 1)))
+        return int(np.sum((self._periods < KNOWN_AFTER) & (self._last >= self._present - 1)))
 
     @property
     def counting(self) -> BoolArray | None:
@@ -123,49 +118,47 @@ class Admission:
         latest: int,
         received: int,
     ) -> Admitted:
-        """Return the accepted readings.
+        """Return the accepted readings, and the rejected ones.
 
         Parameters
         ----------
-        readings
-            As they came.
+        readings, received
+            The readings as they came, and the time of arrival.
         names
             The sensors that have reported before.
         variables
             The known variables; empty where any may come.
         oldest, latest
             The range of accepted times.
-        received
-            The time of arrival.
         """
         future, old = readings.time > latest, readings.time < oldest
         unknown = np.zeros_like(old)
-        strange = [bool(variables) and name not in variables for name in readings.variables]
-        if any(strange):
-            unknown = np.array(strange)[readings.variable] & ~future & ~old
-        refused: list[Rejected] = []
+        unknown_names = [bool(variables) and name not in variables for name in readings.variables]
+        if any(unknown_names):
+            unknown = np.array(unknown_names)[readings.variable] & ~future & ~old
+        rejected: list[Rejected] = []
         wrong = future | old | unknown
         if wrong.any():
             for mask, reason in ((future, FUTURE), (old, OLD), (unknown, UNKNOWN)):
-                refused += rejections(readings.taken(mask), reason)
+                rejected += rejections(readings.taken(mask), reason)
             readings = readings.taken(~wrong)
         too_many = self.too_many(readings, names)
         if not too_many.size:
-            return Admitted(readings, refused)
-        theirs = np.isin(readings.sensor, too_many)
-        refused += rejections(readings.taken(theirs), TOO_MANY_NAMES)
+            return Admitted(readings, rejected)
+        refused = np.isin(readings.sensor, too_many)
+        rejected += rejections(readings.taken(refused), TOO_MANY_NAMES)
         alerts = self.flood_alert([readings.sensors[code] for code in too_many.tolist()], received)
-        return Admitted(readings.taken(~theirs), refused, alerts)
+        return Admitted(readings.taken(~refused), rejected, alerts)
 
     def too_many(self, readings: Readings, names: NameIndex) -> NDArray[np.int64]:
         """Return the indices in `readings.sensors` of the new names that exceed the limit."""
-        new = [code for code in names.lacking(readings.sensors, readings.sensor)
+        new = [code for code in names.missing(readings.sensors, readings.sensor)
                if readings.sensors[code] not in self._named]  # fmt: skip
         if not new:
             return np.empty(0, dtype=np.int64)
         known = int(self.known.sum())
-        left = min((max(MOST_UNKNOWN, known) if known else FIRST) - self.unknown, MOST - len(names))
-        return np.array(new[max(left, 0) :], dtype=np.int64)
+        free = min((max(MOST_UNKNOWN, known) if known else MOST_FIRST) - self.unknown, MOST_NAMES - len(names))
+        return np.array(new[max(free, 0) :], dtype=np.int64)
 
     def flood_alert(self, refused: Sequence[str], at: int) -> list[Alert]:
         """Return one alert of refused names; the next one only after a whole period without refused names."""
@@ -178,7 +171,7 @@ class Admission:
         )
         return [Alert("", "", "well", FLOOD, TOO_MANY_NAMES, at, at, sentence)]
 
-    def heard(self, sensor: NDArray[np.int64], period: int) -> None:
+    def record(self, sensor: NDArray[np.int64], period: int) -> None:
         """Record which sensors have reported, by their numbers, in the period of the current event time."""
         self._present = max(self._present, period)
         if not sensor.size:
@@ -187,9 +180,9 @@ class Admission:
         if more > 0:
             self._periods = np.concatenate([self._periods, np.zeros(more, dtype=np.int64)])
             self._last = np.concatenate([self._last, np.full(more, NEVER)])
-        heard = np.unique(sensor)
-        new = heard[self._last[heard] < self._present]
-        self._periods[new] = np.minimum(self._periods[new] + 1, SEVERAL)
+        reporting = np.unique(sensor)
+        new = reporting[self._last[reporting] < self._present]
+        self._periods[new] = np.minimum(self._periods[new] + 1, KNOWN_AFTER)
         self._last[new] = self._present
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -200,7 +193,7 @@ class Admission:
     def restore(self, settings: dict[str, Any] | None, arrays: dict[str, NDArray[Any]], count: int) -> None:
         """Load a state; with an old one without counts all `count` sensors are known."""
         if settings is None:
-            self._periods, self._last = np.full(count, SEVERAL), np.full(count, NEVER)
+            self._periods, self._last = np.full(count, KNOWN_AFTER), np.full(count, NEVER)
             return
         self._present, self._flooded_in = settings["present"], settings["refused_in"]
         self._periods, self._last = arrays["periods"].copy(), arrays["last"].copy()
@@ -209,23 +202,16 @@ class Admission:
 def rejections(readings: Readings, reason: str) -> list[Rejected]:
     """Return readings as a list of rejections with this reason."""
     more, readings = len(readings) - MOST_REJECTED, readings.taken(slice(0, MOST_REJECTED))
-    rest = [Rejected("", reason, f"and {more:,} more at the same time")] if more > 0 else []
+    others = [Rejected("", reason, f"and {more:,} more at the same time")] if more > 0 else []
     columns = (readings.sensor, readings.variable, readings.time, readings.value)
     return [
         Rejected(who(readings.sensors[sensor], readings.variables[variable]), reason, f"{iso(time)} {value:.12g}")
         for sensor, variable, time, value in zip(*(column.tolist() for column in columns), strict=True)
-    ] + rest
+    ] + others
 
 
 def common_variables(readings: Readings, named: Container[str] = ()) -> BoolArray:
-    """Return for every variable whether enough readings carry it.
-
-    Parameters
-    ----------
-    readings
-        All readings so far.
-    named
-        Variables that the user has named; they are always accepted.
+    """Return for every variable whether enough readings carry it, or the user has named it.
 
     Examples
     --------
@@ -235,24 +221,20 @@ def common_variables(readings: Readings, named: Container[str] = ()) -> BoolArra
     [True, False]
     """
     count = len(readings.variables)
-    sensors, times = (_distinct(readings.variable, of, count) for of in (readings.sensor, readings.time))
+    sensors, times = (_distinct(readings.variable, column, count) for column in (readings.sensor, readings.time))
     sizes = np.bincount(readings.variable, minlength=count)
-    enough: BoolArray = (sensors >= min(ENOUGH, sensors.max(initial=0))) & (sensors > 1)
-    enough |= times >= max(min(ENOUGH, times.max(initial=0)), 1)
-    asked = np.array([name in named for name in readings.variables], dtype=bool)
+    enough: BoolArray = (sensors >= min(MIN_CARRIERS, sensors.max(initial=0))) & (sensors > 1)
+    enough |= times >= max(min(MIN_CARRIERS, times.max(initial=0)), 1)
+    accepted = np.array([name in named for name in readings.variables], dtype=bool)
     order = np.lexsort((np.arange(count), -sizes, -sensors))
-    best = order[(enough & ~asked)[order]][:MOST_VARIABLES]
-    enough[:] = asked
-    enough[best] = True
-    return enough
+    accepted[order[(enough & ~accepted)[order]][:MOST_VARIABLES]] = True
+    return accepted
 
 
-def _distinct(variable: IntArray, of: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """Return how many different values of `of` come with each variable."""
-    if not variable.size:
-        return np.zeros(count, dtype=np.int64)
-    order = np.lexsort((of, variable))
-    variable, of = variable[order], of[order]
+def _distinct(variable: IntArray, column: NDArray[np.integer], count: int) -> NDArray[np.int64]:
+    """Return how many different values of a column come with each variable."""
+    order = np.lexsort((column, variable))
+    variable, column = variable[order], column[order]
     first = np.ones(variable.size, dtype=bool)
-    first[1:] = (np.diff(variable) != 0) | (np.diff(of) != 0)
+    first[1:] = (np.diff(variable) != 0) | (np.diff(column) != 0)
     return np.bincount(variable[first], minlength=count)

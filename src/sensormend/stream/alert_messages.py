@@ -18,12 +18,12 @@ from sensormend.stream.deliveries import Alert
 
 __all__ = [
     "TAKEN_BACK",
-    "Evidence",
-    "add_up",
+    "FaultSums",
     "faulty_sentence",
     "one_per_incident",
     "one_per_sensor",
     "silent_sentence",
+    "sum_readings",
     "taken_back_sentence",
     "well_sentence",
 ]
@@ -31,12 +31,12 @@ __all__ = [
 TAKEN_BACK = "taken back"
 """The reason of an alert that withdraws a fault."""
 
-MOST_NAMES = 8
+MOST_NAMED = 8
 """Most sensors that the sentence of an incident names; it counts the others, and `sensors` lists all."""
 
 
 @dataclass
-class Evidence:
+class FaultSums:
     """Sums over the wrong readings of a channel.
 
     Attributes
@@ -65,7 +65,7 @@ class Evidence:
         """The most frequent reason."""
         return max(self.reasons, key=lambda word: (self.reasons[word], word), default="")
 
-    def add(self, later: Evidence) -> None:
+    def add(self, later: FaultSums) -> None:
         """Add the sums of a later period."""
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
@@ -73,12 +73,12 @@ class Evidence:
         add_sums(self, later)
 
 
-def add_up(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
+def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> FaultSums:
     """Return the sums over the wrong readings of a channel in a period."""
-    codes, counts = np.unique(rows.reason[mine][wrong], return_counts=True)
-    value, cleaned = rows.value[mine][wrong], rows.cleaned[mine][wrong]
+    codes, counts = np.unique(rows.reason[cells][wrong], return_counts=True)
+    value, cleaned = rows.value[cells][wrong], rows.cleaned[cells][wrong]
     distance = np.nan_to_num(value - cleaned)
-    return Evidence(
+    return FaultSums(
         {REASONS[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)},
         count=int(value.size),
         value=float(np.nansum(value)),
@@ -90,48 +90,37 @@ def add_up(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
     )
 
 
-def faulty_sentence(name: str, evidence: Evidence, since: int, now: int, *, again: bool = False) -> str:
+def faulty_sentence(name: str, sums: FaultSums, since: int, now: int, *, again: bool = False) -> str:
     """Return the sentence for a sensor that turned faulty, or that is faulty when it reports again."""
-    deed = what_it_does(evidence, now - since, over=False)
-    why = f" ({evidence.reason})" if evidence.reason else ""
+    action = what_it_does(sums, now - since, over=False)
     turned = "reports again, but is faulty" if again else "turned faulty"
-    return f"{name} {turned}: it {deed}{comma(deed)} since {readable(since)}{why}"
+    return f"{name} {turned}: it {action}{comma(action)} since {readable(since)}{_bracketed(sums.reason)}"
 
 
-def silent_sentence(name: str, last: int, usual: int | None) -> str:
+def silent_sentence(name: str, last: int, usual: int) -> str:
     """Return the sentence for a sensor that turned silent."""
-    known = f"; it usually reports at least {how_often(usual)}" if usual else ""
-    return f"{name} turned silent: no reading since {readable(last)}{known}"
+    return f"{name} turned silent: no reading since {readable(last)}; it usually reports at least {how_often(usual)}"
 
 
 def taken_back_sentence(name: str, reason: str, since: int) -> str:
     """Return the sentence that withdraws a fault."""
-    why = f" ({reason})" if reason else ""
     return (
-        f"{name} is well, and was: the fault reported since {readable(since)}{why} is taken back; with the "
-        "readings of the whole period it is none"
+        f"{name} is well, and was: the fault reported since {readable(since)}{_bracketed(reason)} is taken back; "
+        "with the readings of the whole period it is none"
     )
 
 
-def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -> str:
-    """Return the sentence for a sensor that is well again.
-
-    Parameters
-    ----------
-    name, before, reason
-        The sensor, its state before, and the reason of that.
-    begun
-        The start of the state before.
-    since
-        The start of being well.
-    """
-    lasted = how_long(max(since - begun, SECOND))
+def well_sentence(name: str, before: str, reason: str, start: int, since: int) -> str:
+    """Return the sentence for a sensor that is well since `since`, and had another state since `start`."""
+    duration = how_long(max(since - start, SECOND))
     if before == "silent":
-        return f"{name} is well again: it has reported since {readable(since)}, after {lasted} of silence"
-    why = f" ({reason})" if reason else ""
-    return (
-        f"{name} is well again: it has agreed with the network since {readable(since)}, after {lasted} of a fault{why}"
-    )
+        return f"{name} is well again: it has reported since {readable(since)}, after {duration} of silence"
+    cause = f"a fault{_bracketed(reason)}"
+    return f"{name} is well again: it has agreed with the network since {readable(since)}, after {duration} of {cause}"
+
+
+def _bracketed(reason: str) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def one_per_sensor(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[np.int64]) -> list[Alert]:
@@ -142,33 +131,29 @@ def one_per_sensor(alerts: list[Alert], names: Sequence[tuple[str, str]], last: 
     if len(by_sensor) == len(alerts):
         return alerts
     several = {sensor for (sensor, _, _), group in by_sensor.items() if len(group) > 1}
-    heard = (sensor for (sensor, _), time in zip(names, last.tolist(), strict=True) if time != NEVER)
-    variables = Counter(sensor for sensor in heard if sensor in several)
-    fewer: list[Alert] = []
+    variables = Counter(
+        sensor for (sensor, _), time in zip(names, last.tolist(), strict=True) if time != NEVER and sensor in several
+    )
+    merged: list[Alert] = []
     for (sensor, _, state), group in by_sensor.items():
         if state == "faulty" or len(group) < max(variables[sensor], 2):
-            fewer += group
+            merged += group
             continue
         latest = max(group, key=lambda alert: alert.since)
         sentence = latest.sentence.replace(who(sensor, latest.variable), sensor, 1)
-        fewer.append(replace(latest, variable="", sentence=sentence))
-    return fewer
+        merged.append(replace(latest, variable="", sentence=sentence))
+    return merged
 
 
-def one_per_incident(alerts: Sequence[Alert], reach: int) -> list[Alert]:
-    """Merge the alerts of the same change at about the same time into one alert that names all sensors.
+def one_per_incident(alerts: Sequence[Alert], max_gap: int) -> list[Alert]:
+    """Merge the alerts of the same change into one alert that names all sensors.
 
-    Parameters
-    ----------
-    alerts
-        The alerts raised at one time.
-    reach
-        The longest time between two consecutive changes of an incident, in microseconds.
+    `max_gap` is the longest time between two consecutive changes of an incident, in microseconds.
     """
     groups: list[list[Alert]] = []
-    for alert in sorted(alerts, key=lambda alert: (_turned(alert), alert.since)):
+    for alert in sorted(alerts, key=lambda alert: (_change(alert), alert.since)):
         last = groups[-1][-1] if groups else None
-        if last is not None and _turned(last) == _turned(alert) and alert.since - last.since <= reach:
+        if last is not None and _change(last) == _change(alert) and alert.since - last.since <= max_gap:
             groups[-1].append(alert)
         else:
             groups.append([alert])
@@ -176,7 +161,7 @@ def one_per_incident(alerts: Sequence[Alert], reach: int) -> list[Alert]:
     return sorted(incidents, key=lambda alert: (alert.sensor, alert.variable))
 
 
-def _turned(alert: Alert) -> tuple[str, str]:
+def _change(alert: Alert) -> tuple[str, str]:
     """Return the change that an alert reports; a fault that is taken back differs from one that is over."""
     return alert.state, alert.reason if alert.state == "well" else ""
 
@@ -186,7 +171,7 @@ def _incident(group: list[Alert]) -> Alert:
     group = sorted(group, key=lambda alert: (alert.sensor, alert.variable))
     first, since = group[0], min(alert.since for alert in group)
     names = [who(alert.sensor, alert.variable) for alert in group]
-    shown = names if len(names) <= MOST_NAMES + 1 else [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES:,} others"]
+    shown = names if len(names) <= MOST_NAMED + 1 else [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED:,} others"]
     subject = f"{', '.join(shown[:-1])} and {shown[-1]}"
     reasons = Counter(alert.reason for alert in group if alert.reason)
     kinds = ", ".join(reason for reason, _ in reasons.most_common())

@@ -19,7 +19,7 @@ class NameIndex:
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._code_of = {name: code for code, name in enumerate(names)}
-        self._known: Sequence[str] = ()
+        self._names: Sequence[str] = ()
         self._codes = np.empty(0, dtype=np.int64)
         self.all: tuple[str, ...] = tuple(names)
 
@@ -29,7 +29,7 @@ class NameIndex:
     def __contains__(self, name: object) -> bool:
         return name in self._code_of
 
-    def lacking(self, names: Sequence[str], used: IntArray) -> list[int]:
+    def missing(self, names: Sequence[str], used: IntArray) -> list[int]:
         """Return the indices of the `names` that are used and not in the index, in the order of their use."""
         self._look_up(names)
         return list(dict.fromkeys(used[self._codes[used] < 0].tolist()))
@@ -39,18 +39,18 @@ class NameIndex:
         self._look_up(names)
         codes = self._codes[used]
         if codes.size and codes.min() < 0:
-            new = [names[code] for code in dict.fromkeys(used[codes < 0].tolist())]
-            for name in dict.fromkeys(new):
-                self._code_of[name] = len(self._code_of)
+            for code in dict.fromkeys(used[codes < 0].tolist()):
+                self._code_of.setdefault(names[code], len(self._code_of))
             # Never changed in place: a caller that holds the tuple compares by identity to detect new names.
             self.all = tuple(self._code_of)
-            self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
+            self._names = ()
+            self._look_up(names)
             codes = self._codes[used]
         return codes
 
     def _look_up(self, names: Sequence[str]) -> None:
-        if names is not self._known:
-            self._known = names
+        if names is not self._names:
+            self._names = names
             self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
 
 
@@ -61,8 +61,8 @@ class PeriodBuffer:
 
     def __init__(self) -> None:
         self._size = 0
-        self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in self.COLUMNS}
-        self._of_sensor = np.zeros(0, dtype=np.int64)
+        self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype) for name, dtype in self.COLUMNS}
+        self._counts = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return self._size
@@ -74,41 +74,37 @@ class PeriodBuffer:
     def full(self, sensor: IntArray, most: int) -> BoolArray:
         """Return for each of these sensors whether it has at least `most` readings."""
         self._grow(sensor)
-        return np.asarray(self._of_sensor[sensor] >= most)
+        return np.asarray(self._counts[sensor] >= most)
 
     def add(self, readings: Readings) -> None:
         """Append readings."""
         start, self._size = self._size, self._size + readings.time.size
-        for name, kind in self.COLUMNS:
+        for name, dtype in self.COLUMNS:
             old = self._columns[name]
             if old.size < self._size:
-                larger = np.empty(max(2 * old.size, self._size, 1024), dtype=kind)
+                larger = np.empty(max(2 * old.size, self._size, 1024), dtype=dtype)
                 larger[:start] = old[:start]
                 self._columns[name] = old = larger
             old[start : self._size] = getattr(readings, name)
         self._grow(readings.sensor)
-        np.add.at(self._of_sensor, readings.sensor, 1)
+        np.add.at(self._counts, readings.sensor, 1)
 
     def _grow(self, sensor: IntArray) -> None:
-        more = int(sensor.max(initial=-1)) + 1 - self._of_sensor.size
+        more = int(sensor.max(initial=-1)) + 1 - self._counts.size
         if more > 0:
-            self._of_sensor = np.concatenate([self._of_sensor, np.zeros(more, dtype=np.int64)])
+            self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
 
     def readings(self, chosen: NDArray[np.bool_] | slice, sensors: Sequence[str], variables: Sequence[str]) -> Readings:
         """Return some of the readings."""
-        taken = {name: self.column(name)[chosen] for name, _ in self.COLUMNS}
-        return Readings(sensors, variables, **taken)
+        return Readings(sensors, variables, **{name: self.column(name)[chosen] for name, _ in self.COLUMNS})
 
     def keep(self, chosen: NDArray[np.bool_]) -> None:
         """Drop all but these."""
-        left = {name: self.column(name)[chosen] for name, _ in self.COLUMNS}
-        self._size, self._columns = int(chosen.sum()), left
-        self._of_sensor = np.bincount(self.column("sensor"))
+        self._set({name: self.column(name)[chosen] for name, _ in self.COLUMNS})
 
     def renumber(self, variable: NDArray[np.int64]) -> None:
         """Replace the number of every variable by the entry of `variable` at that number."""
-        self._columns["variable"] = variable[self.column("variable")]
-        self._columns = {name: self.column(name) for name, _ in self.COLUMNS}
+        self._columns["variable"][: self._size] = variable[self.column("variable")]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays for a state file."""
@@ -116,6 +112,8 @@ class PeriodBuffer:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Load a state."""
-        self._columns = {name: arrays[f"window_{name}"] for name, _ in self.COLUMNS}
-        self._size = self._columns["time"].size
-        self._of_sensor = np.bincount(self.column("sensor"))
+        self._set({name: arrays[f"window_{name}"] for name, _ in self.COLUMNS})
+
+    def _set(self, columns: dict[str, NDArray[Any]]) -> None:
+        self._columns, self._size = columns, columns["time"].size
+        self._counts = np.bincount(columns["sensor"])

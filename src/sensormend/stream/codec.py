@@ -52,14 +52,14 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
     >>> header, arrays["b"].tolist()
     ({'a': 1}, [0, 1, 2])
     """
-    solid = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    about = {
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    description = {
         "header": dict(header),
-        "arrays": [(name, array.dtype.str, array.shape) for name, array in solid.items()],
+        "arrays": [(name, array.dtype.str, array.shape) for name, array in contiguous.items()],
     }
-    text = json.dumps(about, separators=(",", ":")).encode("ascii")
+    text = json.dumps(description, separators=(",", ":")).encode("ascii")
     parts: list[Any] = [HEAD.pack(VERSION, len(text)), text, _padding(HEAD.size + len(text))]
-    for array in solid.values():
+    for array in contiguous.values():
         parts += (array.data if array.size else b"", _padding(array.nbytes))
     return b"".join(parts)
 
@@ -76,14 +76,14 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         version, length = HEAD.unpack_from(content)
         if version != VERSION:
             raise StateError(f"a record has form {version}, this version of sensormend reads form {VERSION}")
-        about = json.loads(content[HEAD.size : HEAD.size + length])
+        description = json.loads(content[HEAD.size : HEAD.size + length])
         offset = _aligned(HEAD.size + length)
         arrays = {}
-        for name, dtype, shape in about["arrays"]:
+        for name, dtype, shape in description["arrays"]:
             count = int(np.prod(shape, dtype=np.int64))
             arrays[name] = np.frombuffer(content, dtype, count, offset).reshape(shape)
             offset = _aligned(offset + arrays[name].nbytes)
-        return about["header"], arrays
+        return description["header"], arrays
     except StateError:
         raise
     except (struct.error, ValueError, TypeError, KeyError) as error:
@@ -92,10 +92,7 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def readings_to_bytes(readings: Readings) -> bytes:
     """Return readings as bytes, with the names that occur in them."""
-    header: dict[str, Any] = {}
-    arrays: dict[str, NDArray[Any]] = {}
-    _add_readings(readings, header, arrays)
-    return pack(header, arrays)
+    return pack(*_parts(readings, ("time", "value")))
 
 
 def readings_from_bytes(content: bytes) -> Readings:
@@ -103,24 +100,23 @@ def readings_from_bytes(content: bytes) -> Readings:
     return _readings(*unpack(content))
 
 
-def input_to_bytes(given: Input) -> bytes:
+def input_to_bytes(item: Input) -> bytes:
     """Return a record of the journal; of an `Arrived` everything but `acknowledge`."""
-    if isinstance(given, Tick):
-        return OTHER + pack({"tick": given.time}, {})
-    if isinstance(given, End):
+    if isinstance(item, Tick):
+        return OTHER + pack({"tick": item.time}, {})
+    if isinstance(item, End):
         return OTHER + pack({"end": True}, {})
-    if isinstance(given, MaintenanceChanged):
-        return OTHER + pack({"maintenance": [astuple(note) for note in given.maintenance.notes]}, {})
-    header: dict[str, Any] = {"received": given.received}
-    if given.rejected:
-        header["rejected"] = [astuple(one) for one in given.rejected]
-    if given.positions:
-        header["positions"] = [astuple(one) for one in given.positions]
-    if given.mark is not None:
-        header["mark"] = given.mark
-    arrays: dict[str, NDArray[Any]] = {}
-    _add_readings(given.readings, header, arrays)
-    return ARRIVED + pack(header, arrays)
+    if isinstance(item, MaintenanceChanged):
+        return OTHER + pack({"maintenance": [astuple(note) for note in item.maintenance.notes]}, {})
+    header: dict[str, Any] = {"received": item.received}
+    if item.rejected:
+        header["rejected"] = [astuple(fields) for fields in item.rejected]
+    if item.positions:
+        header["positions"] = [astuple(fields) for fields in item.positions]
+    if item.mark is not None:
+        header["mark"] = item.mark
+    names, arrays = _parts(item.readings, ("time", "value"))
+    return ARRIVED + pack({**header, **names}, arrays)
 
 
 def input_from_bytes(content: bytes) -> Input:
@@ -130,8 +126,8 @@ def input_from_bytes(content: bytes) -> Input:
         return Arrived(
             _readings(header, arrays),
             header["received"],
-            [Rejected(*one) for one in header.get("rejected", ())],
-            [Position(*one) for one in header.get("positions", ())],
+            [Rejected(*fields) for fields in header.get("rejected", ())],
+            [Position(*fields) for fields in header.get("positions", ())],
             header.get("mark"),
         )
     if "tick" in header:
@@ -147,59 +143,47 @@ def delivery_to_bytes(delivery: Delivery) -> bytes:
         "kind": delivery.kind,
         "start": delivery.start,
         "end": delivery.end,
-        "health": [astuple(one) for one in delivery.health],
-        "alerts": [astuple(one) for one in delivery.alerts],
+        "health": [astuple(fields) for fields in delivery.health],
+        "alerts": [astuple(fields) for fields in delivery.alerts],
     }
-    arrays: dict[str, NDArray[Any]] = {}
-    rows = delivery.rows
-    if rows is not None:
-        _add_names("sensor", rows.sensors, rows.sensor, header, arrays)
-        _add_names("variable", rows.variables, rows.variable, header, arrays)
-        arrays |= {name: getattr(rows, name) for name in ("time", *NUMBERS)}
-    return pack(header, arrays)
+    if delivery.rows is None:
+        return pack(header, {})
+    names, arrays = _parts(delivery.rows, ("time", *NUMBERS))
+    return pack({**header, **names}, arrays)
 
 
 def delivery_from_bytes(content: bytes) -> Delivery:
     """Return the delivery that `delivery_to_bytes` wrote."""
     header, arrays = unpack(content)
-    rows = None
-    if "time" in arrays:
-        rows = Rows(
-            _names("sensor", header, arrays),
-            _names("variable", header, arrays),
-            arrays["sensor"],
-            arrays["variable"],
-            arrays["time"],
-            **{name: arrays[name] for name in NUMBERS},
-        )
     return Delivery(
         header["kind"],
         header["start"],
         header["end"],
-        rows,
-        [Health(*one) for one in header["health"]],
-        [Alert(*one) for one in header["alerts"]],
+        Rows(**_columns(header, arrays)) if arrays else None,
+        [Health(*fields) for fields in header["health"]],
+        [Alert(*fields) for fields in header["alerts"]],
     )
 
 
-def _add_readings(readings: Readings, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    if readings.time.size:
-        _add_names("sensor", readings.sensors, readings.sensor, header, arrays)
-        _add_names("variable", readings.variables, readings.variable, header, arrays)
-        arrays["time"], arrays["value"] = readings.time, readings.value
+def _parts(table: Readings | Rows, columns: Sequence[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return header and arrays of readings or rows; both are empty for no readings."""
+    header: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    if len(table) or isinstance(table, Rows):
+        _add_names("sensor", table.sensors, table.sensor, header, arrays)
+        _add_names("variable", table.variables, table.variable, header, arrays)
+        arrays |= {name: getattr(table, name) for name in columns}
+    return header, arrays
 
 
 def _readings(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Readings:
-    if "time" not in arrays:
-        return NOTHING
-    return Readings(
-        _names("sensor", header, arrays),
-        _names("variable", header, arrays),
-        arrays["sensor"],
-        arrays["variable"],
-        arrays["time"],
-        arrays["value"],
-    )
+    return Readings(**_columns(header, arrays)) if arrays else NOTHING
+
+
+def _columns(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return the columns and the names of readings or rows."""
+    names = {f"{kind}s": _names(kind, header, arrays) for kind in ("sensor", "variable")}
+    return {**arrays, **names}
 
 
 def _add_names(

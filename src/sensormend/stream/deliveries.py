@@ -12,8 +12,8 @@ from sensormend.readings import Rows
 
 __all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Kind", "Sink", "SinkState"]
 
-STATES = ("well", "faulty", "silent", "gone")
-"""The states of a sensor. There is no alert for `gone`, since there was one when the sensor turned silent."""
+STATES = ("faulty", "silent", "gone", "well")
+"""The states of a sensor, from worst to best. A sensor that is gone has no alert of its own: it was silent before."""
 
 FLOOD = "flood"
 """The state of an alert about a flood of unknown sensor names; it concerns no known sensor."""

@@ -14,7 +14,7 @@ from sensormend.stream.arrivals import Source
 
 __all__ = ["EventClock", "NetworkPace", "Watermark"]
 
-WAITS, KNOWN = 14, 3
+STORED_WAITS, MIN_WAITS = 14, 3
 """Periods of which the longest wait for the next readings is stored, and the number from which their median is used."""
 
 
@@ -32,12 +32,12 @@ class EventClock:
     """
 
     def __init__(self) -> None:
-        self._from, self._at = NEVER, time.monotonic()
+        self._event_time, self._moved_at = NEVER, time.monotonic()
         self._live = self.connected = False
 
     def moved(self, reached: int) -> None:
         """Record the event time that readings have reached."""
-        self._from, self._at = reached, time.monotonic()
+        self._event_time, self._moved_at = reached, time.monotonic()
 
     def check(self, source: Source, reached: int) -> None:
         """Record whether the source is connected; after a reconnection the clock starts again at `reached`."""
@@ -48,14 +48,14 @@ class EventClock:
 
     def now(self, reached: int) -> int:
         """Return the current event time."""
-        if self._from == NEVER or not (self._live and self.connected):
+        if self._event_time == NEVER or not (self._live and self.connected):
             return reached
-        return max(reached, self._from + self.waited)
+        return max(reached, self._event_time + self.waited)
 
     @property
     def waited(self) -> int:
         """Microseconds since a reading last advanced event time."""
-        return round((time.monotonic() - self._at) * SECOND)
+        return round((time.monotonic() - self._moved_at) * SECOND)
 
 
 class Watermark:
@@ -86,32 +86,24 @@ class Watermark:
         self.leap, self.gone_after = leap, gone_after
         self.time, self.readings, self.newest, self.fixed = NEVER, NEVER, NEVER, False
         self._newest = np.empty(0, dtype=np.int64)
-        self._turn = np.empty(0, dtype=np.int64)
-        self._turns = 0
-        self._ahead_since: int | None = None
+        self._last_update = np.empty(0, dtype=np.int64)
+        self._updates = 0
+        self._leap_since: int | None = None
 
-    def see(
+    def update(
         self, sensor: NDArray[np.int64], time: NDArray[np.int64], counting: NDArray[np.bool_] | None = None
     ) -> None:
-        """Update event time by readings.
-
-        Parameters
-        ----------
-        sensor, time
-            The sensors and times of the readings.
-        counting
-            The sensors of which a quarter has to reach a time; None for all.
-        """
+        """Update event time by readings; `counting` are the sensors of which a quarter has to reach a time."""
         if not sensor.size:
             return
         more = int(sensor.max()) + 1 - self._newest.size
         if more > 0:
             self._newest = np.concatenate([self._newest, np.full(more, NEVER)])
-            self._turn = np.concatenate([self._turn, np.full(more, -1)])
-        self._turns += 1
+            self._last_update = np.concatenate([self._last_update, np.full(more, -1)])
+        self._updates += 1
         np.maximum.at(self._newest, sensor, time)
         self.newest = max(self.newest, int(time.max()))
-        self._turn[sensor] = self._turns
+        self._last_update[sensor] = self._updates
         reached = self._reached(counting)
         self.readings = max(self.readings, reached) if self.fixed else reached
         self.time = max(self.time, reached) if self.fixed else reached
@@ -121,19 +113,19 @@ class Watermark:
         self.time = max(self.time, time)
 
     def _reached(self, counting: NDArray[np.bool_] | None) -> int:
-        top = self.newest
         newest = self._newest if counting is None else self._newest[: counting.size][counting[: self._newest.size]]
         newest = newest[newest > max(self.time - self.gone_after, NEVER)]
         if not newest.size:
-            return top
+            return self.newest
         needed = min(newest.size, max(2, -(-newest.size // 4)))
         reached = int(np.partition(newest, newest.size - needed)[newest.size - needed])
-        if top - reached <= self.leap:
-            self._ahead_since = None
-        elif self._ahead_since is None:
-            self._ahead_since = self._turns
-        elif top - reached > 2 * self.leap and not (self._turn[self._newest <= reached] > self._ahead_since).any():
-            return top
+        lead = self.newest - reached
+        if lead <= self.leap:
+            self._leap_since = None
+        elif self._leap_since is None:
+            self._leap_since = self._updates
+        elif lead > 2 * self.leap and not (self._last_update[self._newest <= reached] > self._leap_since).any():
+            return self.newest
         return reached
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -142,56 +134,50 @@ class Watermark:
             "time": self.time,
             "readings": self.readings,
             "fixed": self.fixed,
-            "turns": self._turns,
-            "ahead_since": self._ahead_since,
+            "turns": self._updates,
+            "ahead_since": self._leap_since,
         }
-        return settings, {"newest": self._newest, "turn": self._turn}
+        return settings, {"newest": self._newest, "turn": self._last_update}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Load a state."""
         self.time, self.readings = settings["time"], settings["readings"]
-        self.fixed, self._turns = settings["fixed"], settings["turns"]
-        self._ahead_since = settings["ahead_since"]
-        self._newest, self._turn = arrays["newest"], arrays["turn"]
+        self.fixed, self._updates = settings["fixed"], settings["turns"]
+        self._leap_since = settings["ahead_since"]
+        self._newest, self._last_update = arrays["newest"], arrays["turn"]
         self.newest = int(self._newest.max(initial=NEVER))
 
 
 class NetworkPace:
-    """The usual wait, by the clock, for the next readings of the whole network; a longer wait is a silence.
-
-    Attributes
-    ----------
-    heard
-        The clock time at which readings last advanced event time; None before the first.
-    """
+    """The usual wait, by the clock, for the next readings of the whole network; a longer wait is a silence."""
 
     def __init__(self) -> None:
-        self.heard: int | None = None
+        self._last_arrival: int | None = None
         self._wait, self._waits = 0, list[int]()
 
     def moved(self, received: int) -> None:
         """Record the arrival of readings that advanced event time."""
-        self._wait = max(self._wait, received - (self.heard or received))
-        self.heard = received
+        self._wait = max(self._wait, received - (self._last_arrival or received))
+        self._last_arrival = received
 
     def close(self) -> None:
         """Learn from the longest wait of a period that is over."""
         if self._wait:
-            self._waits, self._wait = [*self._waits[1 - WAITS :], self._wait], 0
+            self._waits, self._wait = [*self._waits[1 - STORED_WAITS :], self._wait], 0
 
-    def patience(self, step: int, period: int) -> int:
+    def longest_wait(self, step: int, period: int) -> int:
         """Return how long the network may be silent before the clock advances event time.
 
         It is twice the usual wait and two steps: sensors whose readings come once a day are not silent in between.
         """
-        if len(self._waits) < KNOWN:
+        if len(self._waits) < MIN_WAITS:
             return period + 2 * step
         return 2 * sorted(self._waits)[len(self._waits) // 2] + 2 * step
 
     def state(self) -> list[Any]:
         """Return the state as JSON."""
-        return [self.heard, self._wait, self._waits]
+        return [self._last_arrival, self._wait, self._waits]
 
     def restore(self, state: list[Any]) -> None:
         """Load a state."""
-        self.heard, self._wait, self._waits = state
+        self._last_arrival, self._wait, self._waits = state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import IO
 from sensormend.errors import StateError
 from sensormend.files import Closing, sync
 
-__all__ = ["HEAD", "WriteAheadLog", "broken", "length_of", "record", "walk", "whole"]
+__all__ = ["HEAD", "WriteAheadLog"]
 
 MAGIC = b"\xffSM\xfe"
 """The first bytes of a record. No UTF-8 text has them, so that text in a payload is not mistaken for a record."""
@@ -23,62 +24,51 @@ HEAD = struct.Struct("<4sIQQI")
 """Magic, length of the payload, number, number of records on disk by then, crc32 of all that and of the payload."""
 
 
-def record(payload: bytes, number: int, safe: int) -> bytes:
-    """Return a record.
+def _pack_record(payload: bytes, number: int, synced: int) -> bytes:
+    """Return a record; `synced` is the number of records that are known to be on disk.
 
-    Parameters
-    ----------
-    safe
-        The number of records that are known to be on disk. A broken record that a later one counts as on disk was not
-        torn by a kill or a power cut.
+    A broken record that a later one counts as on disk was not torn by a kill or a power cut.
     """
-    head = HEAD.pack(MAGIC, len(payload), number, safe, 0)[:-4]
+    head = HEAD.pack(MAGIC, len(payload), number, synced, 0)[:-4]
     return b"".join((head, zlib.crc32(payload, zlib.crc32(head)).to_bytes(4, "little"), payload))
 
 
-def walk(path: Path, first: int) -> tuple[int, int]:
-    """Return the number after that of the last whole record of a file, and where that record ends.
-
-    Raises
-    ------
-    StateError
-        A record that had been on disk is broken.
-    """
+def _scan(path: Path, first: int) -> tuple[int, int]:
+    """Return the number after that of the last whole record of a file, and where that record ends."""
     number, offset, size = first, 0, path.stat().st_size
     with path.open("rb") as opened:
         while head := opened.read(HEAD.size):
-            length = length_of(head, number)
+            length = _payload_length(head, number)
             # A length beyond the end of the file would be allocated in memory.
-            if length is None or length > size - offset - HEAD.size or not whole(head, opened.read(length)):
+            if length is None or length > size - offset - HEAD.size or not _is_intact(head, opened.read(length)):
                 break
             number += 1
             offset += HEAD.size + length
-        if offset < size and _was_safe(opened, number, offset, size):
-            raise broken(path, offset)
+        if offset < size and _was_synced(opened, number, offset, size):
+            raise _broken_record(path, offset)
     return number, offset
 
 
-def _was_safe(opened: IO[bytes], number: int, offset: int, size: int) -> bool:
+def _was_synced(opened: IO[bytes], number: int, offset: int, size: int) -> bool:
     """Return whether a whole record after this offset shows that the broken record here had been on disk.
 
     Whole records after it alone do not: a power cut may destroy any part of what was not synced yet.
     """
     opened.seek(offset + 1)
     rest = opened.read()
-    at = rest.find(MAGIC)
-    while at >= 0:
-        head = rest[at : at + HEAD.size]
-        if len(head) == HEAD.size:
-            _, length, later, safe, _ = HEAD.unpack(head)
-            start = at + HEAD.size
-            likely = number < later < number + size and number < safe <= later and start + length <= len(rest)
-            if likely and whole(head, rest[start : start + length]):
-                return True
-        at = rest.find(MAGIC, at + 1)
+    for match in re.finditer(re.escape(MAGIC), rest):
+        start = match.start() + HEAD.size
+        head = rest[match.start() : start]
+        if len(head) < HEAD.size:
+            break
+        _, length, later, synced, _ = HEAD.unpack(head)
+        likely = number < later < number + size and number < synced <= later
+        if likely and _is_intact(head, rest[start : start + length]):
+            return True
     return False
 
 
-def length_of(head: bytes, number: int) -> int | None:
+def _payload_length(head: bytes, number: int) -> int | None:
     """Return the length of the payload; None if this is not the head of the record with this number."""
     if len(head) < HEAD.size:
         return None
@@ -86,13 +76,13 @@ def length_of(head: bytes, number: int) -> int | None:
     return int(length) if magic == MAGIC and own == number else None
 
 
-def whole(head: bytes, payload: bytes) -> bool:
+def _is_intact(head: bytes, payload: bytes) -> bool:
     """Return whether the payload matches the head."""
     _, length, _, _, crc = HEAD.unpack(head)
     return bool(len(payload) == length and zlib.crc32(payload, zlib.crc32(head[:-4])) == crc)
 
 
-def broken(path: Path, offset: int) -> StateError:
+def _broken_record(path: Path, offset: int) -> StateError:
     """Return the error for a broken record that had been on disk."""
     return StateError(f"{path} is broken at byte {offset}: what was written there is not what is there now")
 
@@ -102,19 +92,8 @@ class WriteAheadLog(Closing):
 
     A partial record that a kill or a power cut left at the end is cut off when the log is opened; everything before the
     last `sync` is complete. A broken record that had been on disk is a `StateError`: of the last file when the log is
-    opened, of an earlier one when it is read.
-
-    Parameters
-    ----------
-    folder
-        Created if it is missing.
-    segment
-        Bytes after which a new file is begun.
-
-    Attributes
-    ----------
-    torn
-        Bytes that were cut off when it was opened.
+    opened, of an earlier one when it is read. After `segment` bytes a new file is begun; `torn` is the number of bytes
+    that were cut off.
 
     Examples
     --------
@@ -139,7 +118,7 @@ class WriteAheadLog(Closing):
         self.torn = 0
         if self._files:
             last = self._files[-1]
-            self.next, end = walk(last.path, last.first)
+            self.next, end = _scan(last.path, last.first)
             self._handle = last.path.open("r+b", buffering=0)
             self.torn, last.size = last.size - end, end
             self._handle.truncate(end)
@@ -148,7 +127,7 @@ class WriteAheadLog(Closing):
         else:
             self.next = 0
             self._begin()
-        self._safe = self.next
+        self._synced = self.next
 
     @property
     def first(self) -> int:
@@ -168,12 +147,12 @@ class WriteAheadLog(Closing):
         OSError
             The disk is full, or the file is gone, for example. The log is unchanged, and `append` may be called again.
         """
-        self._check()
-        self._check_place()
+        self._refuse_failed()
+        self._refuse_moved()
         if self._files[-1].size >= self._segment:
             self._begin()
         file, number = self._files[-1], self.next
-        written = record(payload, number, self._safe)
+        written = _pack_record(payload, number, self._synced)
         try:
             self._handle.seek(file.size)
             rest = memoryview(written)
@@ -197,8 +176,8 @@ class WriteAheadLog(Closing):
             The disk failed. It is unknown which records since the last `sync` are on it, and another fsync would
             succeed without writing them: every further call is a `StateError` until the log is opened again.
         """
-        self._check()
-        if self._safe == self.next:
+        self._refuse_failed()
+        if self._synced == self.next:
             return
         try:
             os.fsync(self._handle.fileno())
@@ -206,8 +185,8 @@ class WriteAheadLog(Closing):
             self._failed = error
             raise
         # Records in a file that was deleted or moved are lost.
-        self._check_place()
-        self._safe = self.next
+        self._refuse_moved()
+        self._synced = self.next
 
     def write(self, payload: bytes) -> int:
         """Call `append`, then `sync`; return the number of the record."""
@@ -228,15 +207,15 @@ class WriteAheadLog(Closing):
             with opened:
                 for number in range(file.first, end):
                     offset, head = opened.tell(), opened.read(HEAD.size)
-                    length = length_of(head, number)
+                    length = _payload_length(head, number)
                     if length is None:
-                        raise broken(file.path, offset)
+                        raise _broken_record(file.path, offset)
                     if number < start:
                         opened.seek(length, os.SEEK_CUR)
                         continue
                     payload = opened.read(length)
-                    if not whole(head, payload):
-                        raise broken(file.path, offset)
+                    if not _is_intact(head, payload):
+                        raise _broken_record(file.path, offset)
                     yield number, payload
 
     def drop(self, before: int) -> None:
@@ -258,12 +237,12 @@ class WriteAheadLog(Closing):
         finally:
             self._handle.close()
 
-    def _check(self) -> None:
+    def _refuse_failed(self) -> None:
         if self._failed is not None:
             reason = self._failed.strerror or self._failed
             raise StateError(f"the disk under {self.folder} failed ({reason}): start again, with what is on it")
 
-    def _check_place(self) -> None:
+    def _refuse_moved(self) -> None:
         """Refuse to write to a file that was deleted or moved while it was open."""
         path = self._files[-1].path
         try:

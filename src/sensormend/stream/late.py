@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from sensormend.stream.buffer import NameIndex
 from sensormend.stream.codec import pack, readings_from_bytes, readings_to_bytes, unpack
 
 __all__ = ["LateReadingStore", "correct"]
+
+_Table = TypeVar("_Table", Readings, Rows)
 
 COLUMNS = ("sensor", "variable", "time", "value")
 LATE, IMPLAUSIBLE = REASONS.index("late"), REASONS.index("implausible")
@@ -55,15 +57,15 @@ class LateReadingStore:
         # Names are only ever added: the last readings have the names of all.
         last = late[-1][1]
         columns = {name: np.concatenate([getattr(more, name) for _, more in late]) for name in COLUMNS}
-        both = _with_late(readings.taken(before), Readings(last.sensors, last.variables, **columns))
+        all_readings = _with_late(readings.taken(before), Readings(last.sensors, last.variables, **columns))
         count = [len(more) for _, more in late]
         records = np.concatenate([records[before], np.repeat([record for record, _ in late], count)])
         new = np.arange(len(records)) >= before.sum()
-        stays = ~new | _first_of_its_kind(both)
-        both, records, new = both.taken(stays), records[stays], new[stays]
+        unchanged = ~new | _is_first(all_readings)
+        all_readings, records, new = all_readings.taken(unchanged), records[unchanged], new[unchanged]
         if new.any() or not before.all():
-            self._write(period, both, records, closed, safely=True)
-        return both, new
+            self._write(period, all_readings, records, closed, safely=True)
+        return all_readings, new
 
     def drop(self, before: int) -> None:
         """Delete the periods before this one."""
@@ -101,11 +103,11 @@ class LateReadingStore:
             return readings_from_bytes(arrays["readings"].tobytes()), arrays["records"], header["closed"]
         except FileNotFoundError:
             return None, np.empty(0, dtype=np.int64), -1
-        except (KeyError, StateError) as error:
+        except (KeyError, TypeError, StateError) as error:
             raise StateError(f"{self._file(period)} is broken: {error}") from None
 
 
-def _first_of_its_kind(readings: Readings) -> BoolArray:
+def _is_first(readings: Readings) -> BoolArray:
     """Return which readings are not exact repetitions of earlier ones."""
     columns = [readings.sensor, readings.variable, readings.time, readings.value.view(np.int64)]
     order = np.lexsort((np.arange(len(readings)), *columns))
@@ -116,12 +118,9 @@ def _first_of_its_kind(readings: Readings) -> BoolArray:
 
 
 def _with_late(first: Readings, late: Readings) -> Readings:
-    sensors, codes = _recoded(first.sensors, late.sensors, late.sensor)
-    variables, of = _recoded(first.variables, late.variables, late.variable)
-    sensor = np.concatenate([first.sensor, codes]).astype(np.int64)
-    variable = np.concatenate([first.variable, of]).astype(np.int64)
-    times, values = np.concatenate([first.time, late.time]), np.concatenate([first.value, late.value])
-    return Readings(sensors, variables, sensor, variable, times, values)
+    late = _recoded(late, first)
+    columns = {name: np.concatenate([getattr(first, name), getattr(late, name)]) for name in COLUMNS}
+    return Readings(late.sensors, late.variables, **columns)
 
 
 def correct(
@@ -134,7 +133,7 @@ def correct(
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
 ) -> Rows:
-    """Correct the rows of the slots of a final period that have late readings, and return these rows.
+    """Correct the rows of the slots of a final period that have late readings, in `folder`, and return these rows.
 
     `value` and `n` are those of all readings of the slot. A row without a judged reading gets flag 2: the late one has
     not been judged. A row whose late reading differs from another of the same time gets 3; a row with only readings
@@ -146,21 +145,11 @@ def correct(
     The result depends only on the readings and on the rows of the final period. It may be repeated, as it is after a
     crash, and returns the same rows again.
 
-    Parameters
-    ----------
-    writer, folder
-        The OUT, whose rows are per slot.
-    grid, period
-        The grid and the number of the period.
-    readings
-        The readings of the period in order of arrival; those of slots without a late one may be left out.
-    late
-        Which of them arrived after the rows were written.
-    fill, valid
-        Fill values and limits, for each of the readings' variables.
+    `readings` are those of the period in order of arrival, `late` says which of them came after the rows were written;
+    `fill` and `valid` are the fill values and limits of each of their variables.
     """
-    here, cells = _affected(grid, readings, late)
-    change = _change(grid, readings.taken(here), late[here], fill, valid, cells)
+    affected, cells = _affected(grid, readings, late)
+    change = _change(grid, readings.taken(affected), late[affected], fill, valid, cells)
     if not len(change.rows):
         return change.rows
     corrected = []
@@ -170,10 +159,10 @@ def correct(
             corrected.append(part.rows)
             continue
         before = file_rows(path)
-        after, touched = _applied(before, part)
-        if not _same(before, after):
+        after, rows_changed = _applied(before, part)
+        if not _is_unchanged(before, after):
             writer.rewrite(path, after)
-        corrected.append(after.taken(touched))
+        corrected.append(after.taken(rows_changed))
     return _joined(corrected)
 
 
@@ -204,8 +193,9 @@ def _affected(grid: Grid, readings: Readings, late: BoolArray) -> tuple[BoolArra
     """Return which readings share a slot with a late one, and the slots: rows of sensor, variable and slot."""
     slots, variables = grid.slots, len(readings.variables)
     cell = (readings.sensor.astype(np.int64) * variables + readings.variable) * slots + grid.slot_of(readings.time)
-    mine = np.unique(cell[late])
-    return np.isin(cell, mine), np.stack([mine // slots // variables, mine // slots % variables, mine % slots], axis=1)
+    changed = np.unique(cell[late])
+    cells = np.stack([changed // slots // variables, changed // slots % variables, changed % slots], axis=1)
+    return np.isin(cell, changed), cells
 
 
 def _change(
@@ -251,64 +241,57 @@ def _change(
 
 def _by_file(folder: Path, start: int, change: _Change) -> Iterator[tuple[Path | None, _Change]]:
     """Yield each file with its changes; None instead of a file that does not exist yet."""
-    dates, (own, _) = change.rows.time // DAY, span_of(Path(part_name(start)))
+    dates, (period, _) = change.rows.time // DAY, span_of(Path(part_name(start)))
     for date in np.unique(dates).tolist():
-        files, mine = data_files(folder, date * DAY, (date + 1) * DAY), dates == date
-        yield next((file for file in files if _has(file, own)), None), change.taken(mine)
-
-
-def _has(file: Path, period: str) -> bool:
-    first, last = span_of(file)
-    return first <= period <= last
+        spans = {file: span_of(file) for file in data_files(folder, date * DAY, (date + 1) * DAY)}
+        file = next((file for file, (first, last) in spans.items() if first <= period <= last), None)
+        yield file, change.taken(dates == date)
 
 
 def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
     """Return a file's rows with the changes applied, and the indices of the changed rows."""
-    sensors, sensor = _recoded(before.sensors, change.rows.sensors, change.rows.sensor)
-    variables, variable = _recoded(before.variables, change.rows.variables, change.rows.variable)
-    near = np.flatnonzero(np.isin(before.time, change.rows.time) & np.isin(before.sensor, sensor))
-    key = (before.sensor[near].tolist(), before.variable[near].tolist(), before.time[near].tolist())
-    at = dict(zip(zip(*key, strict=True), near.tolist(), strict=True))
-    wanted = zip(sensor.tolist(), variable.tolist(), change.rows.time.tolist(), strict=True)
-    row = np.array([at.get(one, -1) for one in wanted], dtype=np.intp)
+    rows = _recoded(change.rows, before)
+    candidates = np.flatnonzero(np.isin(before.time, rows.time) & np.isin(before.sensor, rows.sensor))
+    row_of = dict(zip(_cells(before.taken(candidates)), candidates.tolist(), strict=True))
+    row = np.array([row_of.get(cell, -1) for cell in _cells(rows)], dtype=np.intp)
     new = row < 0
-    added = replace(change.rows, sensors=sensors, variables=variables, sensor=sensor, variable=variable).taken(new)
+    added = rows.taken(new)
     row[new] = len(before) + np.arange(len(added))
     after = Rows.concatenate([before, added])
     columns = {name: getattr(after, name).copy() for name in CHANGED}
     old, part = row[~new], change.taken(~new)
-    was, fresh = before.flag[old], part.rows.flag
+    old_flag, new_flag = before.flag[old], part.rows.flag
     # Readings beyond the limits that were not failed are covered by a note on maintenance, which still holds.
-    noted = part.beyond & (was < Flag.SUSPECT)
-    stays = noted | ((part.before > 0) & ~part.beyond & (fresh < Flag.FAIL))
-    flag = np.where(stays, np.maximum(was, np.where(fresh == Flag.SUSPECT, fresh, 0)), fresh)
+    covered = part.beyond & (old_flag < Flag.SUSPECT)
+    unchanged = covered | ((part.before > 0) & ~part.beyond & (new_flag < Flag.FAIL))
+    flag = np.where(unchanged, np.maximum(old_flag, np.where(new_flag == Flag.SUSPECT, new_flag, 0)), new_flag)
     columns["flag"][old] = flag
-    columns["reason"][old] = np.where(flag < Flag.FAIL, LATE, np.where(stays, before.reason[old], part.rows.reason))
+    columns["reason"][old] = np.where(flag < Flag.FAIL, LATE, np.where(unchanged, before.reason[old], part.rows.reason))
     columns["value"][old], columns["n"][old] = part.rows.value, part.rows.n
     return replace(after, **columns), row
 
 
-def _recoded(
-    known: Sequence[str], names: Sequence[str], codes: NDArray[Any]
-) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Return the known names with the new ones appended, and the codes renumbered for them."""
-    index = NameIndex(known)
-    own = index.codes(names, codes).astype(np.int32)
-    return index.all, own
+def _cells(rows: Rows) -> Iterator[tuple[int, int, int]]:
+    return zip(rows.sensor.tolist(), rows.variable.tolist(), rows.time.tolist(), strict=True)
+
+
+def _recoded(table: _Table, known: _Table) -> _Table:
+    """Return a table with the names of a known one, new ones appended, and the codes renumbered for them."""
+    sensors, variables = NameIndex(known.sensors), NameIndex(known.variables)
+    sensor = sensors.codes(table.sensors, table.sensor).astype(np.int32)
+    variable = variables.codes(table.variables, table.variable).astype(np.int32)
+    return replace(table, sensors=sensors.all, variables=variables.all, sensor=sensor, variable=variable)
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
     """Join rows with different lists of names."""
-    sensors, variables = parts[0].sensors, parts[0].variables
-    counted = []
-    for part in parts:
-        sensors, sensor = _recoded(sensors, part.sensors, part.sensor)
-        variables, variable = _recoded(variables, part.variables, part.variable)
-        counted.append(replace(part, sensors=sensors, variables=variables, sensor=sensor, variable=variable))
-    return Rows.concatenate(counted)
+    recoded = [parts[0]]
+    for part in parts[1:]:
+        recoded.append(_recoded(part, recoded[-1]))
+    return Rows.concatenate(recoded)
 
 
-def _same(before: Rows, after: Rows) -> bool:
+def _is_unchanged(before: Rows, after: Rows) -> bool:
     return len(before) == len(after) and all(
         np.array_equal(getattr(before, name), getattr(after, name), equal_nan=True) for name in CHANGED
     )

@@ -1,4 +1,4 @@
-"""`setup` configures the log, as text or JSON; `say` writes a line, `Once` logs the begin and end of a condition."""
+"""`setup` configures the log, `say` writes a line, `ConditionLog` logs the begin and the end of a condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from sensormend.errors import ConfigError
 
-__all__ = ["Once", "make_handler", "say", "setup"]
+__all__ = ["ConditionLog", "make_handler", "say", "setup"]
 
 _ROOT = "sensormend"
 # Values that need no quotes after a key: no blanks, no `=` or quotes, no control characters.
@@ -21,22 +21,12 @@ _PLAIN = re.compile(r"[\w.:/@%+*\-,;()\[\]#?&~<>]+")
 
 
 def setup(form: str = "text", level: str = "info", stream: IO[str] | None = None) -> None:
-    """Send all log lines of sensormend to one place, standard error by default.
-
-    Parameters
-    ----------
-    form
-        `text` or `json`, an object per line.
-    level
-        `debug`, `info`, `warning` or `error`; lower levels are not logged.
-    stream
-        The destination.
-    """
+    """Send all log lines of this level or above to a stream, standard error by default, as text or JSON."""
     if level not in ("debug", "info", "warning", "error"):
         raise ConfigError(f"the log level is debug, info, warning or error; got {level!r}")
     log, handler = logging.getLogger(_ROOT), make_handler(form, sys.stderr if stream is None else stream)
-    for old in [handler for handler in log.handlers if isinstance(handler, _LogHandler)]:
-        log.removeHandler(old)
+    for former in [entry for entry in log.handlers if isinstance(entry, _LogHandler)]:
+        log.removeHandler(former)
     log.addHandler(handler)
     log.setLevel(level.upper())
 
@@ -63,64 +53,44 @@ def say(log: logging.Logger, level: int, text: str, /, **fields: object) -> None
     log.log(level, "%s", text, extra={"fields": fields})
 
 
-class Once:
-    """Logs the begin and the end of a condition, and nothing in between.
-
-    Parameters
-    ----------
-    log
-        The logger.
-    began, ended
-        The texts.
-    level
-        The level of the begin; that of the end is info.
-    steady
-        A monotonic clock, in seconds.
+class ConditionLog:
+    """Logs the begin and the end of a condition, as a warning and an info, and nothing in between.
 
     Examples
     --------
     >>> log = logging.Logger("example")
     >>> log.addHandler(make_handler("json", sys.stdout))
-    >>> lost = Once(log, "broker lost", "broker is back", steady=iter((0.0, 7.0)).__next__)
+    >>> lost = ConditionLog(log, "broker lost", "broker is back", steady=iter((0.0, 7.0)).__next__)
     >>> for act in (lost.begin, lost.begin, lost.end, lost.end):
-    ...     _ = act()
+    ...     act()
     {"time": "...Z", "level": "warning", "message": "broker lost"}
     {"time": "...Z", "level": "info", "message": "broker is back", "seconds": 7.0, "times": 2}
     """
 
     def __init__(
-        self,
-        log: logging.Logger,
-        began: str,
-        ended: str,
-        level: int = logging.WARNING,
-        steady: Callable[[], float] = time.monotonic,
+        self, log: logging.Logger, begin_text: str, end_text: str, steady: Callable[[], float] = time.monotonic
     ) -> None:
-        self._log, self._began, self._ended, self._level, self._steady = log, began, ended, level, steady
+        self._log, self._begin_text, self._end_text, self._steady = log, begin_text, end_text, steady
         self._since: float | None = None
         self._times = 0
 
     @property
-    def on(self) -> bool:
-        """Whether it has begun and is not over."""
+    def active(self) -> bool:
+        """Whether the condition holds."""
         return self._since is not None
 
-    def begin(self, **fields: object) -> bool:
-        """Record that the condition holds; log it and return True if that is new."""
+    def begin(self, **fields: object) -> None:
+        """Record that the condition holds; log it if that is new."""
         self._times += 1
-        if self.on:
-            return False
-        self._since, self._times = self._steady(), 1
-        say(self._log, self._level, self._began, **fields)
-        return True
-
-    def end(self, **fields: object) -> bool:
-        """Record that the condition does not hold; log it and return True if that is new."""
         if self._since is None:
-            return False
-        lasted, self._since = self._steady() - self._since, None
-        say(self._log, logging.INFO, self._ended, seconds=round(lasted, 1), times=self._times, **fields)
-        return True
+            self._since, self._times = self._steady(), 1
+            say(self._log, logging.WARNING, self._begin_text, **fields)
+
+    def end(self) -> None:
+        """Record that the condition does not hold; log it if that is new."""
+        if self._since is not None:
+            seconds, self._since = round(self._steady() - self._since, 1), None
+            say(self._log, logging.INFO, self._end_text, seconds=seconds, times=self._times)
 
 
 class _LogHandler(logging.StreamHandler[IO[str]]):

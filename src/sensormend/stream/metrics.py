@@ -24,17 +24,17 @@ from sensormend.stream.deliveries import SinkState
 
 __all__ = ["Metrics", "MetricsServer"]
 
-QUIET = 60.0
+MAX_SILENCE = 60.0
 """Seconds without a heartbeat of the service's loop after which the health fails. The loop runs several times a second;
 its longest step, a period of some thousand sensors, takes a few seconds."""
 
-REASONS = 40
+MOST_REASONS = 40
 """Most reasons for a refusal that are counted separately; there are fewer. The limit bounds the memory, here and in
 Prometheus, should a reason ever contain text of a message."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-CONNECTIONS, SLOWEST = 64, 15.0
+MOST_CONNECTIONS, CONNECTION_TIME = 64, 15.0
 """Connections at once, each a thread, and seconds for which one may last: a scrape takes milliseconds."""
 
 
@@ -53,16 +53,7 @@ class _Histogram:
 
 
 class Metrics:
-    """Plain numbers that the service sets as it runs, and any thread may read.
-
-    Parameters
-    ----------
-    folder
-        The OUT, for the free space of its disk.
-    clock
-        A clock, in seconds since 1970.
-    steady
-        A monotonic clock, in seconds.
+    """Plain numbers that the service sets as it runs, and any thread may read; `folder` is for the free disk space.
 
     Attributes
     ----------
@@ -83,8 +74,6 @@ class Metrics:
     --------
     >>> metrics = Metrics()
     >>> metrics.sinks["broker"] = SinkState("broker", False, 0.0, 3, 0, 0, "")
-    >>> [line for line in metrics.text().splitlines() if line.startswith("sensormend_backlog{")]
-    ['sensormend_backlog{sink="broker"} 3.0']
     >>> metrics.health()
     (True, {'status': 'degraded', 'reasons': ['sink broker is down, 3 deliveries wait']})
     """
@@ -111,8 +100,8 @@ class Metrics:
 
     def reject(self, reason: str, count: int) -> None:
         """Count what was refused."""
-        known = reason in self.rejected or len(self.rejected) < REASONS
-        self.rejected[reason if known else "other"] += count
+        separate = reason in self.rejected or len(self.rejected) < MOST_REASONS
+        self.rejected[reason if separate else "other"] += count
 
     def beat(self) -> None:
         """Record a heartbeat of the service's loop."""
@@ -120,9 +109,9 @@ class Metrics:
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Return whether the service works, and a report with the reasons why it does not."""
-        quiet, failing = self._steady() - self._beat, []
-        if quiet > QUIET:
-            failing.append(f"the service has had no heartbeat for {quiet:.0f} s")
+        silence, failing = self._steady() - self._beat, []
+        if silence > MAX_SILENCE:
+            failing.append(f"the service has had no heartbeat for {silence:.0f} s")
         if not self.connected:
             failing.append("the source is not connected")
         if self.disk_error is not None:
@@ -136,13 +125,7 @@ class Metrics:
         return not failing, {"status": status, "reasons": failing + down}
 
     def registry(self) -> Any:
-        """Return the registry of prometheus-client with all metrics and those of the process.
-
-        Raises
-        ------
-        SensormendError
-            The library is missing.
-        """
+        """Return the registry of prometheus-client with all metrics and those of the process."""
         try:
             import prometheus_client as client
         except ImportError:
@@ -151,12 +134,6 @@ class Metrics:
         registry.register(self)
         client.ProcessCollector(registry=registry)
         return registry
-
-    def text(self) -> str:
-        """Return all metrics in the text format of Prometheus."""
-        from prometheus_client import generate_latest
-
-        return generate_latest(self.registry()).decode()
 
     def collect(self) -> Iterator[Any]:
         """Yield all metrics; prometheus-client calls this at each scrape."""
@@ -201,14 +178,14 @@ class Metrics:
             gauges.append(("disk_free_bytes", "Free space on the disk of OUT", _free(self._folder)))
         for name, text, value in gauges:
             yield family(core.GaugeMetricFamily, name, text, value=value)
-        for name, text, of in (
+        for name, text, attribute in (
             ("sink_up", "Whether a sink takes deliveries", "up"),
             ("backlog", "Deliveries that wait for a sink", "backlog"),
             ("lost", "Deliveries that a sink will never get", "lost"),
         ):
             gauge = family(core.GaugeMetricFamily, name, text, labels=["sink"])
             for sink in list(self.sinks.values()):
-                gauge.add_metric([sink.name], getattr(sink, of))
+                gauge.add_metric([sink.name], getattr(sink, attribute))
             yield gauge
         build = {"version": __version__, "python": platform.python_version()}
         yield family(core.InfoMetricFamily, "build", "Versions of sensormend and Python", value=build)
@@ -226,19 +203,13 @@ class MetricsServer(Closing):
 
     `/healthz` answers 200 while the service works, and 503 while its loop has no heartbeat, the source is not
     connected, or the disk is full. A sink that is down is listed, but does not cause a 503: its backlog is on disk.
-
-    Parameters
-    ----------
-    metrics
-        The metrics to serve.
-    host, port
-        The address to listen on; port 0 takes a free one.
+    Port 0 takes a free one.
     """
 
     def __init__(self, metrics: Metrics, host: str = "127.0.0.1", port: int = 9464) -> None:
-        shown = {"metrics": metrics, "registry": metrics.registry()}
+        attributes = {"metrics": metrics, "registry": metrics.registry()}
         try:
-            self._server = _BoundedServer((host, port), type("Handler", (_RequestHandler,), shown))
+            self._server = _BoundedServer((host, port), type("Handler", (_RequestHandler,), attributes))
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(f"metrics cannot be shown at {host}:{port}: {reason}; choose another place") from None
@@ -260,7 +231,7 @@ class _BoundedServer(ThreadingHTTPServer):
     allow_reuse_port = False
 
     def __init__(self, address: tuple[str, int], handler: Any) -> None:
-        self._free = threading.BoundedSemaphore(CONNECTIONS)
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -272,7 +243,7 @@ class _BoundedServer(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, and close the connection of a client that is too slow."""
-        slow = threading.Timer(SLOWEST, _hang_up, (request,))
+        slow = threading.Timer(CONNECTION_TIME, _close_connection, (request,))
         slow.daemon = True
         slow.start()
         try:
@@ -285,7 +256,7 @@ class _BoundedServer(ThreadingHTTPServer):
         """Log nothing when a client closes the connection."""
 
 
-def _hang_up(request: socket.socket) -> None:
+def _close_connection(request: socket.socket) -> None:
     with suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
 

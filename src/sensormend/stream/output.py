@@ -7,7 +7,9 @@ import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +32,23 @@ from sensormend.stream.stream import LateReadings, PeriodFinal, Stream
 
 __all__ = ["AppendOnlyTable", "Correction", "Output", "compact_date", "dates", "drop_dates", "remove_leftovers"]
 
+_log = logging.getLogger("sensormend.stream")
+
 BLOCK = 1 << 20
+"""Bytes of a table that are copied at a time."""
+
+DELETED = "gone="
+"""The prefix of the folder of a date while it is being deleted."""
+
+REJECTED_HEADER = ("received", "where", "reason", "text")
+REJECTED_LIMIT = 16 << 20
+"""Bytes of rejected.csv before it is renamed; there are never more than two such files."""
 
 
 class AppendOnlyTable:
-    """A CSV file whose first `length` bytes never change.
+    """A CSV file whose first `length` bytes never change; what was written after them is written again.
 
-    Parameters
-    ----------
-    path, header
-        The file and its columns.
-    length
-        The settled bytes by the checkpoint; what was written since is written again.
-    limit
-        Bytes from which the file is renamed to `NAME.old.csv` and a new one begun; None for no limit.
+    From `limit` bytes on, the file is renamed to `NAME.old.csv` and a new one begun.
     """
 
     def __init__(self, path: Path, header: Sequence[str], length: int = 0, *, limit: int | None = None) -> None:
@@ -53,9 +58,7 @@ class AppendOnlyTable:
 
     def write(self, settled: Iterable[Sequence[object]], open_lines: Iterable[Sequence[object]] = ()) -> None:
         """Add settled lines, followed by lines that may change; readers see the old file or the new one."""
-        lines = csv_lines(self.header, settled).encode()
-        if not self.length:
-            lines = csv_lines(self.header, [self.header]).encode() + lines
+        lines = self._encoded(settled)
         with beside(self.path) as new, new.open("wb") as file:
             if self.length:
                 with self.path.open("rb") as old:
@@ -71,14 +74,15 @@ class AppendOnlyTable:
 
     def append(self, lines: Iterable[Sequence[object]]) -> None:
         """Add settled lines at the end of the file, without a copy of it."""
-        content = csv_lines(self.header, lines).encode()
-        if not self.length:
-            content = csv_lines(self.header, [self.header]).encode() + content
+        content = self._encoded(lines)
         with self.path.open("r+b" if self.path.exists() else "wb") as file:
             file.truncate(self.length)
             file.seek(self.length)
             file.write(content)
         self.length += len(content)
+
+    def _encoded(self, lines: Iterable[Sequence[object]]) -> bytes:
+        return csv_lines(self.header, chain(() if self.length else [self.header], lines)).encode()
 
     def rotate(self) -> None:
         """Rename a full file; to be called when no state refers to it any more."""
@@ -87,80 +91,65 @@ class AppendOnlyTable:
             self.length = 0
 
 
-GONE = "gone="
-"""The prefix of the folder of a date while it is being deleted."""
-
-
-def dates(folder: str | os.PathLike[str]) -> dict[int, Path]:
+def dates(folder: Path) -> dict[int, Path]:
     """Return the folders of an OUT's dates by their days since 1970, in order."""
     folders = {}
-    for part in sorted(Path(folder, "data").glob("date=*")):
-        try:
+    for part in sorted((folder / "data").glob("date=*")):
+        with suppress(ValueError):
             folders[date_of(part)] = part
-        except ValueError:
-            continue
     return folders
 
 
-def compact_date(folder: str | os.PathLike[str], date: int) -> Path | None:
+def compact_date(folder: Path, date: int) -> Path | None:
     """Merge the files of a date into one, sorted by sensor, variable and time, and return it; None if there is none.
 
     The new file is named by its first and last period. As soon as it has that name, `data_files` skips the files that
     it was made of: a reader sees every row once, also after a crash while these still exist; `remove_leftovers` removes
     them. If one of these periods is written again, as by a replay, that file is skipped too. So this is only for
-    periods whose rows will not change.
-
-    Parameters
-    ----------
-    folder
-        The OUT.
-    date
-        Days since 1970.
+    periods whose rows will not change. `date` is in days since 1970.
     """
-    part = Path(folder, "data", f"date={np.datetime64(date, 'D')}")
-    every = sorted(part.glob("*.parquet"))
-    old = covered(every)
-    files = [file for file in every if file not in old]
-    _remove(old)
+    part = folder / "data" / f"date={np.datetime64(date, 'D')}"
+    _remove(covered(list(part.glob("*.parquet"))))
+    files = sorted(part.glob("*.parquet"))
     if len(files) < 2:
         return files[0] if files else None
     spans = [span_of(file) for file in files]
-    whole = part / f"part-{min(first for first, _ in spans)}-{max(last for _, last in spans)}.parquet"
-    _merge(files, whole)
+    merged = part / f"part-{min(first for first, _ in spans)}-{max(last for _, last in spans)}.parquet"
+    _merge(files, merged)
     # The new name has to survive a power cut before the old files are deleted.
     sync(part)
-    _remove(set(files) - {whole})
-    return whole
+    _remove(set(files) - {merged})
+    return merged
 
 
-def drop_dates(folder: str | os.PathLike[str], before: int) -> list[int]:
+def drop_dates(folder: Path, before: int) -> list[int]:
     """Remove the dates before `before`, and return them; both in days since 1970."""
     old = {date: part for date, part in dates(folder).items() if date < before}
     for part in old.values():
         # The rename removes all of its rows at once; no reader opens what is left of it after a crash.
-        gone = part.with_name(f"{GONE}{part.name.removeprefix('date=')}")
+        deleted = part.with_name(f"{DELETED}{part.name.removeprefix('date=')}")
         try:
-            if gone.exists():
-                shutil.rmtree(gone)
-            part.rename(gone)
-            shutil.rmtree(gone)
+            if deleted.exists():
+                shutil.rmtree(deleted)
+            part.rename(deleted)
+            shutil.rmtree(deleted)
         except OSError as error:
             raise StorageError(f"cannot remove {part}: {error.strerror or error}") from error
     return list(old)
 
 
-def remove_leftovers(folder: str | os.PathLike[str]) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove what `compact_date` and `drop_dates` left when they were interrupted."""
     for part in dates(folder).values():
         _remove(covered(list(part.glob("*.parquet"))))
-    for gone in Path(folder, "data").glob(f"{GONE}*"):
-        shutil.rmtree(gone, ignore_errors=True)
+    for deleted in (folder / "data").glob(f"{DELETED}*"):
+        shutil.rmtree(deleted, ignore_errors=True)
 
 
-def _merge(files: list[Path], whole: Path) -> None:
+def _merge(files: list[Path], merged: Path) -> None:
     listed = ", ".join(literal(glob.escape(str(file))) for file in files)
     try:
-        with beside(whole) as new, duckdb.connect(config={"threads": 1}) as engine:
+        with beside(merged) as new, duckdb.connect(config={"threads": 1}) as engine:
             source = f"read_parquet([{listed}], hive_partitioning = false)"
             columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
             order = ", ".join(name for name in ("sensor", "variable", "time") if name in columns)
@@ -168,7 +157,7 @@ def _merge(files: list[Path], whole: Path) -> None:
                            "(FORMAT parquet, USE_TMP_FILE false)")  # fmt: skip
             sync(new)
     except duckdb.Error as error:
-        raise StorageError(f"cannot write {whole}: {str(error).splitlines()[0]}") from error
+        raise StorageError(f"cannot write {merged}: {str(error).splitlines()[0]}") from error
 
 
 def _remove(files: set[Path]) -> None:
@@ -177,13 +166,6 @@ def _remove(files: set[Path]) -> None:
             file.unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(f"cannot remove {file}: {error.strerror or error}") from error
-
-
-_log = logging.getLogger("sensormend.stream")
-
-REJECTED_HEADER = ("received", "where", "reason", "text")
-REJECTED_LIMIT = 16 << 20
-"""Bytes of rejected.csv before it is renamed; there are never more than two such files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,20 +190,8 @@ class Correction:
 class Output:
     """Writes everything in an OUT.
 
-    Every method may be repeated, as it is after a crash, with the same result.
-
-    Parameters
-    ----------
-    folder
-        The OUT.
-    late_for
-        How long readings are stored for corrections by late ones.
-    keep
-        How long rows are kept; None for ever.
-    compact
-        Whether the files of a date that is over are merged.
-    lengths
-        The settled lengths of the tables, as `state` returns them.
+    Every method may be repeated, as it is after a crash, with the same result. Readings are stored for `late_for`, for
+    corrections by late ones, and rows are kept for `keep`, or for ever; `lengths` is what `state` returned.
     """
 
     def __init__(
@@ -250,19 +220,19 @@ class Output:
         self.writer.write(event.mended.output, start)
         self._store.put(event.mended.period, event.readings, record)
 
-    def hold(self, event: LateReadings, record: int, place: int) -> None:
+    def collect(self, event: LateReadings, record: int, place: int) -> None:
         """Collect late readings: many of one period cost hardly more than one."""
-        _, held = self._late.get(event.period, (0, []))
-        held.append((record, event.readings))
-        self._late[event.period] = (place, held)
+        _, late = self._late.get(event.period, (0, []))
+        late.append((record, event.readings))
+        self._late[event.period] = (place, late)
 
     def correct_late(self, stream: Stream) -> Iterator[Correction]:
         """Correct rows by the collected late readings, period by period."""
         assert stream.mender is not None
         survey, options = stream.survey, stream.options
-        for period, (place, held) in sorted(self._late.items(), key=lambda entry: entry[1][0]):
+        for period, (place, late) in sorted(self._late.items(), key=lambda entry: entry[1][0]):
             try:
-                readings, new = self._store.add(period, held)
+                readings, new = self._store.add(period, late)
                 fill = [survey.fill.get(name, ()) for name in readings.variables]
                 valid = [options.valid_of(name) for name in readings.variables]
                 rows = correct(self.writer, self.folder, stream.mender.grid, period, readings, new, fill, valid)
@@ -271,40 +241,35 @@ class Output:
                 say(_log, logging.ERROR, "late readings correct nothing", error=error)
             else:
                 count = int(new.sum())
-                repeated = sum(len(more) for _, more in held) - count
+                repeated = sum(len(more) for _, more in late) - count
                 yield Correction(place, period, rows, count, repeated)
             del self._late[period]
 
     def reject(self, rejected: Sequence[Rejected], received: int) -> None:
         """Write rejections to rejected.csv."""
-        self._rejected.append((received, one.where, one.reason, one.text) for one in rejected)
+        self._rejected.append((received, entry.where, entry.reason, entry.text) for entry in rejected)
 
     def provisional(self, rows: Rows | None, reached: int) -> None:
         """Write the provisional rows of open periods; remove the file for None."""
         path = self.folder / "state" / "provisional.parquet"
-        path.with_suffix(".arrow").unlink(missing_ok=True)  # as an earlier version wrote it
         if rows is None:
             path.unlink(missing_ok=True)
         else:
             self.writer.write_file(path, rows, {"reached": iso(reached), "made": now()})
 
-    def describe(self, stream: Stream, about: Mapping[str, Any]) -> None:
+    def describe(self, stream: Stream, settings: Mapping[str, Any]) -> None:
         """Write faults.csv, sensors.csv, alerts.json and run.json."""
-        write_json(
-            self.folder / "state" / "alerts.json",
-            {"at": now(), "sensors": [asdict(one) for one in stream.health()]},
-        )
-        if stream.mender is None or stream.closed is None:
-            write_json(self.folder / "run.json", self._record(stream, about))
-            return
-        tally, grid = stream.tally, stream.mender.grid
-        # The tally drops them; if the disk is full, the next attempt needs them.
-        self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
-        self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
-        self._settled = []
-        places = Places(coordinates={**stream.coordinates, **stream.places.coordinates})
-        write_csv(self.folder / "sensors.csv", SENSORS_HEADER, map(astuple, tally.summaries(places)))
-        write_json(self.folder / "run.json", self._record(stream, about))
+        sensors = [asdict(health) for health in stream.health()]
+        write_json(self.folder / "state" / "alerts.json", {"at": now(), "sensors": sensors})
+        if stream.mender is not None and stream.closed is not None:
+            tally, grid = stream.tally, stream.mender.grid
+            # The tally drops them; if the disk is full, the next attempt needs them.
+            self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
+            self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
+            self._settled = []
+            places = Places(coordinates={**stream.coordinates, **stream.places.coordinates})
+            write_csv(self.folder / "sensors.csv", SENSORS_HEADER, map(astuple, tally.summaries(places)))
+        write_json(self.folder / "run.json", self._record(stream, settings))
 
     def tidy(self, stream: Stream) -> None:
         """Merge the files of each date that is over, and drop what is older than `late_for` and `keep`."""
@@ -313,7 +278,7 @@ class Output:
         grid = stream.mender.grid
         end = grid.start_of(stream.closed + 1)
         over = end // DAY
-        self._store.drop(int(grid.period_of(np.array([end - self._late_for]))[0]))
+        self._store.drop(grid.period_of(end - self._late_for))
         if self._compact and grid.period < DAY and over - 1 > self._tidied:
             for date in dates(self.folder):
                 if self._tidied < date < over:
@@ -323,7 +288,7 @@ class Output:
             drop_dates(self.folder, (end - self._keep) // DAY)
 
     def sync(self) -> None:
-        """Write all rows, tables and readings to disk, so that they survive a power cut."""
+        """Write all to disk, so that it survives a power cut; rename a full rejected.csv before a checkpoint."""
         self.writer.sync()
         self._store.sync()
         # A state refers to the length of these: a file that is shorter after a power cut would be begun again.
@@ -331,17 +296,14 @@ class Output:
             if table.path.exists():
                 sync(table.path)
         sync(self.folder)
-
-    def rotate(self) -> None:
-        """Rename a full rejected.csv before a state refers to it."""
         self._rejected.rotate()
 
     def close(self) -> None:
         """Close the files."""
         self.writer.close()
 
-    def _record(self, stream: Stream, about: Mapping[str, Any]) -> dict[str, Any]:
-        record: dict[str, Any] = {"command": "watch", "started": self._started, "updated": now(), **about}
+    def _record(self, stream: Stream, settings: Mapping[str, Any]) -> dict[str, Any]:
+        record: dict[str, Any] = {"command": "watch", "started": self._started, "updated": now(), **settings}
         if stream.mender is not None:
             grid, tally = stream.mender.grid, stream.tally
             record |= {

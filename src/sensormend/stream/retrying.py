@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from sensormend.errors import StorageError
-from sensormend.stream.logs import Once
+from sensormend.stream.logs import ConditionLog
 from sensormend.stream.metrics import Metrics
 
 __all__ = ["DiskRetry", "StoppedError"]
 
 _Result = TypeVar("_Result")
 
-RETRY = 1.0
+RETRY_INTERVAL = 1.0
 """Seconds between two attempts."""
 
-GONE = 60.0
+GONE_WAIT = 60.0
 """Seconds to wait for a folder that is gone: a disk may be mounted again, and a folder moved back."""
 
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
@@ -37,34 +37,18 @@ class DiskRetry:
     """Calls a function that writes to disk until it succeeds; failures are logged once, and the caller waits.
 
     It waits for a full disk until there is space. A folder that was deleted, moved or unmounted is unlikely to come
-    back: after `GONE` seconds that is an error.
-
-    Parameters
-    ----------
-    stopping
-        Set when the service is to end.
-    metrics
-        Gets the reason why nothing can be written.
-    folder
-        The folder that has to exist before each attempt; otherwise some writes would create it again, empty.
+    back: after `GONE_WAIT` seconds that is an error. The folder has to exist before each attempt; otherwise some writes
+    would create it again, empty.
     """
 
     def __init__(self, stopping: threading.Event, metrics: Metrics, folder: Path) -> None:
         self._stopping, self._metrics, self._folder = stopping, metrics, folder
         self._identity: tuple[int, int] | None = None
-        self._full = Once(_log, "the disk cannot be written", "the disk can be written again")
-        self._gone = Once(_log, f"{folder} is gone, or something in it", f"{folder} is back")
+        self._full = ConditionLog(_log, "the disk cannot be written", "the disk can be written again")
+        self._gone = ConditionLog(_log, f"{folder} is gone, or something in it", f"{folder} is back")
 
     def __call__(self, act: Callable[[], _Result]) -> _Result:
-        """Call it until it succeeds, and return its result.
-
-        Raises
-        ------
-        StoppedError
-            The service was stopped before it succeeded.
-        StorageError
-            A folder is gone, and does not come back.
-        """
+        """Call it until it succeeds, and return its result; a `StoppedError` if the service is stopped before that."""
         gone_since: float | None = None
         while True:
             try:
@@ -89,13 +73,13 @@ class DiskRetry:
         self._metrics.disk_error = reason
         self._metrics.beat()
         (self._full if gone_since is None else self._gone).begin(error=reason)
-        if gone_since is not None and time.monotonic() - gone_since > GONE:
+        if gone_since is not None and time.monotonic() - gone_since > GONE_WAIT:
             raise StorageError(
-                f"{reason}; waited for {GONE:.0f} s. What was acknowledged is in its journal: mount or move it "
+                f"{reason}; waited for {GONE_WAIT:.0f} s. What was acknowledged is in its journal: mount or move it "
                 "back and start again, or watch into another OUT"
             ) from error
         # Not `Event.wait`: a signal handler that sets the event meanwhile could deadlock.
-        time.sleep(RETRY)
+        time.sleep(RETRY_INTERVAL)
         if self._stopping.is_set():
             why = "while the disk was full" if gone_since is None else "while its folder was gone"
             raise StoppedError(why) from error
@@ -109,8 +93,8 @@ class DiskRetry:
     def _folder_is_the_same(self) -> bool:
         """Return whether the folder is still the one of the start, not a new one of the same name."""
         try:
-            seen = self._folder.stat()
+            status = self._folder.stat()
         except OSError:
             return False
-        self._identity = self._identity or (seen.st_dev, seen.st_ino)
-        return self._identity == (seen.st_dev, seen.st_ino)
+        self._identity = self._identity or (status.st_dev, status.st_ino)
+        return self._identity == (status.st_dev, status.st_ino)

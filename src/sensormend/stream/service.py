@@ -28,7 +28,7 @@ from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop
 from sensormend.stream.event_time import EventClock
 from sensormend.stream.formats.values import TOO_MANY_NAMES
 from sensormend.stream.journal import WriteAheadLog
-from sensormend.stream.logs import Once, say
+from sensormend.stream.logs import ConditionLog, say
 from sensormend.stream.metrics import Metrics, MetricsServer
 from sensormend.stream.output import Output
 from sensormend.stream.retrying import DiskRetry, StoppedError
@@ -42,25 +42,25 @@ __all__ = ["Service", "Status", "open_service"]
 
 _log = logging.getLogger("sensormend.stream")
 
-WAIT = 0.25
+SOURCE_WAIT = 0.25
 """Longest wait for the source in seconds, and so the delay of a signal or of the end of a slot."""
 
-CHECKPOINT, JOURNAL = 20.0, 64 << 20
+CHECKPOINT_INTERVAL, MOST_JOURNAL = 20.0, 64 << 20
 """Seconds between two checkpoints, and bytes of journal that trigger one at once: they limit what a restart replays."""
 
-DESCRIBE, OFTEN = 5.0, 10.0
-"""Seconds between two writes of faults.csv and the other tables; at least `OFTEN` times the duration of one write."""
+TABLES_INTERVAL, TABLES_FACTOR = 5.0, 10.0
+"""Seconds between two writes of faults.csv and the other tables, and at least the duration of a write times this."""
 
-GATHER = 1.0
+LATE_DELAY = 1.0
 """Seconds for which late readings are collected: a day of 1,000 sensors takes 0.1 s, for any number of readings."""
 
-SHARE = 1.0
+PROVISIONAL_FACTOR = 1.0
 """Pause after provisional results, as a multiple of their duration: they take at most half of the time."""
 
-DRAIN = 10.0
+DRAIN_TIME = 10.0
 """Seconds for sinks to take what waits when the service ends; the rest waits on disk."""
 
-LOOK = 5.0
+MAINTENANCE_INTERVAL = 5.0
 """Seconds between two checks of the notes on maintenance."""
 
 HINTS = {
@@ -70,7 +70,7 @@ HINTS = {
 }
 """Hints on how to avoid a refusal, by reason."""
 
-WARNINGS = 100
+MOST_WARNINGS = 100
 """Most different warnings that are logged once; the limit bounds the memory if texts come from messages."""
 
 
@@ -86,7 +86,7 @@ class Status:
     reached: int | None
     faulty: int
     silent: int
-    gone: int = 0
+    gone: int
 
 
 class Service:
@@ -94,21 +94,12 @@ class Service:
 
     Parameters
     ----------
-    settings
-        The settings of the user.
     source
         Opens the source, given its mark and the state of the service.
     workers
         Functions that open the workers for sinks, given the queue, by name.
-    metrics
-        The metrics to update.
     on_event
         Called with every event after it was written, and with None after each pass of the loop.
-
-    Attributes
-    ----------
-    stream
-        The stream, from `run` on.
     """
 
     def __init__(
@@ -132,10 +123,10 @@ class Service:
         self._saved = time.monotonic()
         self._describe_at = self._measure_at = 0.0
         self._late_since: float | None = None
-        self._changed = self._closed = False
-        self._shown, self._free_at = NEVER, 0.0
+        self._changed = self._period_closed = False
+        self._shown_until, self._show_at = NEVER, 0.0
         self._retry = DiskRetry(self._stopping, self.metrics, self._state.folder)
-        self._tidying = Once(_log, "files of old dates cannot be put in order", "they are in order again")
+        self._tidying = ConditionLog(_log, "files of old dates cannot be put in order", "they are in order again")
         self._warned: set[str] = set()
 
     def stop(self) -> None:
@@ -167,7 +158,7 @@ class Service:
     def _watch(self, stack: ExitStack) -> None:
         settings, folder = self.settings, self._state.folder
         self.stream, saved = self._state.load(settings)
-        self._mark = self._own_mark(saved.get("mark"))
+        self._mark = self._mark_of_source(saved.get("mark"))
         self._counts |= saved.get("counts", {})
         self._output = Output(
             self.out,
@@ -182,8 +173,8 @@ class Service:
         names = list(self._open_workers)
         self._queue = self._retry(partial(DeliveryQueue, folder / "deliveries.sqlite", names, settings.backlog))
         stack.callback(self._queue.close)
-        self._workers = [opened(self._queue) for opened in self._open_workers.values()]
-        stack.callback(stop_all, self._workers, DRAIN)
+        self._workers = [open_worker(self._queue) for open_worker in self._open_workers.values()]
+        stack.callback(stop_all, self._workers, DRAIN_TIME)
         for worker in self._workers:
             worker.start()
         self._replay(saved.get("journal", 0))
@@ -198,10 +189,10 @@ class Service:
         status = self.status()
         fields = asdict(status) | {"reached": None if status.reached is None else iso(status.reached)}
         say(_log, logging.INFO, "stopped" if self._stopping.is_set() else "the source has ended", **fields)
-        stop_all(self._workers, DRAIN)
-        for standing in (worker.state() for worker in self._workers):
-            if standing.backlog:
-                say(_log, logging.WARNING, f"{standing.name}: {standing.backlog} wait for it until the next start")
+        stop_all(self._workers, DRAIN_TIME)
+        for state in (worker.state() for worker in self._workers):
+            if state.backlog:
+                say(_log, logging.WARNING, f"{state.name}: {state.backlog} wait for it until the next start")
 
     def _replay(self, start: int) -> None:
         """Apply the records of the journal since the checkpoint."""
@@ -220,7 +211,7 @@ class Service:
             maintenance = self._maintenance.changed()
             if maintenance is not None and maintenance != self.stream.maintenance:
                 self._take(MaintenanceChanged(maintenance))
-            arrived = self._retry(partial(source.read, WAIT))
+            arrived = self._retry(partial(source.read, SOURCE_WAIT))
             self._clock.check(source, self.stream.watermark.readings)
             self.metrics.connected = self._clock.connected
             if arrived is None:
@@ -230,61 +221,61 @@ class Service:
                 self._take(arrived)
             elif self._silent():
                 self._take(Tick(self._now()))
-            if self._late_since is not None and time.monotonic() - self._late_since > GATHER:
+            if self._late_since is not None and time.monotonic() - self._late_since > LATE_DELAY:
                 self._retry(self._correct_late)
             self._show_provisional(self._now(), live=source.live)
             if self._changed and time.monotonic() > self._describe_at:
                 self._describe()
-            journal = self._journal.size
-            if (self._closed and time.monotonic() - self._saved > CHECKPOINT) or journal > JOURNAL:
+            due = self._period_closed and time.monotonic() - self._saved > CHECKPOINT_INTERVAL
+            if due or self._journal.size > MOST_JOURNAL:
                 self._checkpoint()
             self.metrics.beat()
             if time.monotonic() >= self._measure_at:
                 self._update_metrics()
             self._on_event(None)
 
-    def _take(self, given: Input) -> None:
+    def _take(self, item: Input) -> None:
         """Write an input to the journal, acknowledge it, and apply it."""
-        if isinstance(given, Arrived) and given.mark is not None:
-            given = replace(given, mark=[self._source_name, given.mark])
-        number = self._retry(partial(self._journal.write, input_to_bytes(given)))
-        if isinstance(given, Arrived):
-            given.acknowledge()
-        self._apply(number, given)
+        if isinstance(item, Arrived) and item.mark is not None:
+            item = replace(item, mark=[self._source_name, item.mark])
+        number = self._retry(partial(self._journal.write, input_to_bytes(item)))
+        if isinstance(item, Arrived):
+            item.acknowledge()
+        self._apply(number, item)
 
-    def _own_mark(self, mark: Any) -> Any:
+    def _mark_of_source(self, mark: Any) -> Any:
         """Return the mark if it is of this source, else None."""
         return mark[1] if mark and mark[0] == self._source_name else None
 
-    def _apply(self, number: int, given: Input) -> None:
+    def _apply(self, number: int, item: Input) -> None:
         """Pass an input to the stream, and handle the events that follow."""
         watermark = self.stream.watermark
         reached = watermark.readings
-        received = given.received if isinstance(given, Arrived) else 0
-        began = time.monotonic()
-        for index, event in enumerate(self._events(given)):
+        received = item.received if isinstance(item, Arrived) else 0
+        started = time.monotonic()
+        for index, event in enumerate(self._events(item)):
             # If other settings give other events in a replay after a crash, the numbers of later records do not move.
             place = number << 20 | index
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - started
             self._retry(partial(self._handle, event, number, place, received, seconds))
             self._on_event(event)
             self.metrics.beat()
-            began = time.monotonic()
-        if isinstance(given, Arrived):
-            self._mark = self._mark if given.mark is None else self._own_mark(given.mark)
-            self.metrics.readings += given.readings.time.size
+            started = time.monotonic()
+        if isinstance(item, Arrived):
+            self._mark = self._mark if item.mark is None else self._mark_of_source(item.mark)
+            self.metrics.readings += item.readings.time.size
             self.metrics.newest = watermark.newest
             if watermark.readings > reached:
                 self._clock.moved(watermark.readings)
 
-    def _events(self, given: Input) -> Iterator[Event]:
-        if isinstance(given, Arrived):
-            return self.stream.take(given)
-        if isinstance(given, Tick):
-            return self.stream.tick(given.time)
-        if isinstance(given, End):
+    def _events(self, item: Input) -> Iterator[Event]:
+        if isinstance(item, Arrived):
+            return self.stream.take(item)
+        if isinstance(item, Tick):
+            return self.stream.tick(item.time)
+        if isinstance(item, End):
             return self.stream.end()
-        self.stream.maintain(given.maintenance)
+        self.stream.set_maintenance(item.maintenance)
         return iter(())
 
     def _handle(self, event: Event, number: int, place: int, received: int, seconds: float) -> None:
@@ -293,10 +284,10 @@ class Service:
             self._reject(event, received)
             return
         if isinstance(event, Problem):
-            self._warn_once(event.error, **event.about)
+            self._warn_once(event.error, **event.details)
             return
         if isinstance(event, LateReadings):
-            self._output.hold(event, number, place)
+            self._output.collect(event, number, place)
             self._late_since = self._late_since or time.monotonic()
             return
         # Deliveries keep the order of their numbers.
@@ -312,9 +303,9 @@ class Service:
     def _reject(self, event: ReadingsRejected, received: int) -> None:
         self._output.reject(event.rejected, received)
         self._counts["rejected"] += len(event.rejected)
-        for reason, count in Counter(one.reason for one in event.rejected).items():
+        for reason, count in Counter(rejected.reason for rejected in event.rejected).items():
             self.metrics.reject(reason, count)
-            first = next(one for one in event.rejected if one.reason == reason)
+            first = next(rejected for rejected in event.rejected if rejected.reason == reason)
             self._warn_once(f"refused: {reason}", where=first.where, what=first.text, **HINTS.get(reason, {}))
 
     def _finish(self, event: PeriodFinal, number: int, place: int, seconds: float) -> None:
@@ -324,7 +315,7 @@ class Service:
         if len(rows):
             self._deliver(place, "final", start, start + self.stream.grid.period, rows)
         self._counts["periods"] += 1
-        self._closed = True
+        self._period_closed = True
         self.metrics.periods += 1
         self.metrics.update.observe(seconds)
         say(_log, logging.DEBUG, "period final", start=iso(start), rows=len(rows), seconds=round(seconds, 3))
@@ -347,7 +338,7 @@ class Service:
 
     def _warn_once(self, text: str, **fields: object) -> None:
         """Log a warning once that could recur with every reading."""
-        if text not in self._warned and len(self._warned) < WARNINGS:
+        if text not in self._warned and len(self._warned) < MOST_WARNINGS:
             self._warned.add(text)
             say(_log, logging.WARNING, text, **fields)
 
@@ -363,17 +354,17 @@ class Service:
 
     def _silent(self) -> bool:
         """Return whether the clock has to advance event time: no reading has come for longer than usual."""
-        if self.stream.grid is None or self._clock.waited <= self.stream.patience:
+        if self.stream.grid is None or self._clock.waited <= self.stream.longest_wait:
             return False
-        return self.stream.ended(self._now()) > self.stream.ended(self.stream.watermark.time)
+        return self.stream.slots_until(self._now()) > self.stream.slots_until(self.stream.watermark.time)
 
     def _show_provisional(self, now: int, *, live: bool) -> None:
         """Write and deliver provisional values when a slot has ended."""
-        ended = self.stream.ended
-        if now == NEVER or ended(now) <= ended(self._shown) or time.monotonic() < self._free_at:
+        slots_until = self.stream.slots_until
+        if now == NEVER or slots_until(now) <= slots_until(self._shown_until) or time.monotonic() < self._show_at:
             return
-        began = time.monotonic()
-        since, self._shown = self._shown, now
+        started = time.monotonic()
+        since, self._shown_until = self._shown_until, now
         try:
             rows = self.stream.peek(now)
         except (ArithmeticError, ValueError) as error:
@@ -382,18 +373,18 @@ class Service:
             rows = None
         self._retry(partial(self._output.provisional, rows, now))
         if rows is not None and self._workers:
-            new = rows.taken(ended(rows.time) >= ended(since))
+            new = rows.taken(slots_until(rows.time) >= slots_until(since))
             delivery = Delivery("provisional", int(rows.time.min()), now, new, self.stream.health())
             for worker in self._workers:
                 worker.offer(delivery)
-        seconds = time.monotonic() - began
-        self._free_at = time.monotonic() + max(SHARE * seconds, 0.0 if live else 1.0)
+        seconds = time.monotonic() - started
+        self._show_at = time.monotonic() + max(PROVISIONAL_FACTOR * seconds, 0.0 if live else 1.0)
         self.metrics.estimate.observe(seconds)
 
     def _checkpoint(self) -> None:
         self._retry(self._correct_late)
         self._retry(self._save)
-        self._saved, self._closed = time.monotonic(), False
+        self._saved, self._period_closed = time.monotonic(), False
         try:
             self._output.tidy(self.stream)
         except (OSError, SensormendError) as error:
@@ -404,7 +395,6 @@ class Service:
 
     def _save(self) -> None:
         self._output.sync()
-        self._output.rotate()
         self._state.save(
             self.stream,
             {
@@ -417,10 +407,9 @@ class Service:
         self._journal.drop(self._journal.next)
 
     def _describe(self) -> None:
-        about = {**self.settings.to_dict(), **self._counts}
-        began = time.monotonic()
-        self._retry(partial(self._output.describe, self.stream, about))
-        self._describe_at = time.monotonic() + max(DESCRIBE, OFTEN * (time.monotonic() - began))
+        started = time.monotonic()
+        self._retry(partial(self._output.describe, self.stream, {**self.settings.to_dict(), **self._counts}))
+        self._describe_at = time.monotonic() + max(TABLES_INTERVAL, TABLES_FACTOR * (time.monotonic() - started))
         self._changed = False
 
     def _update_metrics(self) -> None:
@@ -429,37 +418,26 @@ class Service:
             metrics.watermark = stream.watermark.time
         metrics.sensors = {"known": len(stream.sensors), "strangers": stream.admission.unknown, **stream.alerts.counts}
         metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._queue.size
-        metrics.sinks = {standing.name: standing for standing in (worker.state() for worker in self._workers)}
-        self._measure_at = time.monotonic() + WAIT
+        metrics.sinks = {state.name: state for state in (worker.state() for worker in self._workers)}
+        self._measure_at = time.monotonic() + SOURCE_WAIT
 
 
 class _MaintenanceFile:
-    """maintenance.csv, read again when it changes; a failure to read it is logged, and changes nothing.
-
-    Parameters
-    ----------
-    path
-        The file; None where there is none.
-
-    Raises
-    ------
-    ConfigError
-        It cannot be read at the start.
-    """
+    """maintenance.csv, read again when it changes; only at the start is it an error that it cannot be read."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._stamp: tuple[int, int] | None = None
-        self._look_at = 0.0
-        self._unreadable = Once(
+        self._read_at = 0.0
+        self._unreadable = ConditionLog(
             _log, "the notes on maintenance cannot be read; the earlier ones hold", "they can be read again"
         )
-        self._first: Maintenance | None = Maintenance() if path is None else self._read(path)
+        self._unread: Maintenance | None = Maintenance() if path is None else self._read(path)
 
     def changed(self) -> Maintenance | None:
         """Return the notes if they may have changed since the last call, else None."""
-        maintenance, self._first = self._first, None
-        if maintenance is None and self._path is not None and time.monotonic() >= self._look_at:
+        maintenance, self._unread = self._unread, None
+        if maintenance is None and self._path is not None and time.monotonic() >= self._read_at:
             try:
                 maintenance = self._read(self._path)
             except ConfigError as error:
@@ -469,12 +447,12 @@ class _MaintenanceFile:
         return maintenance
 
     def _read(self, path: Path) -> Maintenance | None:
-        self._look_at = time.monotonic() + LOOK
+        self._read_at = time.monotonic() + MAINTENANCE_INTERVAL
         try:
-            seen = path.stat()
+            status = path.stat()
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-        stamp = (seen.st_mtime_ns, seen.st_size)
+        stamp = (status.st_mtime_ns, status.st_size)
         if stamp == self._stamp:
             return None
         maintenance = Maintenance.read(path)
@@ -488,23 +466,18 @@ def open_service(
 ) -> Iterator[Service]:
     """Yield a service that is ready to run, with the source, the sinks and the metrics of its settings.
 
-    Parameters
-    ----------
-    settings
-        The settings of the user.
-    dashboard
-        Opens the dashboard of the settings, after all settings have been checked.
+    `dashboard` opens the dashboard of the settings, after all settings have been checked.
     """
     check_source(settings.source)
     ServiceState(settings.out).check()
-    opened = open_workers(settings)
+    workers = open_workers(settings)
     with ExitStack() as stack:
         metrics = Metrics(settings.out)
         metrics.connected = False  # until the source is open
         _serve_metrics(metrics, settings, stack)
         if dashboard is not None:
             stack.enter_context(dashboard(settings))
-        yield Service(settings, partial(_open_source, settings), workers=opened, metrics=metrics)
+        yield Service(settings, partial(_open_source, settings), workers=workers, metrics=metrics)
 
 
 def _open_source(settings: Settings, mark: Any, state: ServiceState) -> Source:

@@ -36,7 +36,7 @@ class ServiceState:
     def __init__(self, out: Path) -> None:
         self.out = out
         self.folder = out / "state"
-        self._about = self.folder / "watch.json"
+        self._watch_file = self.folder / "watch.json"
         self._checkpoint = Checkpoint(self.folder)
 
     def claim(self) -> None:
@@ -51,37 +51,38 @@ class ServiceState:
 
     def check(self) -> None:
         """Refuse an OUT that `watch` did not write."""
-        if self.out.exists() and not self._about.exists():
+        if self.out.exists() and not self._watch_file.exists():
             if not self.out.is_dir():
                 raise ConfigError(f"OUT is a folder; {self.out} is a file")
-            if read_json(self.out / "run.json").get("command") == "clean":
+            command = read_json(self.out / "run.json").get("command")
+            if command == "clean":
                 raise ConfigError(
                     f"{self.out} was written by clean; watch into another folder, and go on from it with --from"
                 )
-            if read_json(self.out / "run.json").get("command") == "watch":
+            if command == "watch":
                 raise ConfigError(f"{self.out} has lost its state and cannot go on; watch into another OUT")
             if any(entry.name != "state" for entry in self.out.iterdir()):
                 raise ConfigError(f"{self.out} is a folder that sensormend did not write; choose another OUT")
 
     def begin(self) -> None:
         """Mark the folder as the OUT of a `watch`."""
-        if not self._about.exists():
-            write_json(self._about, {"watch": STATE_VERSION, "name": f"sensormend-{uuid.uuid4().hex[:12]}"})
+        if not self._watch_file.exists():
+            write_json(self._watch_file, {"watch": STATE_VERSION, "name": f"sensormend-{uuid.uuid4().hex[:12]}"})
 
     @property
     def name(self) -> str:
         """Its unique name, the same after every restart: brokers store messages for this name."""
-        return str(read_json(self._about)["name"])
+        return str(read_json(self._watch_file)["name"])
 
     @property
     def topics(self) -> list[str]:
         """All topics to which the source was ever subscribed; a session at a broker may still be."""
-        return list(read_json(self._about).get("topics", ()))
+        return list(read_json(self._watch_file).get("topics", ()))
 
     @topics.setter
     def topics(self, topics: Sequence[str]) -> None:
         if list(topics) != self.topics:
-            write_json(self._about, {**read_json(self._about), "topics": list(topics)})
+            write_json(self._watch_file, {**read_json(self._watch_file), "topics": list(topics)})
 
     def load(self, settings: Settings) -> tuple[Stream, dict[str, Any]]:
         """Return the stream of the last checkpoint, or a new one, and what the service saved with it."""
@@ -89,16 +90,19 @@ class ServiceState:
         options = replace(settings.options, maintenance=None)
         rules = settings.alerts
         alerts = Alerts(
-            after=rules.after, well_after=rules.well_after, stood=rules.stood, stood_readings=rules.stood_readings
+            after=rules.after,
+            well_after=rules.well_after,
+            min_duration=rules.stood,
+            min_readings=rules.stood_readings,
         )
-        make = partial(Stream, options, grace=settings.grace, late_for=settings.late_for, alerts=alerts)
+        new_stream = partial(Stream, options, grace=settings.grace, late_for=settings.late_for, alerts=alerts)
         place = self._checkpoint.place
         if place is None:
             if settings.start_from is None:
-                return make(), {}
+                return new_stream(), {}
             mender, survey = _from_archive(settings)
-            return make(mender=mender, survey=survey), {}
-        stream = make()
+            return new_stream(mender=mender, survey=survey), {}
+        stream = new_stream()
         header, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
         _refuse_another_grid(header["stream"].get("grid"), settings, self.out)
         _refuse_more_variables(header["stream"], settings, self.out)
@@ -127,14 +131,14 @@ class ServiceState:
             )
 
 
-def _refuse_another_grid(known: list[int] | None, settings: Settings, out: Path) -> None:
-    if known is None:
+def _refuse_another_grid(stored: list[int] | None, settings: Settings, out: Path) -> None:
+    if stored is None:
         return
-    grid, options = Grid(*known), settings.options
-    for name, asked, has in (("step", options.step, grid.step), ("period", options.period, grid.period)):
-        if asked is not None and asked != has:
+    grid, options = Grid(*stored), settings.options
+    for name, wanted, length in (("step", options.step, grid.step), ("period", options.period, grid.period)):
+        if wanted is not None and wanted != length:
             raise ConfigError(
-                f"{out} has a {name} of {in_words(has)}, not {in_words(asked)}; another {name} needs another OUT"
+                f"{out} has a {name} of {in_words(length)}, not {in_words(wanted)}; another {name} needs another OUT"
             )
 
 
@@ -148,12 +152,12 @@ def _refuse_more_variables(saved: Mapping[str, Any], settings: Settings, out: Pa
 def _from_archive(settings: Settings) -> tuple[Mender, Survey]:
     """Return the mender, with its model, and the survey of an archive that `clean` or `watch` wrote."""
     assert settings.start_from is not None
-    old = meta_of(settings.start_from)
-    place = Checkpoint(old / "state").place or old / "state"
+    archive = meta_of(settings.start_from)
+    place = Checkpoint(archive / "state").place or archive / "state"
     if not (place / "model.npz").exists():
         raise ConfigError(f"there is no model in {settings.start_from}: --from takes the OUT of clean or watch")
     header, _ = read_state(place / "mender.npz", method="Mender", version=MENDER_VERSION)
-    run = read_json(old / "run.json")
+    run = read_json(archive / "run.json")
     try:
         grid, variables = Grid(*header["grid"]), tuple(header["variables"])
         fill = {name: tuple(values) for name, values in run.get("fill", {}).items()}

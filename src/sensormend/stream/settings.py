@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -253,21 +254,18 @@ class Settings:
 
         The keys of the file's tables `alerts` and `mqtt` are arguments of the same names, `to` as `alerts`.
         """
-        typed = {key: value for key, value in given.items() if value is not None}
+        arguments = _checked({key: value for key, value in given.items() if value is not None})
         if config is None:
-            return _settled(_checked(typed))
+            return _settings_of(arguments)
         file = Path(config)
         try:
             written = _checked(_flat(read_toml(file)), file.parent)
+            for key in _superseded(arguments):
+                written.pop(key, None)
+            return _settings_of({**written, **arguments})
         except ConfigError as error:
-            raise ConfigError(_with_file(error, file)) from None
-        checked = _checked(typed)
-        for key in _superseded(checked):
-            written.pop(key, None)
-        try:
-            return _settled({**written, **checked})
-        except ConfigError as error:
-            raise ConfigError(_with_file(error, file)) from None
+            message = str(error)
+            raise ConfigError(message if str(file) in message else f"{file}: {message}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what differs from the defaults, as JSON without secrets."""
@@ -294,32 +292,19 @@ def _superseded(given: Mapping[str, Any]) -> tuple[str, ...]:
     return (*topics, *(secrets if any(key in given for key in secrets) else ()))
 
 
-def _with_file(error: ConfigError, file: Path) -> str:
-    message = str(error)
-    return message if str(file) in message else f"{file}: {message}"
-
-
-def _differing(part: Any, usual: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that differ from `usual`; addresses without their passwords."""
+def _differing(part: Any, defaults: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from `defaults`; addresses without their passwords."""
     differing: dict[str, Any] = {}
     for entry in fields(part):
         value = getattr(part, entry.name)
-        if value == getattr(usual, entry.name) or entry.name in ("source", "out", "password", "password_file"):
+        if value == getattr(defaults, entry.name) or entry.name in ("source", "out", "password", "password_file"):
             continue
         if isinstance(value, Options | AlertSettings | MqttSettings):
             value = _differing(value, type(value)())
         elif entry.name in ("sinks", "to"):
             value = [plain(address) for address in value]
-        differing[entry.name] = _json(value)
+        differing[entry.name] = json.loads(json.dumps(value, default=str))
     return differing
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _json(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(entry) for entry in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def _flat(written: Mapping[str, Any]) -> dict[str, Any]:
@@ -370,7 +355,7 @@ def _beside(source: str, folder: Path) -> str:
     return source if source == "-" or is_address(source) else str(folder / source)
 
 
-def _settled(given: dict[str, Any]) -> Settings:
+def _settings_of(given: dict[str, Any]) -> Settings:
     """Return settings of validated values; refuse contradictions."""
     for key in ("source", "out"):
         if key not in given:
@@ -390,10 +375,10 @@ def _settled(given: dict[str, Any]) -> Settings:
     _refuse_unknown(given.get("sinks", ()), ("postgresql://", "postgres://", *MQTT), "a sink is mqtt://host/prefix or "
                     "postgresql://host/database?table=name")  # fmt: skip
     _refuse_unknown(alerts.to, (*MQTT, *WEB, COMMAND), "alerts go to mqtt://host/topic, https://... or command: words")
-    own = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
+    values = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
     if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:
-        own["late_for"] = given["keep"]
-    settings = Settings(**own, options=options, alerts=alerts, mqtt=_mqtt(given))
+        values["late_for"] = given["keep"]
+    settings = Settings(**values, options=options, alerts=alerts, mqtt=_mqtt(given))
     if settings.keep is not None and settings.keep < settings.late_for:
         raise ConfigError("keep is shorter than late_for: rows that are gone cannot be corrected")
     if settings.speed is not None and not settings.source.startswith(REPLAY):
@@ -424,31 +409,31 @@ def _refuse_unknown(addresses: Sequence[str], known: tuple[str, ...], wanted: st
 
 
 def _mqtt(given: Mapping[str, Any]) -> MqttSettings:
-    source, own = given["source"], _fields_of(MqttSettings, given)
-    if "password" in own and "password_file" in own:
+    source, values = given["source"], _fields_of(MqttSettings, given)
+    if "password" in values and "password_file" in values:
         raise ConfigError("password and password_file: say one of them")
-    if "password_file" in own:
+    if "password_file" in values:
         try:
-            own["password"] = Path(own["password_file"]).read_text(encoding="utf-8").rstrip("\r\n")
+            values["password"] = Path(values["password_file"]).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"password_file cannot be read: {error}") from None
-    own.setdefault("password", os.environ.get(PASSWORD) or None)
-    if not 1 <= own.get("in_flight", 1) <= 65535:
-        raise ConfigError(f"in_flight is 1 to 65535; got {own['in_flight']}")
+    values.setdefault("password", os.environ.get(PASSWORD) or None)
+    if not 1 <= values.get("in_flight", 1) <= 65535:
+        raise ConfigError(f"in_flight is 1 to 65535; got {values['in_flight']}")
     if not source.startswith(MQTT):
         for key in ("topics", "pattern"):
-            if key in own:
+            if key in values:
                 raise ConfigError(f"{key} is for an mqtt:// source")
-        return MqttSettings(**own)
+        return MqttSettings(**values)
     if not host_of(clear(source)):
         raise ConfigError("an address of a broker is like mqtt://host:1883/city/+/temp")
     user, password = login_of(source)
-    own["user"] = own.get("user") or user
-    own["password"] = own["password"] if own["password"] is not None else password
-    within = topic_of(source)
-    if "{" in within:
-        own.setdefault("pattern", (within,))
-        within = ""
-    filters = tuple(map(filter_of, own.get("pattern", ())))
-    own.setdefault("topics", (within,) if within else filters or ("#",))
-    return MqttSettings(**own)
+    values["user"] = values.get("user") or user
+    values["password"] = values["password"] if values["password"] is not None else password
+    topic = topic_of(source)
+    if "{" in topic:
+        values.setdefault("pattern", (topic,))
+        topic = ""
+    filters = tuple(map(filter_of, values.get("pattern", ())))
+    values.setdefault("topics", (topic,) if topic else filters or ("#",))
+    return MqttSettings(**values)

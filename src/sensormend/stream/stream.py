@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from itertools import compress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -80,12 +81,12 @@ class Problem:
 
     Attributes
     ----------
-    error, about
-        The text of the error, and details of this occurrence.
+    error, details
+        The text of the error, and what is special about this occurrence.
     """
 
     error: str
-    about: Mapping[str, object] = field(default_factory=dict)
+    details: Mapping[str, object] = field(default_factory=dict)
 
 
 Event = PeriodFinal | LateReadings | AlertsRaised | ReadingsRejected | Problem
@@ -93,10 +94,10 @@ Event = PeriodFinal | LateReadings | AlertsRaised | ReadingsRejected | Problem
 
 _Time = TypeVar("_Time", int, NDArray[np.int64])
 
-AHEAD = DAY
+MAX_FUTURE = DAY
 """How far a reading may be ahead of this machine's clock: more than the error of a missing time zone."""
 
-SAMPLE = 1_000_000
+SAMPLE_SIZE = 1_000_000
 """Most readings of the first day from which the grid is detected."""
 
 SILENT = REASONS.index("silent")
@@ -106,10 +107,10 @@ MOST_READINGS, MOST_LATE = 1_000_000, 1_000_000
 period, all of which are read again with the next one. Further readings are refused; `python benchmarks/limits.py
 readings late` measures their cost."""
 
-CROWDED = 1_000
+MANY_VARIABLES = 1_000
 """Variables of a feed without a grid above which those that too few messages carry are dropped at once."""
 
-EVERY_SLOT, FEWEST_VERDICTS = 12_000, 4
+MOST_CELLS, MIN_VERDICTS = 12_000, 4
 """An open period of up to so many cells, 500 channels by the hour, is judged at the end of every slot; a larger one at
 every second, third, ... slot, and at least so many times. Each verdict costs about as much as the end of the period.
 `python benchmarks/alerts.py cost` measures it."""
@@ -120,14 +121,10 @@ class Stream:
 
     Parameters
     ----------
-    options
-        The options of the readings.
     grace
         How long a period waits for its last readings; a step by default.
     late_for
         How far back a late reading may still correct its row.
-    alerts
-        The state of every channel.
     mender, survey
         Those of an archive to continue from.
 
@@ -137,8 +134,6 @@ class Stream:
         The last final period; None before the first.
     readings
         The number of readings that came.
-    pace
-        The usual wait for readings of the network, by the clock.
     """
 
     def __init__(
@@ -154,13 +149,13 @@ class Stream:
         check_grid(options)
         self.options, self._grace, self._late_for = options, grace, late_for
         self.alerts = alerts or Alerts()
-        about = {name: option for option, given in options.per_variable().items() for name in given if name != EVERY}
-        for name, option in about.items():
+        named = {name: option for option, values in options.per_variable().items() for name in values if name != EVERY}
+        for name, option in named.items():
             if options.variables and name not in options.variables:
                 raise ConfigError(f"{option} names variable {name!r}; variables has {', '.join(options.variables)}")
-        self._named = list(dict.fromkeys([*options.variables, *about]))
-        self.sensors, self.variables = NameIndex(), NameIndex(self._named)
-        self._passed_over: tuple[str, ...] = ()
+        self._named_variables = list(dict.fromkeys([*options.variables, *named]))
+        self.sensors, self.variables = NameIndex(), NameIndex(self._named_variables)
+        self._dropped_variables: tuple[str, ...] = ()
         self.buffer = PeriodBuffer()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
         self.coordinates: dict[str, tuple[float, float]] = {}
@@ -169,19 +164,19 @@ class Stream:
         self.closed: int | None = None
         self.readings = 0
         self._first_time: int | None = None
-        self._looked = NEVER
+        self._detection_tried = NEVER
         self._oldest = NEVER
         self._late: dict[int, int] = {}
         # The number of ended slots that were processed, and the time until which readings were judged.
         self._slot, self._judged = NEVER, NEVER
-        self._peeked: tuple[object, Mended] | None = None
+        self._last_peek: tuple[object, Mended] | None = None
         self.maintenance = Maintenance()
         self.pace = NetworkPace()
         self.mender: Mender | None = None
-        self._only: str | None = None
+        self._archive_variable: str | None = None
         if mender is not None and survey is not None:
             self.variables = NameIndex(mender.variables)
-            self._only = mender.variables[0] if len(mender.variables) == 1 else None
+            self._archive_variable = mender.variables[0] if len(mender.variables) == 1 else None
             self._begin(mender, survey)
 
     @property
@@ -199,14 +194,14 @@ class Stream:
         """The length of a slot: detected, given, or an hour by default."""
         return self.mender.grid.step if self.mender else self.options.step or HOUR
 
-    def ended(self, time: _Time) -> _Time:
+    def slots_until(self, time: _Time) -> _Time:
         """Return the number of slots that have ended by a time."""
         return self.mender.grid.slots_until(time) if self.mender else time // self.step
 
     @property
-    def patience(self) -> int:
+    def longest_wait(self) -> int:
         """How long the whole network may be silent before the clock advances event time."""
-        return self.pace.patience(self.step, self.mender.grid.period if self.mender else DAY)
+        return self.pace.longest_wait(self.step, self.mender.grid.period if self.mender else DAY)
 
     def take(self, arrived: Arrived) -> Iterator[Event]:
         """Take an arrival, and yield the events that follow."""
@@ -218,7 +213,7 @@ class Stream:
             self.mender.variables if self.mender else self.options.variables,
             oldest=self._oldest,
             # The clock of this machine may be behind event time.
-            latest=max(arrived.received, self.watermark.time) + AHEAD,
+            latest=max(arrived.received, self.watermark.time) + MAX_FUTURE,
             received=arrived.received,
         )
         readings, rejected = admitted.readings, [*arrived.rejected, *admitted.rejected]
@@ -230,7 +225,7 @@ class Stream:
             sensor = self.sensors.codes(readings.sensors, readings.sensor)
             variable = self.variables.codes(readings.variables, readings.variable)
             before = self.watermark.readings
-            yield from self._sort_in(
+            yield from self._add_to_buffer(
                 Readings(self.sensors.all, self.variables.all, sensor, variable, readings.time, readings.value)
             )
             if self.watermark.readings > before:
@@ -238,31 +233,31 @@ class Stream:
         for place in arrived.positions:
             if place.sensor in self.sensors:
                 self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
-        yield from self._go_on()
+        yield from self._advance()
 
     def _renamed(self, readings: Readings) -> Readings:
         """Rename the feed's only variable, if it is given, to that of the archive, which may have an empty name."""
-        only, given = self._only, self.options.variables
-        if only is None or len(given) != 1 or given[0] == only:
+        new, variables = self._archive_variable, self.options.variables
+        if new is None or len(variables) != 1 or variables[0] == new:
             return readings
-        return replace(readings, variables=[only if name == given[0] else name for name in readings.variables])
+        return replace(readings, variables=[new if name == variables[0] else name for name in readings.variables])
 
     def tick(self, now: int) -> Iterator[Event]:
         """Advance event time to `now` without a reading, and yield the events that follow."""
         self.watermark.move(now)
-        yield from self._go_on()
+        yield from self._advance()
 
     def end(self) -> Iterator[Event]:
         """Close all periods that have readings, at the end of the source."""
         if len(self.buffer):
             self.watermark.move(int(self.buffer.column("time").max()))
             yield from self._detect_grid()
-            yield from self._go_on()
+            yield from self._advance()
         if self.mender is not None and len(self.buffer):
             periods = self.mender.grid.period_of(self.buffer.column("time"))
             yield from self._close_until(int(periods.max()))
 
-    def maintain(self, maintenance: Maintenance) -> None:
+    def set_maintenance(self, maintenance: Maintenance) -> None:
         """Set the notes on maintenance, which hold from the next period on."""
         self.maintenance = maintenance
         if self.mender is not None:
@@ -274,43 +269,43 @@ class Stream:
 
     def peek(self, now: int) -> Rows | None:
         """Return provisional rows of the slots of open periods that have ended by `now`."""
-        mender = self.mender or self._tentative()
+        mender = self.mender or self._tentative_mender()
         if mender is None:
             return None
         grid, times = mender.grid, self.buffer.column("time")
         until = self._end_of(grid, grid.slots_until(now))
         periods = grid.period_of(times)
-        last = int(grid.period_of(np.array([now]))[0])
-        begun = self.closed + 1 if self.closed is not None else int(periods.min()) if times.size else last
+        last = grid.period_of(now)
+        first = self.closed + 1 if self.closed is not None else int(periods.min()) if times.size else last
         silent = self.monitor.is_silent(now, self.maintenance) if self.mender else np.zeros(0, dtype=bool)
         parts = []
-        for period in range(max(begun, last - 1), last + 1):
-            rows = self._so_far(mender, period, until).rows
-            parts.append(self._as_known(rows.taken(rows.time < until), silent))
+        for period in range(max(first, last - 1), last + 1):
+            rows = self._mend_open(mender, period, until).rows
+            parts.append(self._with_own_codes(rows.taken(rows.time < until), silent))
         return Rows.concatenate(parts) if any(map(len, parts)) else None
 
-    def _so_far(self, mender: Mender, period: int, until: int) -> Mended:
+    def _mend_open(self, mender: Mender, period: int, until: int) -> Mended:
         """Return an open period, mended by the readings before `until`."""
         times = self.buffer.column("time")
-        here = (mender.grid.period_of(times) == period) & (times < until)
+        mask = (mender.grid.period_of(times) == period) & (times < until)
         if len(mender.variables) < len(self.variables):
-            here &= np.array([name in mender.variables for name in self.variables.all])[self.buffer.column("variable")]
-        about = (mender.period, period, until, int(here.sum()), mender.maintenance)
-        if self._peeked is None or self._peeked[0] != about:
-            readings = self._buffered(here)
-            self._peeked = about, mender.peek(_of_variables(readings, mender.variables), period)
-        return self._peeked[1]
+            mask &= np.array([name in mender.variables for name in self.variables.all])[self.buffer.column("variable")]
+        key = (mender.period, period, until, int(mask.sum()), mender.maintenance)
+        if self._last_peek is None or self._last_peek[0] != key:
+            readings = self._buffered(mask)
+            self._last_peek = key, mender.peek(_of_variables(readings, mender.variables), period)
+        return self._last_peek[1]
 
     @staticmethod
     def _end_of(grid: Grid, slots: int) -> int:
         """Return the time by which so many slots have ended."""
         return slots * grid.step + ANCHOR - grid.early
 
-    def _tentative(self) -> Mender | None:
+    def _tentative_mender(self) -> Mender | None:
         """Return a mender for the first period, before the grid is known; None if that is not possible yet."""
         try:
-            sample, common = self._buffered(slice(0, SAMPLE)), self._common_variables()
-            variables = [name for name, yes in zip(self.variables.all, common.tolist(), strict=True) if yes]
+            sample, common = self._buffered(slice(0, SAMPLE_SIZE)), self._common_variables()
+            variables = list(compress(self.variables.all, common))
             sample = _of_variables(sample.taken(common[sample.variable]), variables)
             return mender_for(survey_start(sample, self.options), variables, self.options)
         except SensormendError:
@@ -319,33 +314,37 @@ class Stream:
     def _buffered(self, chosen: NDArray[np.bool_] | slice) -> Readings:
         return self.buffer.readings(chosen, self.sensors.all, self.variables.all)
 
-    def _common_variables(self) -> BoolArray:
-        return common_variables(self._buffered(slice(None)), self._named)
+    def _keep_buffered(self, chosen: BoolArray) -> Readings:
+        """Drop all but these readings before the first period is closed, and return the dropped ones."""
+        dropped = self._buffered(~chosen)
+        self.buffer.keep(chosen)
+        self._first_time = int(self.buffer.column("time").min()) if len(self.buffer) else None
+        return dropped
 
-    def _pass_over_rare(self) -> Iterator[Event]:
+    def _common_variables(self) -> BoolArray:
+        return common_variables(self._buffered(slice(None)), self._named_variables)
+
+    def _drop_rare_variables(self) -> Iterator[Event]:
         """Drop the variables that too few messages carry, before the first period is closed."""
         common = self._common_variables()
         if common.all() or not common.any():
             return
-        stays = common[self.buffer.column("variable")]
-        names = [name for name, yes in zip(self.variables.all, common.tolist(), strict=True) if not yes]
-        left_out = self._buffered(~stays)
-        self.buffer.keep(stays)
+        names = list(compress(self.variables.all, ~common))
+        dropped = self._keep_buffered(common[self.buffer.column("variable")])
         self.buffer.renumber(np.cumsum(common) - 1)
-        self.variables = NameIndex([name for name in self.variables.all if name not in set(names)])
-        self._first_time = int(self.buffer.column("time").min()) if len(self.buffer) else None
-        self._peeked = None
-        self._passed_over = tuple(dict.fromkeys([*self._passed_over, *names]))[:CROWDED]
-        yield ReadingsRejected(rejections(left_out, RARE))
-        yield Problem("variables that too few messages carry are passed over", {"variables": _some(names)})
+        self.variables = NameIndex(list(compress(self.variables.all, common)))
+        self._last_peek = None
+        self._dropped_variables = tuple(dict.fromkeys([*self._dropped_variables, *names]))[:MANY_VARIABLES]
+        yield ReadingsRejected(rejections(dropped, RARE))
+        yield Problem("variables that too few messages carry are passed over", {"variables": _first_names(names)})
 
-    def _sort_in(self, readings: Readings) -> Iterator[Event]:
+    def _add_to_buffer(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
             # Readings of slots that have not ended are passed to the monitor when they end.
-            self.monitor.heard(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
+            self.monitor.record(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
         sensor = readings.sensor.astype(np.int64, copy=False)
-        self.watermark.see(sensor, readings.time, self.admission.counting)
-        self.admission.heard(sensor, self.watermark.time // self.watermark.leap)
+        self.watermark.update(sensor, readings.time, self.admission.counting)
+        self.admission.record(sensor, self.watermark.time // self.watermark.leap)
         if self.closed is not None and self.mender is not None:
             period = self.mender.grid.period_of(readings.time)
             late = period <= self.closed
@@ -372,13 +371,15 @@ class Stream:
             self._late[period] = count + len(readings)
             yield LateReadings(period, readings)
 
-    def _go_on(self) -> Iterator[Event]:
+    def _advance(self) -> Iterator[Event]:
         """Process the slots that have ended: close what is due, and raise alerts."""
-        if self.closed is None:
-            yield from self._leave_out_unset_clocks()
+        oldest = self.watermark.time - FAR_AWAY
+        if self.closed is None and self._first_time is not None and self._first_time < oldest:
+            # Their clocks were never set.
+            yield ReadingsRejected(rejections(self._keep_buffered(self.buffer.column("time") >= oldest), OLD))
         if self.mender is None:
-            if len(self.variables.all) > CROWDED:
-                yield from self._pass_over_rare()
+            if len(self.variables.all) > MANY_VARIABLES:
+                yield from self._drop_rare_variables()
             yield from self._detect_grid_when_due()
         if self.mender is None or self.watermark.time == NEVER:
             return
@@ -398,7 +399,7 @@ class Stream:
         times = self.buffer.column("time")
         new = (times >= before) & (times < now)
         if new.any():
-            self.monitor.heard(self._buffered(new))
+            self.monitor.record(self._buffered(new))
         yield from self._close_until(self._due(now))
         alerts = self._provisional_alerts(now)
         alerts += self.monitor.check_silence(now, self.maintenance, self.admission.counting)
@@ -408,7 +409,7 @@ class Stream:
     def _due(self, time: int) -> int:
         """Return the last period that is over by a time."""
         assert self.mender is not None
-        return int(self.mender.grid.period_of(np.array([time - self.grace]))[0]) - 1
+        return self.mender.grid.period_of(time - self.grace) - 1
 
     def _next_slot(self, before: int) -> int:
         """Return the next slot at whose end something can change.
@@ -428,9 +429,9 @@ class Stream:
             moments.append(before + 1)
         elif change is not None and self._first_time is not None:
             # When all channels are gone, periods without a reading are closed with the next reading.
-            first = int(grid.period_of(np.array([self._first_time]))[0])
-            over = grid.start_of(first + 1 if self.closed is None else self.closed + 2) - grid.early + self.grace
-            moments += [change, over]
+            first = grid.period_of(self._first_time)
+            period_end = grid.start_of(first + 1 if self.closed is None else self.closed + 2) - grid.early + self.grace
+            moments += [change, period_end]
         slots = [-((ANCHOR - grid.early - moment) // grid.step) for moment in moments]
         return max(min(slots), self._slot + 1) if slots else -NEVER
 
@@ -446,7 +447,7 @@ class Stream:
             return []
         self._judged = now
         try:
-            return self.monitor.provisional(self._so_far(self.mender, period, now), now)
+            return self.monitor.provisional(self._mend_open(self.mender, period, now), now)
         except (ArithmeticError, ValueError):
             # If the model cannot take these readings, the end of the period logs it.
             return []
@@ -458,19 +459,8 @@ class Stream:
         counting = self.admission.counting
         channels = len(self.monitor.silence) if counting is None else int(counting.sum()) * len(self.variables)
         cells = channels * grid.slots
-        fewer = min(-(-cells // EVERY_SLOT), max(1, grid.slots // FEWEST_VERDICTS))
-        return max(fewer, self.alerts.stood // 2 // grid.step, 1)
-
-    def _leave_out_unset_clocks(self) -> Iterator[Event]:
-        """Refuse readings that are far older than the others, before the first period is closed."""
-        oldest = self.watermark.time - FAR_AWAY
-        if self._first_time is None or self._first_time >= oldest:
-            return
-        believed = self.buffer.column("time") >= oldest
-        unset = self._buffered(~believed)
-        self.buffer.keep(believed)
-        self._first_time = int(self.buffer.column("time").min()) if len(self.buffer) else None
-        yield ReadingsRejected(rejections(unset, OLD))
+        slots = min(-(-cells // MOST_CELLS), max(1, grid.slots // MIN_VERDICTS))
+        return max(slots, self.alerts.min_duration // 2 // grid.step, 1)
 
     def _detect_grid_when_due(self) -> Iterator[Event]:
         """Detect the grid when the first period is complete."""
@@ -478,17 +468,17 @@ class Stream:
         if self._first_time is None or self._first_time > self.watermark.time - full:
             return
         # If no sensor has reported twice, detection needs more readings; it is repeated after an hour.
-        if self.watermark.time >= self._looked + HOUR:
-            self._looked = self.watermark.time
+        if self.watermark.time >= self._detection_tried + HOUR:
+            self._detection_tried = self.watermark.time
             yield from self._detect_grid()
 
     def _detect_grid(self) -> Iterator[Event]:
         if self.mender is None:
-            yield from self._pass_over_rare()
+            yield from self._drop_rare_variables()
             try:
-                survey = survey_start(self._buffered(slice(0, SAMPLE)), self.options)
-                if self._passed_over:
-                    note = f"passed over, since too few messages carry them: {_some(self._passed_over)}"
+                survey = survey_start(self._buffered(slice(0, SAMPLE_SIZE)), self.options)
+                if self._dropped_variables:
+                    note = f"passed over, since too few messages carry them: {_first_names(self._dropped_variables)}"
                     survey = replace(survey, notes=(*survey.notes, note))
                 self._begin(None, survey)
             except SensormendError as error:
@@ -511,25 +501,21 @@ class Stream:
         """Close all periods up to `last`, including those without a reading."""
         assert self.mender is not None
         grid = self.mender.grid
-        if self.closed is None and (self._first_time is None or grid.period_of(np.array([self._first_time]))[0] > last):
+        if self.closed is None and (self._first_time is None or grid.period_of(self._first_time) > last):
             return
         while self.closed is None or self.closed < last:
             periods = grid.period_of(self.buffer.column("time"))
-            following = int(periods.min()) if periods.size else None
-            if self.closed is None and (following is None or following > last):
-                return
-            target = last if following is None or following > last else following
-            here = periods == target
-            readings = self._buffered(here)
-            self.buffer.keep(~here)
-            yield from self._close(target, readings)
+            period = int(periods.min(initial=last))
+            mask = periods == period
+            readings = self._buffered(mask)
+            self.buffer.keep(~mask)
+            yield from self._close(period, readings)
             self.monitor.learn(readings)
 
     def _close(self, period: int, readings: Readings) -> Iterator[Event]:
         assert self.mender is not None
         first = self.closed is None
-        back = first and self.mender.period is not None and self.mender.period >= period
-        if back:
+        if first and self.mender.period is not None and self.mender.period >= period:
             # The archive ends after this period: the model is used, its position in time is not.
             self.mender = self.mender.fresh_copy()
             self.mender.model.rewind()
@@ -553,25 +539,28 @@ class Stream:
                 yield AlertsRaised(alerts)
         self.closed = period
         self._oldest = max(self._oldest, self.mender.grid.start_of(period + 1) - self._late_for)
-        oldest = int(self.mender.grid.period_of(np.array([self._oldest]))[0])
+        oldest = self.mender.grid.period_of(self._oldest)
         self._late = {number: count for number, count in self._late.items() if number >= oldest}
 
-    def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
+    def _with_own_codes(self, rows: Rows, silent: BoolArray) -> Rows:
         """Return provisional rows with the codes of the stream; `silent` is the reason only where it is unusual."""
         sensor = self.sensors.codes(rows.sensors, rows.sensor)
         variable = self.variables.codes(rows.variables, rows.variable)
         channel = sensor * len(self.variables) + variable
-        known = np.zeros(max(silent.size, int(channel.max(initial=-1)) + 1), dtype=bool)
-        known[: silent.size] = silent
-        reason = np.where((rows.reason == SILENT) & ~known[channel], 0, rows.reason).astype(np.int8)
-        columns = {name: getattr(rows, name) for name in ("time", "value", "n", "cleaned", "lower", "upper", "flag")}
-        return Rows(
-            self.sensors.all, self.variables.all, sensor, variable, **columns, reason=reason, origin=rows.origin
+        usual = ~np.isin(channel, np.flatnonzero(silent))
+        reason = np.where((rows.reason == SILENT) & usual, 0, rows.reason).astype(np.int8)
+        return replace(
+            rows,
+            sensors=self.sensors.all,
+            variables=self.variables.all,
+            sensor=sensor,
+            variable=variable,
+            reason=reason,
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return settings and arrays for a state file, without the mender and the tally."""
-        marked, marks = self.watermark.state()
+        watermark, watermark_arrays = self.watermark.state()
         settings: dict[str, Any] = {
             "sensors": list(self.sensors.all),
             "variables": list(self.variables.all),
@@ -579,19 +568,19 @@ class Stream:
             "closed": self.closed,
             "readings": self.readings,
             "first_time": self._first_time,
-            "watermark": marked,
+            "watermark": watermark,
             "maintenance": [astuple(note) for note in self.maintenance.notes],
             "pace": self.pace.state(),
-            "only": self._only,
+            "only": self._archive_variable,
             "oldest": self._oldest,
-            "looked": self._looked,
+            "looked": self._detection_tried,
             "slot": self._slot,
             "judged": self._judged,
             "alerts": self.alerts.state(),
-            "passed_over": self._passed_over,
+            "passed_over": self._dropped_variables,
             "late": list(self._late.items()),
         }
-        arrays = {**self.buffer.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
+        arrays = {**self.buffer.state(), **{f"watermark_{name}": array for name, array in watermark_arrays.items()}}
         settings["strangers"], counts = self.admission.state()
         arrays |= {f"strangers_{name}": array for name, array in counts.items()}
         if self.mender is not None:
@@ -599,8 +588,8 @@ class Stream:
             settings["grid"] = list(astuple(grid))
             settings["fill"] = {name: list(values) for name, values in self.survey.fill.items()}
             settings["notes"] = list(self.survey.notes)
-            settings["listening"], ages = self.monitor.state()
-            arrays |= {f"listening_{name}": array for name, array in ages.items()}
+            settings["listening"], silence_arrays = self.monitor.state()
+            arrays |= {f"listening_{name}": array for name, array in silence_arrays.items()}
         return settings, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -610,20 +599,24 @@ class Stream:
         self.closed, self.readings = settings["closed"], settings["readings"]
         self._first_time = settings["first_time"]
         self.pace.restore(settings["pace"])
-        self._only, self._oldest, self._looked = settings["only"], settings["oldest"], settings["looked"]
+        self._archive_variable, self._oldest, self._detection_tried = (
+            settings["only"],
+            settings["oldest"],
+            settings["looked"],
+        )
         # An old state has the slot under `listening`.
         self._slot = settings.get("slot", settings.get("listening", {}).get("slot", NEVER))
         self._judged = settings.get("judged", NEVER)
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
-        self._passed_over = tuple(settings.get("passed_over", ()))
+        self._dropped_variables = tuple(settings.get("passed_over", ()))
         self._late = dict(settings.get("late", ()))
         self.admission.restore(settings.get("strangers"), _with_prefix("strangers", arrays), len(self.sensors))
         self.buffer.restore(arrays)
         if "grid" in settings:
             fill = {name: tuple(values) for name, values in settings["fill"].items()}
             survey = Survey(Grid(*settings["grid"]), fill, tuple(settings["notes"]))
-            self._begin(mender_for(survey, self.variables.all, self.options), survey)
+            self._begin(None, survey)
             self.monitor.restore(settings["listening"], _with_prefix("listening", arrays))
             if self.closed is not None:
                 # A shorter `late_for` than before takes effect now.
@@ -639,7 +632,7 @@ def _of_variables(readings: Readings, variables: Sequence[str]) -> Readings:
     return Readings(readings.sensors, tuple(variables), readings.sensor, codes, readings.time, readings.value)
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     """Return up to twenty names, and the number of the others."""
     more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
     return ", ".join(names[:20]) + more

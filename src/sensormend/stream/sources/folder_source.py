@@ -26,7 +26,7 @@ from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, NOTHING, Readings
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
 from sensormend.stream.formats.values import UNREADABLE
-from sensormend.stream.logs import Once
+from sensormend.stream.logs import ConditionLog
 from sensormend.stream.sources.replay_source import CHUNK, StagedParts, rejected_of
 
 __all__ = ["UNREADABLE_NAME", "FileState", "FilesRead", "FolderSource", "files_below"]
@@ -230,12 +230,12 @@ class FolderSource(Source):
         self._parts: StagedParts | None = None
         self._taken: tuple[Readings, list[Position]] | None = None
         self._rejected: list[Rejected] = []
-        self._missing = Once(_log, f"there is no folder {folder}", f"folder {folder} is there again")
+        self._missing = ConditionLog(_log, f"there is no folder {folder}", f"folder {folder} is there again")
 
     @property
     def connected(self) -> bool:  # type: ignore[override]
         """Whether the folder exists."""
-        return not self._missing.on
+        return not self._missing.active
 
     def read(self, wait: float) -> Arrived:
         """Return the new inputs; see `Source.read`."""

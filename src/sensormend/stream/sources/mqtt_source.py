@@ -18,7 +18,7 @@ from sensormend.readings import NOTHING
 from sensormend.stream.addresses import host_of, login_of, plain
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.formats.decoding import Decoder
-from sensormend.stream.logs import Once
+from sensormend.stream.logs import ConditionLog
 from sensormend.stream.mqtt import Broker, DeniedError, Message, MqttConnection, Subscription, connect
 from sensormend.stream.settings import MqttSettings
 
@@ -68,7 +68,7 @@ class MqttSource(Source):
         self._unsent: deque[tuple[int, list[int]]] = deque()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_writer.setblocking(False)
-        self._outage = Once(_log, f"no connection to {self._shown}", f"connected to {self._shown} again")
+        self._outage = ConditionLog(_log, f"no connection to {self._shown}", f"connected to {self._shown} again")
         try:
             self._connect_first()
         except BaseException:
