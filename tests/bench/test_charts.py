@@ -17,7 +17,6 @@ from sensormend.bench.charts import (
     Rows,
     bar_chart,
     convergence_chart,
-    decomposition,
     diverged,
     faults_chart,
     gather,
@@ -25,7 +24,7 @@ from sensormend.bench.charts import (
     line_charts,
 )
 from sensormend.bench.styles import STYLES, apart, in_order, style_of
-from sensormend.plot.decomposition import most_telling
+from sensormend.plot.decomposition import decomposition, most_telling
 from sensormend.recovery import Recovery
 
 METHODS = [

@@ -44,7 +44,7 @@ def without(readings: Readings, sensor: int | None, start: int, end: int) -> Rea
 
 
 def through(readings: Readings, mend: Mender) -> Iterator[Mended]:
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     for period in source.periods:
         yield from mend.push(source.read(period))
 
@@ -114,7 +114,7 @@ def test_a_fault_from_before_a_long_silence_keeps_its_start() -> None:
 
 def test_a_killed_mender_dates_as_one_that_went_on(tmp_path: Path) -> None:
     readings = without(moved(fault_free(20), 2, 14 * 24, 17 * 24), None, 5 * 24, 7 * 24)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     one, tally = mender(), Tally(HOURLY, ("",))
     for period in source.periods:
         for part in one.push(source.read(period)):
@@ -131,7 +131,7 @@ def test_a_killed_mender_dates_as_one_that_went_on(tmp_path: Path) -> None:
 def test_faults_of_a_first_pass_do_not_come_back() -> None:
     readings = moved(fault_free(34), 2, 20 * 24, 24 * 24)
     readings = moved(readings, 5, 26 * 24, 34 * 24)
-    source, mend = InMemory.of(readings, HOURLY), mender()
+    source, mend = InMemory(readings, HOURLY), mender()
     parts = list(walk(source, mend))
     assert mend.model.periods == 28 + 34
     for part in parts:
@@ -163,7 +163,7 @@ def test_a_fault_does_not_begin_where_people_say_that_all_is_right() -> None:
 
 def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
     readings = moved(fault_free(14), 2, 12 * 24, 14 * 24)
-    source, mend = InMemory.of(readings, HOURLY), mender()
+    source, mend = InMemory(readings, HOURLY), mender()
     *before, last = source.periods
     for period in before:
         mend.push(source.read(period))

@@ -46,8 +46,8 @@ def some_rows(seed: int, count: int = 60) -> Rows:
 def dated(size: float = 4.0, rate: float = 12.0, kind: str = "drifting") -> FaultEpisode:
     """Return a fault of 3:00 that rows show from 11:00 on; `rate` is per day."""
     known = Fault(0, "b", 1, kind, 3, None, size, rate, 1.0)
-    return FaultEpisode("b", "temp", 3 * HOUR, DAY, known=known, first=11 * HOUR, size_then=size, rate_then=rate,
-                        at=13 * HOUR, half=0.25)  # fmt: skip
+    return FaultEpisode("b", "temp", 3 * HOUR, DAY, fault=known, first=11 * HOUR, dated_size=size, dated_rate=rate,
+                        dated_at=13 * HOUR, half_width=0.25)  # fmt: skip
 
 
 @given(st.integers(0, 10**6))

@@ -23,15 +23,15 @@ def test_a_note_covers_its_sensor_its_variable_and_its_span(tmp_path: Path) -> N
     assert cells is not None
     assert np.argwhere(cells).tolist() == [[1, 1, 6], [1, 1, 7], [1, 1, 8]]
     assert kept.hidden(["a", "b"], ["hum", "temp"], TIMES + DAY, HOUR) is None
-    assert kept.real(["a", "b"], ["hum", "temp"], TIMES, HOUR) is None
+    assert kept.noted("real", ["a", "b"], ["hum", "temp"], TIMES, HOUR) is None
 
 
 def test_a_star_is_every_sensor_and_an_open_end_is_for_ever(tmp_path: Path) -> None:
     kept = notes(tmp_path, "*,2020-03-01T20:00,,real")
-    cells = kept.real(["a", "b"], [""], TIMES, HOUR)
+    cells = kept.noted("real", ["a", "b"], [""], TIMES, HOUR)
     assert cells is not None
     assert cells.sum() == 2 * 4
-    later = kept.real(["a"], [""], TIMES + 400 * DAY, HOUR)
+    later = kept.noted("real", ["a"], [""], TIMES + 400 * DAY, HOUR)
     assert later is not None
     assert later.all()
 

@@ -96,7 +96,7 @@ def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -
     off = (readings.sensor == 3) & (readings.time >= START + 12 * DAY + 5 * HOUR)
     readings = replace(readings, value=readings.value + np.where(off, 6.0, 0.0))
     mender = Mender(HOURLY, model=Correcting(fiber_axis=2), per_reading=per_reading)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     for period in source.periods[:12]:
         mender.push(source.read(period))
     peek = mender.peek(source.read(source.periods[12]), int(source.periods[12]))
@@ -115,7 +115,7 @@ def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -
 def test_a_killed_mender_goes_on_where_it_was(tmp_path: Path) -> None:
     readings = city_readings()
     whole = [mended.rows for mended in mend(readings, Mender(HOURLY))]
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     first = Mender(HOURLY)
     for period in source.periods[:17]:
         first.push(source.read(period))
@@ -157,17 +157,17 @@ def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
 def test_periods_in_which_nothing_came_have_rows_and_a_long_silence_is_skipped() -> None:
     readings = fault_free(14)
     mender = Mender(HOURLY, gone_after=5 * DAY)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     for period in source.periods[:10]:
         mender.push(source.read(period))
     later = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
                      readings.time + 4 * DAY, readings.value)  # fmt: skip
-    mended = mender.push(InMemory.of(later, HOURLY).read(source.periods[10] + 4))
+    mended = mender.push(InMemory(later, HOURLY).read(source.periods[10] + 4))
     assert [entry.period - source.periods[0] for entry in mended] == [10, 11, 12, 13, 14]
     assert [len(entry.rows) for entry in mended] == [8 * 24] * 5
     far = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
                    readings.time + 3000 * DAY, readings.value)  # fmt: skip
-    mended = mender.push(InMemory.of(far, HOURLY).read(source.periods[10] + 3000))
+    mended = mender.push(InMemory(far, HOURLY).read(source.periods[10] + 3000))
     assert len(mended) == 6
     assert sum(len(entry.rows) > 0 for entry in mended) == 6
 
@@ -259,7 +259,7 @@ def test_the_level_of_a_recalibrated_sensor_is_right_from_then_on(hour: int) -> 
 def test_a_recalibration_is_kept_by_state_files(tmp_path: Path, kept: int) -> None:
     readings, note = another_level(hour=10), ("recalibrated", START + 15 * DAY + 10 * HOUR, NEVER)
     whole = [mended.rows for mended in mend(readings, with_note(*note))]
-    source, first = InMemory.of(readings, HOURLY), with_note(*note)
+    source, first = InMemory(readings, HOURLY), with_note(*note)
     for period in source.periods[:kept]:
         first.push(source.read(period))
     first.save(tmp_path / "mender.npz")
@@ -275,14 +275,14 @@ def test_a_recalibration_is_kept_by_state_files(tmp_path: Path, kept: int) -> No
 def test_a_recalibration_in_the_first_weeks_is_found_in_its_place() -> None:
     readings, since = another_level(days=40), START + 15 * DAY
     mender = with_note("recalibrated", since, NEVER)
-    rows = Rows.concatenate([mended.rows for mended in walk(InMemory.of(readings, HOURLY), mender)])
+    rows = Rows.concatenate([mended.rows for mended in walk(InMemory(readings, HOURLY), mender)])
     mine = rows.sensor == 3
     assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
 
 
 def test_a_recalibration_may_be_written_down_later() -> None:
     readings, mender = another_level(), Mender(HOURLY)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     for period in source.periods[:20]:
         mender.push(source.read(period))
     mender.maintenance = Maintenance((Note("s03", START + 15 * DAY, NEVER, "recalibrated"),))
@@ -339,12 +339,12 @@ def test_variables_are_told_apart_and_a_sensor_lists_only_its_own() -> None:
     assert rows.value[rows.variable == 0].min() > 900
     assert rows.value[rows.variable == 1].max() < 100
     with pytest.raises(InputError, match="'dew' was not there from the start"):
-        Mender(HOURLY, ("temp",)).push(InMemory.of(both, HOURLY).read(FIRST))
+        Mender(HOURLY, ("temp",)).push(InMemory(both, HOURLY).read(FIRST))
 
 
 def test_wrong_pushes_are_refused_and_change_nothing() -> None:
     readings = fault_free(3)
-    source, mender = InMemory.of(readings, HOURLY), Mender(HOURLY)
+    source, mender = InMemory(readings, HOURLY), Mender(HOURLY)
     mender.push(source.read(FIRST + 1))
     for wrong, match in (
         (source.read(FIRST), "period that is over"),
@@ -364,7 +364,7 @@ def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
     day = (readings.time - START) // DAY
     # The scout gets used to this one and back; what it knows of the two levels must not outlast the first period.
     readings.value[(readings.sensor == 2) & (day >= 10) & (day < 18)] += 15
-    source, mender = InMemory.of(readings, HOURLY), Mender(HOURLY)
+    source, mender = InMemory(readings, HOURLY), Mender(HOURLY)
     whole = []
     for number, mended in enumerate(walk(source, mender)):
         whole.append(mended.rows)
@@ -381,7 +381,7 @@ def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
 
 def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
     readings = city_readings(8, 12)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     looked, plain = Mender(HOURLY), Mender(HOURLY)
     for period in source.periods:
         whole = source.read(period)
@@ -399,7 +399,7 @@ def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
 
 
 def test_a_silent_period_can_be_pushed_on_its_own() -> None:
-    source = InMemory.of(city_readings(8, 8), HOURLY)
+    source = InMemory(city_readings(8, 8), HOURLY)
     one, other = Mender(HOURLY), Mender(HOURLY)
     first, *_, last = source.periods
     nothing = source.read(first).taken(slice(0, 0))

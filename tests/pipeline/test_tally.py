@@ -9,7 +9,6 @@ import pytest
 from networks import fault_free
 from sensormend.pipeline.mender import InMemory, Mender
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.sentences import sentence
 from sensormend.pipeline.tally import FaultEpisode, Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
 from sensormend.recovery import Fault as ModelFault
@@ -103,7 +102,7 @@ def test_every_reason_has_its_sentence(code: int, said: str) -> None:
         "a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0, first_value=5.0,
         last_value=5.5, wrong=48,
     )  # fmt: skip
-    assert sentence(fault) == said
+    assert fault.sentence() == said
 
 
 def of_the_model(
@@ -111,7 +110,7 @@ def of_the_model(
 ) -> FaultEpisode:
     known = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0)
     return FaultEpisode(
-        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, known=known,
+        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, fault=known,
         first_value=first, last_value=last, wrong=48,
     )  # fmt: skip
 
@@ -128,20 +127,20 @@ def of_the_model(
     ],
 )
 def test_an_open_fault_is_told_by_what_the_model_says_of_it(fault: FaultEpisode, said: str) -> None:
-    assert sentence(fault, open_since="then") == said
+    assert fault.sentence(open_since="then") == said
     doubtful = replace(fault, wrong=0)
-    assert sentence(doubtful, open_since="then") == said.replace("a ", "a is doubtful: it ", 1)
+    assert doubtful.sentence(open_since="then") == said.replace("a ", "a is doubtful: it ", 1)
 
 
 def test_what_nobody_could_judge_is_beyond_what_was_said_to_be_possible() -> None:
     fault = FaultEpisode("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0, last_value=5.0, wrong=48)
-    assert sentence(fault) == "a read 5.00, beyond the limits given, for 2 days."
+    assert fault.sentence() == "a read 5.00, beyond the limits given, for 2 days."
 
 
 def test_faults_that_are_over_are_told_once_and_forgotten() -> None:
     """Settled period by period they are those of the whole, also after a restart in between."""
     whole, parts, told = Tally(HOURLY, ("",)), Tally(HOURLY, ("",)), []
-    source = InMemory.of(city_readings(8, 40), HOURLY)
+    source = InMemory(city_readings(8, 40), HOURLY)
     mender = Mender(HOURLY)
     for number, period in enumerate(source.periods):
         for mended in mender.push(source.read(period)):

@@ -104,9 +104,8 @@ class BuddyCheck:
 
 def _limit(distance: FloatArray) -> FloatArray:
     """Return three robust standard deviations of every sensor's distances, (sensor, 1)."""
-    with np.errstate(invalid="ignore"):
-        heard = np.where(np.isnan(distance).all(axis=1, keepdims=True), 0.0, distance)
-    usual = np.nanmedian(heard, axis=1, keepdims=True)
+    known = np.where(np.isnan(distance).all(axis=1, keepdims=True), 0.0, distance)
+    usual = np.nanmedian(known, axis=1, keepdims=True)
     limit: FloatArray = np.maximum(SIGMAS * AS_NORMAL * usual, 1e-9)
     return limit
 
@@ -185,14 +184,21 @@ class Contestant:
 def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
     """Return the contestants of `noaa`, `aot`, `faults` or `simulated` (of this rank and size), by name."""
     if where == "simulated":
-        line = [*_ours(), *_simulated(rank, size)]
+        published = _simulated(rank, size)
     elif where == "aot":
-        line = [*_ours(), *_aot()]
+        published = _aot()
     elif where in ("noaa", "faults"):
-        line = [*_ours(), *_noaa(every=where == "noaa")]
+        published = _noaa(every=where == "noaa")
     else:
         raise ValueError(f"no line-up for {where!r}")
-    return {contestant.name: contestant for contestant in line}
+    ours = Contestant("AutoOLRTR", lambda seed: AutoOLRTR(seed=seed), "ours", 14)
+    plain = [
+        Contestant("rolling median", lambda seed: RollingMedian(), "plain", 0.5, note="25 h, 3 sigma, straight lines"),
+        Contestant(
+            "buddy check", lambda seed: BuddyCheck(), "plain", 0.5, note="the 5 most correlated sensors, 3 sigma"
+        ),
+    ]
+    return {contestant.name: contestant for contestant in (ours, *published, *plain)}
 
 
 def chosen(names: str, where: str) -> list[str]:
@@ -236,19 +242,6 @@ def mend(
     return recovery
 
 
-def _ours() -> list[Contestant]:
-    return [Contestant("AutoOLRTR", lambda seed: AutoOLRTR(seed=seed), "ours", 14)]
-
-
-def _plain() -> list[Contestant]:
-    return [
-        Contestant("rolling median", lambda seed: RollingMedian(), "plain", 0.5, note="25 h, 3 sigma, straight lines"),
-        Contestant(
-            "buddy check", lambda seed: BuddyCheck(), "plain", 0.5, note="the 5 most correlated sensors, 3 sigma"
-        ),
-    ]
-
-
 def _noaa(*, every: bool) -> list[Contestant]:
     # Rank 3 is what OLRTR's authors run, rank 20 what their paper says of all methods; OSTD's own paper has rank 10.
     usual = [
@@ -278,11 +271,11 @@ def _noaa(*, every: bool) -> list[Contestant]:
     ]
     if not every:
         twice = ("OLRSC 2 epochs", "GRASTA r20")
-        return [*usual, *(other for other in others if other.name not in twice), *batch, *_plain()]
+        return [*usual, *(other for other in others if other.name not in twice), *batch]
     ostd = next(other for other in others if other.name == "OSTD")
     zeros = replace(ostd, name="OSTD gaps as 0", note="handed 0 for a gap", zeros=True)
     fixed = Contestant("RTR 0.75", lambda seed: RTR(0.75), "batch", 30, note="lambda 0.75")
-    return [*usual, *jacobi, *others, zeros, batch[0], fixed, batch[1], *_plain()]
+    return [*usual, *jacobi, *others, zeros, batch[0], fixed, batch[1]]
 
 
 def _aot() -> list[Contestant]:
@@ -297,7 +290,7 @@ def _aot() -> list[Contestant]:
         Contestant("GRASTA", lambda seed: GRASTA(3, seed=seed), "online", 15, 3, three),
         Contestant("RTR", lambda seed: RTR(), "batch", 30, note="lambda from the data's shape"),
         Contestant("TRPCA", lambda seed: TRPCA(), "batch", 30, note=CLOSED),
-        *_plain(),
+
     ]  # fmt: skip
 
 
@@ -318,5 +311,5 @@ def _simulated(rank: int, size: int) -> list[Contestant]:
         Contestant("GRASTA", lambda seed: GRASTA(rank, threshold=at, seed=seed), "online", 8),
         Contestant("RTR", lambda seed: RTR(lam, threshold=at), "batch", 8, note="lambda 2 / sqrt(I), tuned"),
         Contestant("TRPCA", lambda seed: TRPCA(threshold=at), "batch", 60, note=CLOSED),
-        *_plain(),
+
     ]  # fmt: skip

@@ -147,8 +147,9 @@ class RunPlan:
     def from_dict(cls, record: Mapping[str, Any]) -> RunPlan:
         """Return the plan of `to_dict`."""
         known = {field.name for field in fields(cls)} - {"options"}
-        options = tuple(sorted((name, _frozen(value)) for name, value in record.get("options", {}).items()))
-        return cls(**{name: record[name] for name in known if name in record}, options=options)
+        options = {name: tuple(value) if isinstance(value, list) else value
+                   for name, value in record.get("options", {}).items()}  # fmt: skip
+        return cls(**{name: record[name] for name in known if name in record}, options=tuple(sorted(options.items())))
 
     def words(self) -> list[str]:
         """Return the command-line arguments of this plan; of a file its name only."""
@@ -170,10 +171,6 @@ def _without_folders(options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     """Return options as they are stored: of a file its name only, since its digest is stored too."""
     chosen = dict(options)
     return chosen | {"data": Path(chosen["data"]).name} if "digest" in chosen else chosen
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Experiment(ABC):

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sensormend.bench.charts import city_map, decomposition
 from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
 from sensormend.bench.measure import workers
 from sensormend.bench.tables import ResultTable
 from sensormend.model.auto import AutoOLRTR
+from sensormend.plot.decomposition import decomposition
+from sensormend.plot.maps import city_map
 from sensormend.simulate.network import city
 
 __all__ = ["Pictures"]

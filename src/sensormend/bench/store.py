@@ -14,9 +14,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import duckdb
@@ -76,27 +75,21 @@ class Store:
         self.folder = folder
         self.version = code_version() if version is None else version
         self._lines: dict[str, dict[str, Any]] = {}
-        self._lock: AbstractContextManager[None] | None = None
+        self._lock = ExitStack()
 
     def __enter__(self) -> Self:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             refusal = f"another run is writing to {self.folder}: wait for it, or give another --out"
-            lock = locked(self.folder / ".lock", refusal)
-            lock.__enter__()
-            self._lock = lock
+            self._lock.enter_context(locked(self.folder / ".lock", refusal))
             self._read()
             self._rewrite()
         except OSError as error:
             raise SensormendError(f"cannot keep results in {self.folder}: {error}") from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._lock is not None:
-            self._lock.__exit__(None, None, None)
-            self._lock = None
+    def __exit__(self, *error: object) -> None:
+        self._lock.close()
 
     @property
     def lines(self) -> Path:

@@ -58,10 +58,10 @@ def judge(
         The number of the period's first slot in the model's count.
     """
     shape = seen.shape
-    value, here, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
+    value, present, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
     implausible, contradictory = placed.implausible.reshape(shape), placed.contradictory.reshape(shape)
     # A period with fill values only is silence, too.
-    silent = ~here.any(axis=2, keepdims=True)
+    silent = ~present.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
     flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
     fiber_reason = np.broadcast_to(_codes(recovery.reason)[..., None], shape)
@@ -88,11 +88,11 @@ def judge(
     if hidden is not None:
         mark(hidden, Flag.NOT_EVALUATED, "")
     if real is not None:
-        real = real & here
+        real = real & present
         mark(real, Flag.GOOD, "")
         trusted |= real
         cleaned, lower, upper = (np.where(real, value, old) for old in (cleaned, lower, upper))
-    mark(~here, Flag.MISSING, "")
+    mark(~present, Flag.MISSING, "")
     mark(filled, Flag.MISSING, "fill")
     mark(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
     origin = np.where(recovery.corrected & wrong, CORRECTED, ESTIMATED)
@@ -189,10 +189,9 @@ class SeenRange:
             width = FAR * (high - low)
             # A range of zero width gives no scale; comparisons with NaN are False.
             far = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
-        none = np.isnan(cells.cleaned) & before.judged[:, None]
-        present = ~np.isnan(cells.cleaned)
-        endless = np.isinf(cells.cleaned) | (present & ~(np.isfinite(cells.lower) & np.isfinite(cells.upper)))
-        wrong = (far | none | endless) & (cells.origin != OBSERVED) & listed[..., None]
+        absent = np.isnan(cells.cleaned)
+        infinite = np.isinf(cells.cleaned) | (~absent & ~(np.isfinite(cells.lower) & np.isfinite(cells.upper)))
+        wrong = (far | (absent & before.judged[:, None]) | infinite) & (cells.origin != OBSERVED) & listed[..., None]
         if not wrong.any():
             return
         place = np.unravel_index(int(wrong.argmax()), wrong.shape)
