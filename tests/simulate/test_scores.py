@@ -103,13 +103,13 @@ def test_methods_without_an_interval_have_no_coverage() -> None:
 
 def test_unscored_sensors_count_for_nothing() -> None:
     recovery, case = example()
-    without = score(recovery, case, dropped=0, unscored=(1,))
-    assert without.precision == 1.0
-    assert without.recall == pytest.approx(1 / 2)
-    assert np.isnan(without.false_alarms), "sensor 0 has no sound day with a reading"
-    alone = score(recovery, case, dropped=0, unscored=(0,))
-    assert alone.false_alarms == pytest.approx(1 / 3)
-    assert alone.missing == pytest.approx(2.0)
+    without = paper_scores(recovery, case, dropped=0, unscored=(1,))
+    assert without["precision"] == 1.0
+    assert without["recall"] == pytest.approx(1 / 2)
+    assert np.isnan(without["false_alarms"]), "sensor 0 has no sound day with a reading"
+    alone = paper_scores(recovery, case, dropped=0, unscored=(0,))
+    assert alone["false_alarms"] == pytest.approx(100 / 3)
+    assert alone["missing"] == pytest.approx(2.0)
 
 
 def test_the_papers_scores_by_hand() -> None:

@@ -31,7 +31,7 @@ from sensormend.bench.measure import measured
 from sensormend.bench.tables import Bar, ResultTable
 from sensormend.errors import ConfigError
 from sensormend.recovery import BoolArray, FloatArray, Recovery
-from sensormend.simulate.degrade import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade
+from sensormend.simulate.degrade import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade, in_time
 from sensormend.simulate.scores import DROPPED, lasting_scores, paper_scores, reading_scores
 
 __all__ = [
@@ -123,17 +123,15 @@ def delays(alarms: BoolArray, case: Degraded, *, first: int = FIRST_DAY) -> list
     Faults count that begin on day `first` or later, last 6 h or more, and have a reading. An alarm after the end of a
     fault is a false one.
     """
-    sensors, slots, days = case.readings.shape
-    observed, raised = (
-        np.moveaxis(cells, 1, 2).reshape(sensors, days * slots) for cells in (np.isfinite(case.readings), alarms)
-    )
+    observed, raised = in_time(np.isfinite(case.readings)), in_time(alarms)
+    slots = case.readings.shape[1]
     hours = 24 / slots
     counted = []
     for fault in case.faults:
-        here = np.flatnonzero(observed[fault.sensor, fault.start : fault.stop])
-        if fault.start < first * slots or hours * fault.length < SHORTEST or not here.size:
+        readings = np.flatnonzero(observed[fault.sensor, fault.start : fault.stop])
+        if fault.start < first * slots or hours * fault.length < SHORTEST or not readings.size:
             continue
-        alarm = np.flatnonzero(raised[fault.sensor, fault.start + here[0] : fault.stop])
+        alarm = np.flatnonzero(raised[fault.sensor, fault.start + readings[0] : fault.stop])
         counted.append(hours * float(alarm[0]) if alarm.size else float("inf"))
     return counted
 

@@ -46,16 +46,16 @@ class ReadingRow:
     corrected: bool
 
     @classmethod
-    def of(cls, rows: Rows, k: int) -> ReadingRow:
-        """Return row `k`."""
-        numbers = {name: float(getattr(rows, name)[k]) for name in ("value", "cleaned", "lower", "upper")}
+    def of(cls, rows: Rows, index: int) -> ReadingRow:
+        """Return one of the rows."""
+        numbers = {name: float(getattr(rows, name)[index]) for name in ("value", "cleaned", "lower", "upper")}
         return cls(
-            time=int(rows.time[k]),
-            n=int(rows.n[k]),
-            flag=Flag(int(rows.flag[k])),
-            reason=REASONS[rows.reason[k]],
-            estimated=int(rows.origin[k]) == ESTIMATED,
-            corrected=int(rows.origin[k]) == CORRECTED,
+            time=int(rows.time[index]),
+            n=int(rows.n[index]),
+            flag=Flag(int(rows.flag[index])),
+            reason=REASONS[rows.reason[index]],
+            estimated=int(rows.origin[index]) == ESTIMATED,
+            corrected=int(rows.origin[index]) == CORRECTED,
             **numbers,
         )
 
@@ -156,19 +156,21 @@ def reading_context(
     others = tuple(correlated_sensors(past, then, sensor))
     usual = _only(past, sensor)
     names = [other.sensor for other in others]
-    near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run) if names else None
-    courses = {name: _only(near, name) for name in names} if near is not None else {}
+    courses = {}
+    if names:
+        near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run)
+        courses = {name: _only(near, name) for name in names}
     return ReadingContext(sensor, variable, row, place, own, fault, others, courses, usual, run)
 
 
 def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: ReadingRow) -> FaultInterval | None:
     """Return the fault that a row belongs to; of several at its time the one with its reason, else the latest."""
-    around = [
+    covering = [
         fault
         for fault in faults
         if fault.sensor == sensor and fault.variable in ("", variable) and fault.start <= row.time < fault.end
     ]
-    return max(around, key=lambda fault: (fault.reason == row.reason, fault.start), default=None)
+    return max(covering, key=lambda fault: (fault.reason == row.reason, fault.start), default=None)
 
 
 def _variable(archive: Archive, sensor: str, variable: str | None) -> str:
@@ -210,16 +212,14 @@ def _no_row_message(archive: Archive, sensor: str, variable: str, time: int, own
     missing = f"{sensor} has no row at {time_text(time)}"
     if own.time.size and own.time[0] <= time <= own.time[-1]:
         near = own.time[np.searchsorted(own.time, time) - 1 :][:2]
-        return f"{missing}; the nearest are at {' and '.join(time_text(int(each)) for each in near)}"
-    spans = [(entry.first, entry.last) for entry in archive.sensors()
-             if (entry.sensor, entry.variable) == (sensor, variable)]  # fmt: skip
-    first, last = spans[0] if spans else (None, None)
-    span = (first, last) if first is not None and last is not None else archive.span()
-    return (
-        missing
-        if span is None
-        else f"{missing}; its readings go from {time_text(span[0])} to {time_text(span[1])}, UTC"
-    )
+        return f"{missing}; the nearest are at {' and '.join(map(time_text, near.tolist()))}"
+    span = archive.span()
+    for entry in archive.sensors():
+        if (entry.sensor, entry.variable) == (sensor, variable) and entry.first is not None and entry.last is not None:
+            span = entry.first, entry.last
+    if span is None:
+        return missing
+    return f"{missing}; its readings go from {time_text(span[0])} to {time_text(span[1])}, UTC"
 
 
 def _only(rows: Rows, sensor: str) -> Rows:

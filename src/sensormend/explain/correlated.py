@@ -68,8 +68,8 @@ def correlated_sensors(past: Rows, then: Rows, sensor: str, most: int = 3) -> li
     if sensor not in past.sensors:
         return []
     courses, slots = _courses(past)
-    mine = courses[past.sensors.index(sensor)]
-    likeness = _likeness(_without_cycle(courses, slots), past.sensors.index(sensor))
+    row = past.sensors.index(sensor)
+    likeness = _likeness(_without_cycle(courses, slots), row)
     good = (then.flag == Flag.GOOD) & np.isfinite(then.value)
     values = {then.sensors[code]: float(value) for code, value in zip(then.sensor[good], then.value[good], strict=True)}
     correlated: list[CorrelatedSensor] = []
@@ -79,7 +79,7 @@ def correlated_sensors(past: Rows, then: Rows, sensor: str, most: int = 3) -> li
             break
         if name == sensor or name not in values:
             continue
-        difference = mine - courses[other]
+        difference = courses[row] - courses[other]
         difference = difference[np.isfinite(difference)]
         usual = float(np.median(difference))
         spread = MAD_TO_DEVIATION * float(np.median(np.abs(difference - usual)))
@@ -111,13 +111,16 @@ def _without_cycle(courses: FloatArray, slots: NDArray[np.intp]) -> FloatArray:
     return courses - usual[:, slots]
 
 
-def _likeness(courses: FloatArray, mine: int) -> FloatArray:
-    """Return the correlation of one series with all others over common times; NaN where these are few."""
-    both = np.isfinite(courses) & np.isfinite(courses[mine])
+def _likeness(courses: FloatArray, row: int) -> FloatArray:
+    """Return the correlation of the series in a row with all others over common times; -1 where these are few."""
+    both = np.isfinite(courses) & np.isfinite(courses[row])
     count = both.sum(axis=1)
-    own, others = np.where(both, courses[mine], 0.0), np.where(both, courses, 0.0)
     size = np.maximum(count, 1)[:, None]
-    own = np.where(both, own - own.sum(axis=1, keepdims=True) / size, 0.0)
-    others = np.where(both, others - others.sum(axis=1, keepdims=True) / size, 0.0)
+
+    def centred(values: FloatArray) -> FloatArray:
+        values = np.where(both, values, 0.0)
+        return np.where(both, values - values.sum(axis=1, keepdims=True) / size, 0.0)
+
+    own, others = centred(courses[row]), centred(courses)
     scale = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
     return np.where((count >= ENOUGH) & (scale > 0), (own * others).sum(axis=1) / np.where(scale > 0, scale, 1.0), -1.0)
