@@ -36,9 +36,9 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     run([(TOY, RunPlan(trials=1))], tmp_path, processes=0, progress=ticks.append)
     assert len(ToyExperiment.done) == 6
     assert [tick.done for tick in ticks] == [0, 1, 2, 3, 4, 5, 6]
-    assert ticks[0].of == 6
+    assert ticks[0].runs == 6
     assert ticks[-1].share == pytest.approx(1.0)
-    assert ticks[-1].left == 0
+    assert ticks[-1].seconds_left == 0
     run([(TOY, RunPlan(trials=2))], tmp_path, processes=0)
     assert len(ToyExperiment.done) == 12, "one more trial is six more runs"
     assert len(set(ToyExperiment.done)) == 12

@@ -20,7 +20,7 @@ from sensormend.pipeline import archive
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.checkpoint import Checkpoint
 from sensormend.pipeline.mender import Mender
-from sensormend.pipeline.verdicts import FAR
+from sensormend.pipeline.verdicts import MOST_OUTSIDE
 from sensormend.readings import DAY, HOUR, NO_ORIGIN, NOTHING, OBSERVED, REASONS, Readings, Rows
 from simulated_city import HOURLY, START, city_readings, small_city, tensor_readings, write_csv
 
@@ -81,7 +81,7 @@ def test_it_never_fires_on_networks_whose_state_is_right(name: str, seed: int) -
             mender.peek(readings.taken(readings.time < START + day * DAY + hours * HOUR), first + day)
         for mended in mender.push(readings, first + day):
             farthest = max(farthest, _outside(mended.rows, seen))
-    assert -np.inf < farthest < 0.1 < FAR
+    assert -np.inf < farthest < 0.1 < MOST_OUTSIDE
 
 
 def _outside(rows: Rows, seen: dict[int, list[float]]) -> float:

@@ -228,17 +228,17 @@ def mend(
     if contestant.zeros:
         minibatches = [np.nan_to_num(part) for part in minibatches]
     single = minibatches[0].ndim == 2
-    whole = (np.stack if single else np.concatenate)(list(minibatches), axis=-1)
+    joined = (np.stack if single else np.concatenate)(list(minibatches), axis=-1)
     model = contestant.make(seed)
     turns = contestant.passes if passes is None else passes
     if not isinstance(model, OnlineMethod):
-        return model.recover(whole)
+        return model.recover(joined)
     if turns == 1:
         results = [model.update(part) for part in minibatches]
         return Recovery.stack(results) if single else Recovery.concatenate(results)
     for turn in range(turns):
         back = turn % 2 == 1 and turn < turns - 1 and contestant.kind != "ours"
-        recovery = model.recover(whole[:, ::-1, ::-1] if back else whole)
+        recovery = model.recover(joined[:, ::-1, ::-1] if back else joined)
     return recovery
 
 
@@ -296,20 +296,20 @@ def _aot() -> list[Contestant]:
 
 def _simulated(rank: int, size: int) -> list[Contestant]:
     # The paper's rule in its simulations: the true rank, alpha 3, a fiber is faulty where any |E| exceeds 1.
-    at = 1.0
+    limit = 1.0
     # Small tensors need more than the default finds, and more than the 1 / (0.03 size) of RTR's authors. Tuned on one
     # draw of 15 minibatches for each of 10, 20, 30 and 50: this is near the best of them all.
     lam = 2 / math.sqrt(size)
     return [
-        Contestant("OLRTR", lambda seed: OLRTR(rank, 3, threshold=at, seed=seed), "online", 0.3),
-        Contestant("ORLTM", lambda seed: ORLTM(rank, threshold=at, seed=seed), "online", 1,
+        Contestant("OLRTR", lambda seed: OLRTR(rank, 3, threshold=limit, seed=seed), "online", 0.3),
+        Contestant("ORLTM", lambda seed: ORLTM(rank, threshold=limit, seed=seed), "online", 1,
                    note=f"a reconstruction; {CLOSED}"),
-        Contestant("StocRPCA", lambda seed: StocRPCA(rank, columns=MINIBATCHES * size**2, threshold=at, seed=seed),
+        Contestant("StocRPCA", lambda seed: StocRPCA(rank, columns=MINIBATCHES * size**2, threshold=limit, seed=seed),
                    "online", 12, note=CLOSED),
-        Contestant("OSTD", lambda seed: OSTD(rank, threshold=at, seed=seed), "online", 0.8, note=CLOSED),
-        Contestant("OLRSC", lambda seed: OLRSC(rank, threshold=at, seed=seed), "online", 6, note=CLOSED),
-        Contestant("GRASTA", lambda seed: GRASTA(rank, threshold=at, seed=seed), "online", 8),
-        Contestant("RTR", lambda seed: RTR(lam, threshold=at), "batch", 8, note="lambda 2 / sqrt(I), tuned"),
-        Contestant("TRPCA", lambda seed: TRPCA(threshold=at), "batch", 60, note=CLOSED),
+        Contestant("OSTD", lambda seed: OSTD(rank, threshold=limit, seed=seed), "online", 0.8, note=CLOSED),
+        Contestant("OLRSC", lambda seed: OLRSC(rank, threshold=limit, seed=seed), "online", 6, note=CLOSED),
+        Contestant("GRASTA", lambda seed: GRASTA(rank, threshold=limit, seed=seed), "online", 8),
+        Contestant("RTR", lambda seed: RTR(lam, threshold=limit), "batch", 8, note="lambda 2 / sqrt(I), tuned"),
+        Contestant("TRPCA", lambda seed: TRPCA(threshold=limit), "batch", 60, note=CLOSED),
 
     ]  # fmt: skip

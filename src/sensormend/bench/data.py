@@ -118,13 +118,13 @@ def real_data(file: str, *, url: str | None = None) -> Path:
         A mirror that has the files directly under it; by default `$SENSORMEND_DATA_URL`, else the repository of the
         authors.
     """
-    given = os.environ.get("SENSORMEND_DATA")
-    places = [Path(given)] if given else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
+    folder = os.environ.get("SENSORMEND_DATA")
+    places = [Path(folder)] if folder else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
     for place in places:
         if (place / file).is_file():
             return place / file
-    if given:
-        raise SensormendError(f"{file} is not in {given}: set SENSORMEND_DATA to the folder that has it, or unset it")
+    if folder:
+        raise SensormendError(f"{file} is not in {folder}: set SENSORMEND_DATA to the folder that has it, or unset it")
     if file not in PUBLIC:
         raise SensormendError(f"{file} is not here: set SENSORMEND_DATA to the folder that has it")
     return _fetched(file, url or os.environ.get("SENSORMEND_DATA_URL"))

@@ -292,10 +292,10 @@ def runs_note(rows: Sequence[Row], plan: RunPlan, *, minibatches: int | None = N
 
 def about(rows: Sequence[Row], where: str) -> str:
     """Return the notes on the methods, those with the same note together."""
-    here = {row["method"] for row in rows}
+    methods = {row["method"] for row in rows}
     names_of_note: dict[str, list[str]] = {}
     for contestant in line_up(where).values():
-        for note in contestant.note.split("; ") if labelled(contestant.name) in here and contestant.note else ():
+        for note in contestant.note.split("; ") if labelled(contestant.name) in methods and contestant.note else ():
             names_of_note.setdefault(note, []).append(contestant.name)
     return " ".join(f"{', '.join(names)}: {note}." for note, names in names_of_note.items())
 

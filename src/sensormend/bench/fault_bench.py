@@ -145,8 +145,8 @@ def latency_scores(
     hours = np.array(delays(alarms, case, first=first))
     sound = ~case.wrong[..., first:]
 
-    def share(of: BoolArray) -> float:
-        return float(of.mean()) if of.size else float("nan")
+    def share(mask: BoolArray) -> float:
+        return float(mask.mean()) if mask.size else float("nan")
 
     return LatencyScores(
         faults=hours.size,
@@ -381,10 +381,10 @@ class Faults(Experiment):
         beyond = [number for number in plan.option("unscored", ()) if not 0 <= number < count]
         if beyond:
             raise ConfigError(f"--unscored: {data} has sensors 0 to {count - 1}, not {beyond[0]}")
-        left = count - len(plan.option("unscored", ()))
+        available = count - len(plan.option("unscored", ()))
         for name in self._cases(plan):
-            if SMALL.get(name, 0) > left:
-                raise ConfigError(f"--cases {name} draws {SMALL[name]} sensors, and {data} has {left} of them")
+            if SMALL.get(name, 0) > available:
+                raise ConfigError(f"--cases {name} draws {SMALL[name]} sensors, and {data} has {available} of them")
 
     def _cases(self, plan: RunPlan) -> list[str]:
         return chosen_cases(plan.option("cases", QUICK_CASES if plan.quick else "all"))
@@ -395,27 +395,27 @@ class Faults(Experiment):
         days = plan.option("days", QUICK_DAYS if plan.quick else DAYS)
         if days <= DROPPED:
             raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
-        known = {"data": plan.option("data", "noaa"), "sensors": plan.option("sensors"), "days": days,
+        shared = {"data": plan.option("data", "noaa"), "sensors": plan.option("sensors"), "days": days,
                  "slots": plan.option("slots", SLOTS), "unscored": plan.option("unscored", ())}  # fmt: skip
         if plan.option("digest"):
-            known["digest"] = plan.option("digest")
+            shared["digest"] = plan.option("digest")
         cases = self._cases(plan)
         if days < LASTING_LEAST and any(case in LASTING for case in cases):
             raise ConfigError(f"faults that last {LASTING_DAYS} days need --days {LASTING_LEAST} or more, not {days}")
         jobs = []
         for name in chosen(plan.methods, "faults"):
             contestant = contestants[name]
-            size = contestant.cost * contestant.passes * (known["sensors"] or SENSORS) * known["slots"]
+            size = contestant.cost * contestant.passes * (shared["sensors"] or SENSORS) * shared["slots"]
             for case in cases:
-                options, weight = known | {"kind": contestant.kind}, size * days
+                options, weight = shared | {"kind": contestant.kind}, size * days
                 if case in SMALL:
-                    weight = weight * DRAWS * SMALL[case] / (known["sensors"] or SENSORS)
+                    weight = weight * DRAWS * SMALL[case] / (shared["sensors"] or SENSORS)
                 if case == LATENCY:
                     # Only AutoOLRTR can estimate a day that is not over.
                     if contestant.kind != "ours":
                         continue
                     options |= {"days": min(days, LATENCY_DAYS)}
-                    weight = size * (options["days"] + max(options["days"] - FIRST_DAY, 0) * known["slots"])
+                    weight = size * (options["days"] + max(options["days"] - FIRST_DAY, 0) * shared["slots"])
                 jobs += [
                     Job(self.name, name, case, list(EVERY_CASE).index(case), trial, seed,
                         tuple(sorted(options.items())), weight)

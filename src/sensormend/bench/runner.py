@@ -30,9 +30,9 @@ class RunProgress:
 
     doing: str
     done: int
-    of: int
+    runs: int
     share: float
-    left: float
+    seconds_left: float
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,13 @@ def run(
             progress(RunProgress("the first run", 0, waiting, 0.0, float("nan")))
         with _doing(processes, waiting) as results:
             for experiment, plan, jobs in todo:
-                record, left = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
+                record, missing = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
                 before = store.records().get(experiment.stem(plan))
-                if before and before["plan"] == record["plan"] and len(left) < len(jobs):
+                if before and before["plan"] == record["plan"] and len(missing) < len(jobs):
                     # A continued experiment keeps its start; where no run is left it keeps its record.
-                    record = record | {"started": before["started"]} if left else dict(before)
+                    record = record | {"started": before["started"]} if missing else dict(before)
                 try:
-                    for job, rows, seconds in results(left):
+                    for job, rows, seconds in results(missing):
                         store.append(job.key, rows)
                         clock.done(job, seconds)
                         if progress is not None:
@@ -155,7 +155,7 @@ def run(
                     done = show(experiment, plan, store)
                     record |= {"pictures": _pictures(done)}
                 finally:
-                    record |= {"ended": now()} if left or "ended" not in record else {}
+                    record |= {"ended": now()} if missing or "ended" not in record else {}
                     record |= {"done": sum(store.has(job.key) for job in jobs)}
                     store.record(experiment.stem(plan), record)
                     store.seal()

@@ -125,8 +125,8 @@ class Sweep(Experiment):
         contestant = line_up("simulated", job.option("rank"), job.option("size"))[job.method]
         with measured() as cost:
             recovery = mend(contestant, [part.readings for part in parts], job.seed)
-        whole = joined(parts)
-        scores = paper_scores(recovery, whole, dropped=DROPPED * job.option("size"))
+        case = joined(parts)
+        scores = paper_scores(recovery, case, dropped=DROPPED * job.option("size"))
         extra = {"minibatches": job.option("minibatches"), "passes": contestant.passes}
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]
 

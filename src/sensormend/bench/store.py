@@ -28,7 +28,7 @@ from sensormend.files import locked, write_beside
 __all__ = ["SCHEMA", "Store", "code_version"]
 
 _TEXT = ("experiment", "method", "kind", "setting", "output", "status")
-_WHOLE = ("trial", "seed", "minibatch", "days", "minibatches", "passes", "faults")
+_INTEGERS = ("trial", "seed", "minibatch", "days", "minibatches", "passes", "faults")
 _NUMBERS = (
     "x", "re", "re_text", "re_code", "re_cleaned", "f1", "precision", "recall", "f1_best", "threshold_best",
     "missing", "faulty", "repaired", "trusted", "false_alarms", "coverage_missing", "coverage_repaired",
@@ -38,7 +38,7 @@ _NUMBERS = (
 )  # fmt: skip
 SCHEMA: dict[str, str] = {
     **dict.fromkeys(_TEXT, "VARCHAR"),
-    **dict.fromkeys(_WHOLE, "BIGINT"),
+    **dict.fromkeys(_INTEGERS, "BIGINT"),
     **dict.fromkeys(_NUMBERS, "DOUBLE"),
 }
 """The columns of a row and their types."""

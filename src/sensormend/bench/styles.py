@@ -78,9 +78,9 @@ _ALIASES = {"ORLTM (reconstruction)": "ORLTM"}
 
 def style_of(method: str) -> Style:
     """Return a method's style; an unknown one gets its initial as marker, and a colour from its name."""
-    known = STYLES.get(_ALIASES.get(method, method))
-    if known is not None:
-        return known
+    style = STYLES.get(_ALIASES.get(method, method))
+    if style is not None:
+        return style
     kind = "ours" if method.startswith("AutoOLRTR") else "online"
     initial = next((letter for letter in method if letter.isalnum()), "x")
     return Style(_FREE_COLOURS[crc32(method.encode()) % len(_FREE_COLOURS)], f"${initial}$", kind)

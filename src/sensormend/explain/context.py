@@ -74,7 +74,7 @@ class ReadingContext:
         Rows of the sensor from a month before to a day after, and the index of the reading among them.
     fault
         The fault that the reading belongs to; None without one.
-    others, courses
+    correlated, courses
         The most correlated sensors, and their rows from a day before to a day after, by name.
     usual
         Rows of the sensor in the month before, or before its fault.
@@ -88,7 +88,7 @@ class ReadingContext:
     place: int
     own: Rows
     fault: FaultInterval | None
-    others: tuple[CorrelatedSensor, ...]
+    correlated: tuple[CorrelatedSensor, ...]
     courses: dict[str, Rows]
     usual: Rows
     run: dict[str, Any]
@@ -100,7 +100,7 @@ class ReadingContext:
 
     def number(self, value: float) -> str:
         """Format a number with one digit more than is uncertain."""
-        sizes = [self.row.upper - self.row.lower, *(other.spread for other in self.others)]
+        sizes = [self.row.upper - self.row.lower, *(other.spread for other in self.correlated)]
         sizes = [size for size in sizes if math.isfinite(size) and size > 0]
         size = min(sizes) if sizes else abs(value) / 100 or 1.0
         return f"{value:.{min(max(1 - math.floor(math.log10(size)), 0), 6)}f}"
@@ -151,16 +151,16 @@ def reading_context(
     until = min(row.time, fault.start) if fault else row.time
     past = _in_slots(archive.rows(among, until - USUAL_SPAN, until, variable), run)
     step = _step(run, own)
-    then = _in_slots(archive.rows(among, row.time - step, row.time + step, variable), run)
-    then = then.taken(then.time == row.time)
-    others = tuple(correlated_sensors(past, then, sensor))
+    present = _in_slots(archive.rows(among, row.time - step, row.time + step, variable), run)
+    present = present.taken(present.time == row.time)
+    correlated = tuple(correlated_sensors(past, present, sensor))
     usual = _only(past, sensor)
-    names = [other.sensor for other in others]
+    names = [other.sensor for other in correlated]
     courses = {}
     if names:
         near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run)
         courses = {name: _only(near, name) for name in names}
-    return ReadingContext(sensor, variable, row, place, own, fault, others, courses, usual, run)
+    return ReadingContext(sensor, variable, row, place, own, fault, correlated, courses, usual, run)
 
 
 def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: ReadingRow) -> FaultInterval | None:
@@ -211,8 +211,8 @@ def _slot_of(time: Any, run: dict[str, Any]) -> Any:
 def _no_row_message(archive: Archive, sensor: str, variable: str, time: int, own: Rows) -> str:
     missing = f"{sensor} has no row at {time_text(time)}"
     if own.time.size and own.time[0] <= time <= own.time[-1]:
-        near = own.time[np.searchsorted(own.time, time) - 1 :][:2]
-        return f"{missing}; the nearest are at {' and '.join(map(time_text, near.tolist()))}"
+        nearest = own.time[np.searchsorted(own.time, time) - 1 :][:2]
+        return f"{missing}; the nearest are at {' and '.join(map(time_text, nearest.tolist()))}"
     span = archive.span()
     for entry in archive.sensors():
         if (entry.sensor, entry.variable) == (sensor, variable) and entry.first is not None and entry.last is not None:

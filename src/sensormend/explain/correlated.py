@@ -51,14 +51,14 @@ class CorrelatedSensor:
         return abs(value - self.expected) > 3 * self.spread
 
 
-def correlated_sensors(past: Rows, then: Rows, sensor: str, most: int = 3) -> list[CorrelatedSensor]:
+def correlated_sensors(past: Rows, present: Rows, sensor: str, most: int = 3) -> list[CorrelatedSensor]:
     """Return the sensors most correlated with one, the best first, that have a good reading at the time in question.
 
     Parameters
     ----------
     past
         Rows of one variable of all sensors, from the days that correlations are computed over.
-    then
+    present
         Rows of the time in question.
     sensor
         The sensor whose reading is in question.
@@ -70,20 +70,22 @@ def correlated_sensors(past: Rows, then: Rows, sensor: str, most: int = 3) -> li
     courses, slots = _courses(past)
     row = past.sensors.index(sensor)
     likeness = _likeness(_without_cycle(courses, slots), row)
-    good = (then.flag == Flag.GOOD) & np.isfinite(then.value)
-    values = {then.sensors[code]: float(value) for code, value in zip(then.sensor[good], then.value[good], strict=True)}
+    good = present.taken((present.flag == Flag.GOOD) & np.isfinite(present.value))
+    values = {present.sensors[code]: float(value) for code, value in zip(good.sensor, good.value, strict=True)}
     correlated: list[CorrelatedSensor] = []
-    for other in np.argsort(-likeness, kind="stable"):
-        name = past.sensors[other]
-        if not likeness[other] > ALIKE or len(correlated) == most:
+    for candidate in np.argsort(-likeness, kind="stable"):
+        name = past.sensors[candidate]
+        if not likeness[candidate] > ALIKE or len(correlated) == most:
             break
         if name == sensor or name not in values:
             continue
-        difference = courses[row] - courses[other]
+        difference = courses[row] - courses[candidate]
         difference = difference[np.isfinite(difference)]
         usual = float(np.median(difference))
         spread = MAD_TO_DEVIATION * float(np.median(np.abs(difference - usual)))
-        correlated.append(CorrelatedSensor(name, float(likeness[other]), values[name], values[name] + usual, spread))
+        correlated.append(
+            CorrelatedSensor(name, float(likeness[candidate]), values[name], values[name] + usual, spread)
+        )
     return correlated
 
 
@@ -98,12 +100,12 @@ def _courses(rows: Rows) -> tuple[FloatArray, NDArray[np.intp]]:
 
 def _without_cycle(courses: FloatArray, slots: NDArray[np.intp]) -> FloatArray:
     """Subtract the mean daily cycle of each sensor: at noon all are warm, related or not."""
-    known = np.isfinite(courses)
+    observed = np.isfinite(courses)
     order = np.argsort(slots, kind="stable")
     edges = np.flatnonzero(np.diff(slots[order], prepend=-1))
     total, count = (
         np.add.reduceat(array[:, order], edges, axis=1)
-        for array in (np.where(known, courses, 0.0), known.astype(float))
+        for array in (np.where(observed, courses, 0.0), observed.astype(float))
     )
     # A time of day with few readings has no reliable mean; the mean of the sensor is used.
     overall = total.sum(axis=1, keepdims=True) / np.maximum(count.sum(axis=1, keepdims=True), 1)
@@ -113,14 +115,15 @@ def _without_cycle(courses: FloatArray, slots: NDArray[np.intp]) -> FloatArray:
 
 def _likeness(courses: FloatArray, row: int) -> FloatArray:
     """Return the correlation of the series in a row with all others over common times; -1 where these are few."""
-    both = np.isfinite(courses) & np.isfinite(courses[row])
-    count = both.sum(axis=1)
+    common = np.isfinite(courses) & np.isfinite(courses[row])
+    count = common.sum(axis=1)
     size = np.maximum(count, 1)[:, None]
 
     def centred(values: FloatArray) -> FloatArray:
-        values = np.where(both, values, 0.0)
-        return np.where(both, values - values.sum(axis=1, keepdims=True) / size, 0.0)
+        values = np.where(common, values, 0.0)
+        return np.where(common, values - values.sum(axis=1, keepdims=True) / size, 0.0)
 
-    own, others = centred(courses[row]), centred(courses)
-    scale = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
-    return np.where((count >= ENOUGH) & (scale > 0), (own * others).sum(axis=1) / np.where(scale > 0, scale, 1.0), -1.0)
+    own, all_centred = centred(courses[row]), centred(courses)
+    scale = np.sqrt((own**2).sum(axis=1) * (all_centred**2).sum(axis=1))
+    covariance = (own * all_centred).sum(axis=1)
+    return np.where((count >= ENOUGH) & (scale > 0), covariance / np.where(scale > 0, scale, 1.0), -1.0)

@@ -84,8 +84,8 @@ def _missing(context: ReadingContext) -> str:
         return f"The sensor sent nothing in that whole period{last}."
     if context.row.reason == "fill":
         values = _per_variable(context.run.get("fill"), context.variable)
-        known = f" ({', '.join(f'{value:g}' for value in values)})" if 0 < len(values) <= MOST_LISTED else ""
-        return f"What came was no number, or a value that stands for one that is missing{known}."
+        shown = f" ({', '.join(f'{value:g}' for value in values)})" if 0 < len(values) <= MOST_LISTED else ""
+        return f"What came was no number, or a value that stands for one that is missing{shown}."
     return "No reading came for it, though others of the same period did."
 
 
@@ -131,8 +131,8 @@ def _moved(context: ReadingContext, start: int, end: int) -> str:
 def _spike(context: ReadingContext) -> str:
     good = (context.own.flag == Flag.GOOD) & (np.abs(context.own.time - context.row.time) <= DAY)
     before, after = np.flatnonzero(good[: context.place]), np.flatnonzero(good[context.place + 1 :]) + context.place + 1
-    near = [("before it", before[-1:]), ("after it", after[:1])]
-    values = [f"{context.number(float(context.own.value[k[0]]))} {when}" for when, k in near if k.size]
+    neighbours = [("before it", before[-1:]), ("after it", after[:1])]
+    values = [f"{context.number(float(context.own.value[k[0]]))} {when}" for when, k in neighbours if k.size]
     detail = f": the sensor read {_joined(values)}" if values else ""
     return f"It alone differs from the readings around it{detail}."
 
@@ -204,30 +204,30 @@ def _interval(context: ReadingContext) -> str:
 def _correlated(context: ReadingContext) -> str:
     """Return the readings of the most correlated sensors, and whether they contradict this one."""
     value = context.row.value
-    if not context.others and context.run.get("sensors") == 1:
+    if not context.correlated and context.run.get("sensors") == 1:
         return "There is no other sensor: it is judged by its own past alone."
-    if not context.others:
+    if not context.correlated:
         if int((context.usual.flag == Flag.GOOD).sum()) >= ENOUGH:
             return "No other sensor that is like it had a good reading then."
         return "There are too few good readings before it to say which sensors are like it."
     lines = []
-    for other in context.others:
+    for other in context.correlated:
         read, expected, usual = map(context.number, (other.value, other.expected, other.spread))
         text = f"{other.sensor} read {read}, which lets expect {expected} here"
         if math.isfinite(value):
             text += f", {context.number(abs(value - other.expected))} off where {usual} is usual"
         lines.append(f"{text} (correlation {other.likeness:.2f})")
-    several, span = len(context.others) > 1, "before the fault" if context.fault else "before"
+    several, span = len(context.correlated) > 1, "before the fault" if context.fault else "before"
     like = f"The sensor{'s' if several else ''} most like it over the 30 days {span}"
     return f"{like}{_agreement(context, several)}: {'; '.join(lines)}."
 
 
 def _agreement(context: ReadingContext, several: bool) -> str:
     """Return whether the correlated sensors contradict the reading."""
-    value, count = context.row.value, len(context.others)
+    value, count = context.row.value, len(context.correlated)
     if math.isnan(value):
         return ""
-    against = sum(other.contradicts(value) for other in context.others)
+    against = sum(other.contradicts(value) for other in context.correlated)
     if against == count:
         return " contradict it" if several else " contradicts it"
     if against:

@@ -209,11 +209,11 @@ class _ArchiveRun:
             in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
             before, file, place = rows_of_spans(group, spans)
-            after, which = mark_dated_back(before, in_group, mender.maintenance, self.survey.grid)
+            after, marked = mark_dated_back(before, in_group, mender.maintenance, self.survey.grid)
             if not tally.looked_back:
-                tally.count_dated_back(before, which)
-            for number in np.unique(file[which]).tolist():
-                in_file = which & (file == number)
+                tally.count_dated_back(before, marked)
+            for number in np.unique(file[marked]).tolist():
+                in_file = marked & (file == number)
                 marks.append((group[number], after.taken(in_file), place[in_file]))
         if not tally.looked_back:
             tally.looked_back = True

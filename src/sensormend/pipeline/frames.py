@@ -168,8 +168,8 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     if not options.one_pass:
         before = rows
         faults = [fault for fault in tally.faults if fault.dated_back]
-        rows, which = mark_dated_back(before, faults, mender.maintenance, survey.grid)
-        tally.count_dated_back(before, which)
+        rows, marked = mark_dated_back(before, faults, mender.maintenance, survey.grid)
+        tally.count_dated_back(before, marked)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
 
@@ -521,8 +521,8 @@ def _epochs(column: nw.Series[Any]) -> NDArray[np.int64]:
         times = [datetime.strptime(text, written.formats[0]) for text in texts]
         return np.array(times, dtype="datetime64[us]").astype(np.int64)
     if column.dtype.is_integer():
-        whole = column.to_numpy().astype(np.int64)
-        return whole * written.scale if written.scale else whole // 1000
+        integers = column.to_numpy().astype(np.int64)
+        return integers * written.scale if written.scale else integers // 1000
     return np.round(numbers * (written.scale or 1e-3)).astype(np.int64)
 
 

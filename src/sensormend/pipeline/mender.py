@@ -30,10 +30,10 @@ __all__ = [
     "STATE_VERSION",
     "WARM_UP",
     "DatedFault",
-    "GivenPeriods",
     "InMemory",
     "Mended",
     "Mender",
+    "ModelPeriods",
     "PeriodSource",
     "mender_for",
     "walk",
@@ -67,7 +67,7 @@ class DatedFault:
 
 
 @dataclass
-class GivenPeriods:
+class ModelPeriods:
     """The periods of the grid that the model was given, in the order in which it counts them.
 
     Attributes
@@ -80,10 +80,10 @@ class GivenPeriods:
 
     Examples
     --------
-    >>> given = GivenPeriods()
+    >>> periods = ModelPeriods()
     >>> for period in (100, 101, 102, 100, 101, 107):
-    ...     given.add(period)
-    >>> given.jumps, [given.period_of(number) for number in range(6)]
+    ...     periods.add(period)
+    >>> periods.jumps, [periods.period_of(number) for number in range(6)]
     ([(3, 100), (5, 107)], [None, None, None, 100, 101, 107])
     """
 
@@ -197,9 +197,9 @@ class Mender:
             raise ConfigError(f"variables are one or more different names; got {list(variables)}")
         self.grid, self.variables = grid, tuple(variables)
 
-        def by_variable(given: Mapping[str, Any] | None, default: Any) -> list[Any]:
-            given = given or {}
-            return [given.get(name, given.get(EVERY, default)) for name in self.variables]
+        def by_variable(values: Mapping[str, Any] | None, default: Any) -> list[Any]:
+            values = values or {}
+            return [values.get(name, values.get(EVERY, default)) for name in self.variables]
 
         self._fill, self._valid = by_variable(fill, ()), by_variable(valid, (-np.inf, np.inf))
         self._tolerance = by_variable(tolerance, None)
@@ -216,7 +216,7 @@ class Mender:
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
         # Shared by all copies, as the model is, and advanced by the copy that lets it learn.
-        self._given = GivenPeriods()
+        self._model_periods = ModelPeriods()
         # By sensor and variable: the number of recalibrations that the model has taken in.
         self._recalibrations: dict[tuple[str, int], int] = {}
 
@@ -263,7 +263,7 @@ class Mender:
             "variables": list(self.variables),
             "sensors": list(self.sensors),
             "period": self.period,
-            "given": [self._given.count, self._given.jumps],
+            "given": [self._model_periods.count, self._model_periods.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
         seen_range = {f"seen_{name}": array for name, array in vars(self._seen_range).items()}
@@ -277,7 +277,7 @@ class Mender:
             grid, variables = Grid(*settings["grid"]), tuple(settings["variables"])
             sensors, period, last_period = tuple(settings["sensors"]), settings["period"], arrays["heard"]
             count, jumps = settings["given"]
-            given = GivenPeriods(count, [(number, on_grid) for number, on_grid in jumps])
+            model_periods = ModelPeriods(count, [(number, on_grid) for number, on_grid in jumps])
             recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
@@ -286,7 +286,7 @@ class Mender:
         self.sensors, self.period, self._last_period = sensors, period, last_period
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
-        self._given, self._recalibrations = given, recalibrations
+        self._model_periods, self._recalibrations = model_periods, recalibrations
         if "seen_low" in arrays:
             self._seen_range = SeenRange(arrays["seen_low"], arrays["seen_high"], arrays["seen_judged"])
         else:
@@ -330,7 +330,7 @@ class Mender:
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
         seen = np.isfinite(placed.value) & ~placed.implausible
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
-        number = self._given.count
+        number = self._model_periods.count
         recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
         cells = judge(recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots)
         good = recovery.evaluated[..., None] & ~recovery.wrong & ~recovery.doubtful
@@ -387,7 +387,7 @@ class Mender:
             )
             raise ValueRangeError(message) from None
         if learning:
-            self._given.add(period)
+            self._model_periods.add(period)
             self._recalibrations.update(recalibrated)
         return recovery
 
@@ -421,7 +421,7 @@ class Mender:
             if row is None or (fault.end is not None and end is None):
                 continue
             start = self._time_of(fault.start, number, period)
-            start = self.grid.start_of(self._given.jumps[0][1]) if start is None else start
+            start = self.grid.start_of(self._model_periods.jumps[0][1]) if start is None else start
             end = None if end is None else end + self.grid.step
             # Readings that are noted as real or to be ignored belong to no fault.
             start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
@@ -432,8 +432,8 @@ class Mender:
     def _time_of(self, slot: int, number: int, period: int) -> int | None:
         """Return the time of a slot in the model's count; None for one from before time went back."""
         own, slot = divmod(slot, self.grid.slots)
-        # The present period may be a peek, which is not in `GivenPeriods`.
-        on_grid = period if own == number else self._given.period_of(own)
+        # The present period may be a peek, which is not in `ModelPeriods`.
+        on_grid = period if own == number else self._model_periods.period_of(own)
         return None if on_grid is None else self.grid.start_of(on_grid) + slot * self.grid.step
 
     def _rows_of(self, readings: Readings) -> NDArray[np.int64]:
@@ -499,9 +499,9 @@ def _reading_rows(
     The limits do not apply in cells that are noted as `hidden` or `real`.
     """
     beyond = placed.beyond
-    for noted in (hidden, real):
-        if noted is not None:
-            beyond = beyond & ~noted.ravel()[placed.cell]
+    for cells in (hidden, real):
+        if cells is not None:
+            beyond = beyond & ~cells.ravel()[placed.cell]
     per_channel = len(slots) // max(int(listed.sum()), 1)
     first = np.full(listed.size, -1, dtype=np.int64)
     first[listed] = np.arange(int(listed.sum())) * per_channel

@@ -275,7 +275,7 @@ def percent(part: float, whole: float = 1.0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, singular: str, plural: str = "") -> str:
     """Return a count with its noun.
 
     Examples
@@ -283,7 +283,7 @@ def counted(count: int, one: str, many: str = "") -> str:
     >>> counted(1, "sensor"), counted(2000, "sensor")
     ('1 sensor', '2,000 sensors')
     """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:
@@ -313,7 +313,7 @@ def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: i
     """
     unjudged, judged = flags.get(Flag.NOT_EVALUATED, 0), _judged(flags)
     dead = f"; from {without_number:,} of {counted(sensors, 'sensor')} no number came." if without_number else "."
-    others = "the others have flag 2 and are kept as they came"
+    unjudged_words = "the others have flag 2 and are kept as they came"
     if not judged and not unjudged:
         return "Nothing was judged: no number came." if flags.get(Flag.MISSING, 0) else ""
     if not judged:
@@ -322,7 +322,7 @@ def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: i
         return f"All readings were judged{dead}"
     share = percent(judged, judged + unjudged)
     if judged < unjudged:
-        return f"Only {share} of the readings were judged: {others}{dead}"
+        return f"Only {share} of the readings were judged: {unjudged_words}{dead}"
     return f"{share} of the readings were judged{dead}"
 
 

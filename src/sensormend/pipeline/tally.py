@@ -130,8 +130,8 @@ class FaultEpisode:
             words = f"is doubtful: it {words}" if open_since else f"was doubtful: it {words}"
         if self.reason == "spike":
             return f"{name} {words}."
-        how = "since" if open_since else "within" if "drifted" in words else "for"
-        return f"{name} {words}{comma(words)} {how} {open_since or how_long(span)}."
+        preposition = "since" if open_since else "within" if "drifted" in words else "for"
+        return f"{name} {words}{comma(words)} {preposition} {open_since or how_long(span)}."
 
 
 COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")
@@ -202,9 +202,9 @@ class Tally:
         value: FloatArray,
     ) -> None:
         """Note the times of the first and the last reading of each channel, and its last value."""
-        some = present.any(axis=1)
-        times, channels = self.grid.times_of(period), (sensor[some], variable[some])
-        present, value = present[some], value[some]
+        reporting = present.any(axis=1)
+        times, channels = self.grid.times_of(period), (sensor[reporting], variable[reporting])
+        present, value = present[reporting], value[reporting]
         first, last = present.argmax(axis=1), present.shape[1] - 1 - present[:, ::-1].argmax(axis=1)
         self._span[0][channels] = np.where(self._span[1][channels] == 0, times[first], self._span[0][channels])
         self._span[1][channels] = times[last]
@@ -260,14 +260,14 @@ class Tally:
     def _note_runs(self, channel: tuple[int, int], table: _PeriodTable, row: int, wrong: BoolArray) -> None:
         """Note runs of wrong slots; missing slots do not end a run, silence and good readings do."""
         slots = np.flatnonzero(wrong)
-        others = np.cumsum(~(wrong | table.missing[row]))
-        for run in np.split(slots, np.flatnonzero(np.diff(others[slots])) + 1):
+        interruptions = np.cumsum(~(wrong | table.missing[row]))
+        for run in np.split(slots, np.flatnonzero(np.diff(interruptions[slots])) + 1):
             part = self._part(channel, table, row, run)
             since = part.start
             # A single wrong reading ends when the next slot is missing.
             if set(part.slots) != {SPIKE}:
-                since = table.start if others[run[0]] == 0 else part.start
-                part.reach = table.end if others[run[-1]] == others[-1] else part.end
+                since = table.start if interruptions[run[0]] == 0 else part.start
+                part.reach = table.end if interruptions[run[-1]] == interruptions[-1] else part.end
             before = self._open.get(channel)
             if before is not None and before.reach == since and (SILENT in before.slots) == (SILENT in part.slots):
                 before.add(part)

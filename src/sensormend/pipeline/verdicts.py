@@ -91,7 +91,7 @@ def judge(
         real = real & present
         mark(real, Flag.GOOD, "")
         trusted |= real
-        cleaned, lower, upper = (np.where(real, value, old) for old in (cleaned, lower, upper))
+        cleaned, lower, upper = (np.where(real, value, column) for column in (cleaned, lower, upper))
     mark(~present, Flag.MISSING, "")
     mark(filled, Flag.MISSING, "fill")
     mark(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
@@ -123,7 +123,7 @@ def _codes(reason: NDArray[np.str_]) -> NDArray[np.int8]:
     return codes
 
 
-FAR = 1.0
+MOST_OUTSIDE = 1.0
 """The distance outside the range of a variable's readings, in widths of that range, that an estimate or a correction
 may have. The engine's own bounds allow 0.05, and no estimate of the networks in `tests/pipeline/test_seen_range.py`,
 which have gaps, offsets, sensors that join and spikes, lies farther outside."""
@@ -186,19 +186,21 @@ class SeenRange:
         """
         low, high = self.low[:, None], self.high[:, None]
         with np.errstate(invalid="ignore"):
-            width = FAR * (high - low)
+            width = MOST_OUTSIDE * (high - low)
             # A range of zero width gives no scale; comparisons with NaN are False.
-            far = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
+            outside = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
         absent = np.isnan(cells.cleaned)
         infinite = np.isinf(cells.cleaned) | (~absent & ~(np.isfinite(cells.lower) & np.isfinite(cells.upper)))
-        wrong = (far | (absent & before.judged[:, None]) | infinite) & (cells.origin != OBSERVED) & listed[..., None]
+        wrong = (
+            (outside | (absent & before.judged[:, None]) | infinite) & (cells.origin != OBSERVED) & listed[..., None]
+        )
         if not wrong.any():
             return
         place = np.unravel_index(int(wrong.argmax()), wrong.shape)
         row, variable, slot = (int(index) for index in place)
         name = who(sensors[row], variables[variable])
         value, span = float(cells.cleaned[place]), f"{self.low[variable]:.6g} to {self.high[variable]:.6g}"
-        interval = f", {cells.lower[place]:.6g} to {cells.upper[place]:.6g}" if not far[place] else ""
+        interval = f", {cells.lower[place]:.6g} to {cells.upper[place]:.6g}" if not outside[place] else ""
         raise ResultError(
             f"{name} at {iso(int(times[slot]))}: a result that cannot be true ({value:.6g}{interval}; "
             f"seen so far: {span}). Nothing of this period was written, and the last checkpoint is as it was. "

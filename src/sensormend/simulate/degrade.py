@@ -235,8 +235,8 @@ def _lasting_spans(
     """Draw one span of 90 days at any slot for `share` of the sensors, and for one of them at least."""
     latest = days - SOUND_AFTER - LASTING_DAYS
     if latest < EARLIEST:
-        least = EARLIEST + LASTING_DAYS + SOUND_AFTER
-        raise ValueError(f"faults that last {LASTING_DAYS} days need {least} days of data, not {days}")
+        needed = EARLIEST + LASTING_DAYS + SOUND_AFTER
+        raise ValueError(f"faults that last {LASTING_DAYS} days need {needed} days of data, not {days}")
     chosen = random.choice(sensors, max(1, round(share * sensors)), replace=False)
     starts = random.integers(EARLIEST * slots, latest * slots, chosen.size, endpoint=True)
     return [

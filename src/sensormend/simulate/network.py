@@ -294,8 +294,8 @@ class _Breakdowns:
         if kind == "bias":
             return np.asarray(sound + sign * (5 + 5 * size) * unit)
         if kind == "drift":
-            done = (clock - self._start[sensor]) / (self._stop[sensor] - self._start[sensor])
-            return np.asarray(sound + sign * (2 + 13 * done) * unit)
+            progress = (clock - self._start[sensor]) / (self._stop[sensor] - self._start[sensor])
+            return np.asarray(sound + sign * (2 + 13 * progress) * unit)
         if kind == "noise":
             return sound + random.normal(0, 6 * unit, sound.size)
         if kind == "scale":
@@ -357,16 +357,15 @@ def _logger_lines(network: Network, random: np.random.Generator) -> Iterator[str
     sensor, slot = np.nonzero(np.isfinite(value))
     jitter = np.clip(random.normal(0, JITTER, sensor.size), -90, 90).astype("timedelta64[s]")
     time, number = hour[slot] + jitter, value[sensor, slot]
-    again = np.flatnonzero(random.random(sensor.size) < REPEATED + CHANGED)
+    resent = np.flatnonzero(random.random(sensor.size) < REPEATED + CHANGED)
     repeated = np.where(
-        random.random(again.size) < CHANGED / (REPEATED + CHANGED),
-        number[again] + random.choice([-1.5, -0.5, 0.5, 1.5], again.size),
-        number[again],
+        random.random(resent.size) < CHANGED / (REPEATED + CHANGED),
+        number[resent] + random.choice([-1.5, -0.5, 0.5, 1.5], resent.size),
+        number[resent],
     )
-    repeated = np.where(number[again] == FILL, FILL, repeated)
-    sensor, time, number = (
-        np.append(first, second) for first, second in ((sensor, sensor[again]), (time, time[again]), (number, repeated))
-    )
+    repeated = np.where(number[resent] == FILL, FILL, repeated)
+    sensor, time = np.append(sensor, sensor[resent]), np.append(time, time[resent])
+    number = np.append(number, repeated)
     delay = random.exponential(DELAY_HOURS * 3600, time.size).astype("timedelta64[s]")
     degrees = network.stations.degrees()
     for row in np.argsort(time + delay, kind="stable"):

@@ -432,8 +432,8 @@ def _best(scores: FloatArray, faulty: BoolArray) -> tuple[float, float]:
     f1 = 2 * hits / (np.arange(1, ranked.size + 1) + total)
     # A threshold cannot separate fibers of equal score.
     last = np.append(ranked[1:] != ranked[:-1], True)
-    at = int(np.argmax(np.where(last, f1, -1.0)))
-    return float(f1[at]), float(ranked[at])
+    best = int(np.argmax(np.where(last, f1, -1.0)))
+    return float(f1[best]), float(ranked[best])
 
 
 def _coverage(recovery: Recovery, truth: FloatArray, cells: BoolArray) -> float:
