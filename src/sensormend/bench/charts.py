@@ -101,16 +101,8 @@ def bar_chart(
 ) -> list[Path]:  # fmt: skip
     """Draw the table of one network as bars: F1, and the errors at missing readings and in faulty fibers.
 
-    Parameters
-    ----------
-    rows
-        Measured runs; each `setting` is one bar per method, the last one in full colour.
-    folder, name
-        `name.png` and `name.svg` are written to this folder.
-    published
-        F1 in the paper, by method and setting.
-    title
-        Title of the figure.
+    Each `setting` is one bar per method, the last one in full colour; `published` is F1 in the paper, by method and
+    setting.
     """
     methods = in_order(row["method"] for row in rows)
     settings = list(dict.fromkeys(str(row.get("setting", "")) for row in rows))
@@ -386,20 +378,7 @@ def line_charts(
 ) -> list[Path]:  # fmt: skip
     """Draw each panel's column against `x`: the mean over the trials, and one standard deviation around it.
 
-    Parameters
-    ----------
-    rows
-        Measured runs.
-    folder, name
-        `name.png` and `name.svg` are written to this folder.
-    panels
-        Side by side; four of them two by two.
-    x_label
-        Label of the x axis of each panel.
-    title
-        Title of the figure.
-    log_x
-        Whether the x axis is logarithmic.
+    The panels stand side by side, four of them two by two.
     """
     columns = len(panels) if len(panels) <= 3 else 2
     lines = -(-len(panels) // columns)

@@ -108,15 +108,10 @@ def load_reference() -> FloatArray:
 
 
 def real_data(file: str, *, url: str | None = None) -> Path:
-    """Return the path of a file of real data, downloaded where needed.
+    """Return the path of a file in the folders that are searched; those in `PUBLIC` are downloaded where needed.
 
-    Parameters
-    ----------
-    file
-        A name in `PUBLIC`, or of any file in the folders that are searched.
-    url
-        A mirror that has the files directly under it; by default `$SENSORMEND_DATA_URL`, else the repository of the
-        authors.
+    `url` is a mirror that has the files directly under it; by default `$SENSORMEND_DATA_URL`, else the repository of
+    the authors.
     """
     folder = os.environ.get("SENSORMEND_DATA")
     places = [Path(folder)] if folder else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]

@@ -61,14 +61,9 @@ def code_version() -> str:
 
 
 class Store:
-    """The results in one folder; as a context manager it locks the folder for writing.
+    """The results in one folder; as a context manager it creates the folder and locks it for writing.
 
-    Parameters
-    ----------
-    folder
-        The folder, created where it is missing.
-    version
-        Version of the code that makes new rows; rows of other versions are kept.
+    `version` is that of the code that makes new rows; rows of other versions are kept.
     """
 
     def __init__(self, folder: Path, version: str | None = None) -> None:

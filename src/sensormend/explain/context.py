@@ -124,17 +124,8 @@ def reading_context(
 ) -> ReadingContext:
     """Return the context of the reading of a sensor in the slot that contains a time.
 
-    Parameters
-    ----------
-    archive, sensor, time, variable
-        The reading.
-    among
-        Sensors to compare it with; all by default.
-
-    Raises
-    ------
-    InputError, ConfigError
-        The sensor, the variable or the row does not exist; the message names what does.
+    It is compared with the sensors `among`, by default with all. Raises `InputError` or `ConfigError` where there is no
+    such sensor, variable or row; the message names what there is.
     """
     variable = _variable(archive, sensor, variable)
     run = archive.run()

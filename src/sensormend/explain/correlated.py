@@ -54,16 +54,8 @@ class CorrelatedSensor:
 def correlated_sensors(past: Rows, present: Rows, sensor: str, most: int = 3) -> list[CorrelatedSensor]:
     """Return the sensors most correlated with one, the best first, that have a good reading at the time in question.
 
-    Parameters
-    ----------
-    past
-        Rows of one variable of all sensors, from the days that correlations are computed over.
-    present
-        Rows of the time in question.
-    sensor
-        The sensor whose reading is in question.
-    most
-        Largest number to return.
+    Correlations are computed over `past`, rows of one variable of all sensors; `present` are rows of the time in
+    question.
     """
     if sensor not in past.sensors:
         return []

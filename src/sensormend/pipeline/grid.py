@@ -118,17 +118,7 @@ def place(
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
 ) -> Placed:
-    """Assign the readings of one period to slots.
-
-    Parameters
-    ----------
-    grid, readings
-        The grid, and readings that all fall into one period of it.
-    channel, channels
-        The channel of every reading, and how many there are.
-    fill, valid
-        Fill values and limits, for each of the readings' variables.
-    """
+    """Assign readings of one period to slots; `fill` and `valid` are by the readings' variables."""
     value, time = readings.value, readings.time
     cell = channel * grid.slots + grid.slot_of(time)
     missing, beyond = no_number(readings, fill), np.zeros(value.size, dtype=bool)

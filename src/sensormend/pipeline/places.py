@@ -57,12 +57,7 @@ class Places:
     def of(cls, positions: Iterable[Position], taken: Iterable[str] = ()) -> Places:
         """Derive the moves of the sensors from their positions, each of which holds until the next one.
 
-        Parameters
-        ----------
-        positions
-            Positions in any order; 0, 0 is ignored, since a receiver without a fix reports it.
-        taken
-            Names of sensors that are in use.
+        A position of 0, 0 is ignored, since a receiver without a fix reports it. Names that are `taken` are not given.
         """
         by_sensor: dict[str, list[Position]] = {}
         for place in sorted(positions, key=lambda place: (place.sensor, place.time)):

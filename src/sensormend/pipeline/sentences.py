@@ -289,14 +289,8 @@ def counted(count: int, singular: str, plural: str = "") -> str:
 def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:
     """Return one sentence on how many readings were judged; empty where there is none.
 
-    It comes first in every summary: readings that were not judged would otherwise read as sound.
-
-    Parameters
-    ----------
-    flags
-        The number of readings by flag.
-    sensors, without_number
-        The number of sensors, and of those that never reported a number.
+    It comes first in every summary: readings that were not judged would otherwise read as sound. `flags` has the number
+    of readings by flag, `without_number` is the number of sensors that never reported a number.
 
     Examples
     --------

@@ -209,10 +209,7 @@ def _early(time: NDArray[np.int64], step: int) -> int:
 def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[float, ...], list[float]]:
     """Return the fill values, and those of them that are not well known.
 
-    Parameters
-    ----------
-    value, sensor
-        Readings of one variable, sorted by sensor and time, and their sensors.
+    The readings are of one variable, sorted by sensor and time.
     """
     finite = np.isfinite(value)
     value, sensor = value[finite], sensor[finite]

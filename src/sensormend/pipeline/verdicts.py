@@ -42,20 +42,10 @@ def judge(
     labels: Sequence[str | int] = (),
     first_slot: int = 0,
 ) -> Verdicts:
-    """Return the verdict on every cell.
+    """Return the verdict on every cell of one period, (sensor, variable, slot).
 
-    Parameters
-    ----------
-    recovery, placed
-        The model's result for one period, (sensor, variable, slot), and the readings on the grid.
-    seen
-        The readings that the model was given.
-    hidden, real
-        Readings that are noted to be ignored, and as real; None for no such reading.
-    labels
-        The labels of the sensors in the model's faults.
-    first_slot
-        The number of the period's first slot in the model's count.
+    The model was given the `seen` readings. Those noted to be ignored are `hidden`; None stands for no such reading.
+    `labels` are the sensors in the model's faults, `first_slot` is the number of the period's first slot in its count.
     """
     shape = seen.shape
     value, present, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
@@ -64,7 +54,9 @@ def judge(
     silent = ~present.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
     flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
-    fiber_reason = np.broadcast_to(_codes(recovery.reason)[..., None], shape)
+    fiber_reason = np.zeros(shape, dtype=np.int8)
+    for word, code in CODE.items():
+        fiber_reason[recovery.reason == word] = code
     reason = np.where(~evaluated & (fiber_reason == CODE["alone"]), CODE["alone"], 0).astype(np.int8)
 
     def mark(cells: BoolArray, code: Flag, word: str) -> None:
@@ -115,14 +107,6 @@ def _kinds(
     return kinds
 
 
-def _codes(reason: NDArray[np.str_]) -> NDArray[np.int8]:
-    codes = np.zeros(reason.shape, dtype=np.int8)
-    for word, code in CODE.items():
-        if word:
-            codes[reason == word] = code
-    return codes
-
-
 MOST_OUTSIDE = 1.0
 """The distance outside the range of a variable's readings, in widths of that range, that an estimate or a correction
 may have. The engine's own bounds allow 0.05, and no estimate of the networks in `tests/pipeline/test_seen_range.py`,
@@ -168,21 +152,9 @@ class SeenRange:
         variables: Sequence[str],
         times: NDArray[np.int64],
     ) -> None:
-        """Refuse results that are not finite, or far outside the range of all readings.
+        """Raise `ResultError` for a result that is not finite, or far outside the range of all readings.
 
-        Parameters
-        ----------
-        before
-            The range before this period.
-        cells, listed
-            The verdicts, and the channels that have rows.
-        sensors, variables, times
-            The labels of the axes.
-
-        Raises
-        ------
-        ResultError
-            For the first such cell.
+        `before` is the range before this period; only the `listed` channels have rows.
         """
         low, high = self.low[:, None], self.high[:, None]
         with np.errstate(invalid="ignore"):
