@@ -22,7 +22,7 @@ def wild(seed: int = 0) -> Floats:
     return np.random.default_rng(seed).uniform(-40, 60, 24)
 
 
-def found(result: Recovery) -> list[tuple[int, int]]:
+def faulty_fibers(result: Recovery) -> list[tuple[int, int]]:
     return [(int(sensor), int(day)) for sensor, day in np.argwhere(result.faulty)]
 
 
@@ -39,24 +39,24 @@ def assert_whole(result: Recovery, readings: Floats) -> None:
         if isinstance(value, np.ndarray) and value.shape == readings.shape and value.dtype.kind == "f":
             assert np.isfinite(value).all(), field.name
     np.testing.assert_array_equal(result.faulty, result.score > 1)
-    there = np.isfinite(readings)
-    trusted = there & ~result.spikes & ~result.faulty[:, None]
+    observed = np.isfinite(readings)
+    trusted = observed & ~result.spikes & ~result.faulty[:, None]
     np.testing.assert_array_equal(result.cleaned[trusted], readings[trusted])
-    wrong = there & ~trusted
+    wrong = observed & ~trusted
     np.testing.assert_allclose(result.outliers[wrong], (readings - result.cleaned)[wrong])
     assert not result.outliers[~wrong].any()
     assert not (result.spikes & result.faulty[:, None]).any()
-    assert not result.spikes[~there].any()
-    np.testing.assert_array_equal(result.evaluated, there.any(axis=1))
+    assert not result.spikes[~observed].any()
+    np.testing.assert_array_equal(result.evaluated, observed.any(axis=1))
     assert not result.faulty[~result.evaluated].any()
 
 
-def test_a_noisy_day_and_a_spike_are_found_and_mended(method: RollingMedian | BuddyCheck) -> None:
+def test_a_noisy_day_and_a_spike_are_detected_and_replaced(method: RollingMedian | BuddyCheck) -> None:
     readings = SOUND.copy()
     readings[3, :, 12] = wild()
     readings[2, 5, 7] += 25
     result = method.recover(readings)
-    assert found(result) == [(3, 12)]
+    assert faulty_fibers(result) == [(3, 12)]
     assert result.spikes[2, 5, 7]
     assert result.spikes.sum() <= 5
     assert np.abs(result.cleaned - SOUND).max() < (6 if isinstance(method, RollingMedian) else 2)
@@ -68,7 +68,7 @@ def test_the_buddies_see_what_is_stuck_or_off_for_a_day() -> None:
     readings[3, :, 12] = readings[3, 0, 12]
     readings[5, :, 9] += 15
     result = BuddyCheck().recover(with_gaps(readings))
-    assert found(result) == [(3, 12), (5, 9)]
+    assert faulty_fibers(result) == [(3, 12), (5, 9)]
     errors = (result.cleaned - SOUND)[[3, 5], :, [12, 9]]
     assert np.sqrt(np.mean(errors**2)) < 1
     assert_whole(result, with_gaps(readings))

@@ -40,15 +40,15 @@ def weather(variables: tuple[str, ...] = ("",)) -> Rows:
     )  # fmt: skip
 
 
-def told(rows: Rows, **columns: Any) -> Rows:
+def with_columns(rows: Rows, **columns: Any) -> Rows:
     """Return the rows with something else said of s1 at that hour, or over the hours given as `span`."""
     span = columns.pop("span", (WHEN, WHEN + 1))
     slot = (rows.time - YEAR_2019) // HOUR
     mine = (rows.sensor == 1) & (slot >= span[0]) & (slot < span[1])
     new = {}
-    for name, said in columns.items():
+    for name, value in columns.items():
         column = getattr(rows, name).copy()
-        column[mine] = said(column[mine]) if callable(said) else said
+        column[mine] = value(column[mine]) if callable(value) else value
         new[name] = column
     return replace(rows, **new)
 
@@ -134,9 +134,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_verdict_in_plain_words(tmp_path: Path, sound: Path, case: str) -> None:
-    columns, reason, said = CASES[case]
+    columns, reason, expected = CASES[case]
     span = columns.get("span", (WHEN, WHEN + 1))
-    rows = told(weather(), **columns)
+    rows = with_columns(weather(), **columns)
     # All days but this one are there already: its file takes the place of the sound one.
     out = write_archive(
         Path(shutil.copytree(sound, tmp_path / "out")),
@@ -148,12 +148,12 @@ def test_every_verdict_in_plain_words(tmp_path: Path, sound: Path, case: str) ->
     assert paragraph.startswith("s1 ")
     assert "\n" not in paragraph
     assert "nan" not in paragraph
-    for words in said:
+    for words in expected:
         assert words in paragraph
     assert "s4" not in paragraph, "which has nothing to do with it"
 
 
-def test_the_time_may_be_said_in_many_ways_and_the_file_may_be_one(tmp_path: Path) -> None:
+def test_times_of_all_types_and_a_single_file_are_accepted(tmp_path: Path) -> None:
     meta = write_archive(tmp_path / "a.csv.meta", weather())
     out = export(meta, tmp_path / "a.csv")
     time = YEAR_2019 + WHEN * HOUR
@@ -167,20 +167,20 @@ def test_the_time_may_be_said_in_many_ways_and_the_file_may_be_one(tmp_path: Pat
 
 
 def test_a_month_into_a_fault_the_time_before_it_counts(tmp_path: Path) -> None:
-    rows = told(weather(), span=(24 * 4, 24 * 36), value=shift(9), reason=code("offset"), **WRONG)
+    rows = with_columns(weather(), span=(24 * 4, 24 * 36), value=shift(9), reason=code("offset"), **WRONG)
     out = write_archive(tmp_path, rows, fault("offset", 24 * 4, 24 * 36))
     assert "before the fault contradict it" in explain(out, "s1", "2019-02-03T12:00")
 
 
-def test_the_first_days_have_nobody_to_compare_with(tmp_path: Path) -> None:
-    out = write_archive(tmp_path, told(weather(), span=(0, 24), flag=Flag.NOT_EVALUATED))
+def test_the_first_days_have_no_sensor_to_compare_with(tmp_path: Path) -> None:
+    out = write_archive(tmp_path, with_columns(weather(), span=(0, 24), flag=Flag.NOT_EVALUATED))
     paragraph = explain(out, "s1", "2019-01-01T05:00")
     assert "the first reading is from 2019-01-01 00:00" in paragraph
     assert "too few good readings before it" in paragraph
     assert "No other sensor that is like it" in explain(out, "s4", "2019-02-03T12:00")
 
 
-def test_what_is_not_there_is_said_with_what_is(tmp_path: Path) -> None:
+def test_a_missing_sensor_variable_or_row_is_refused_with_what_exists(tmp_path: Path) -> None:
     rows = weather(("temperature", "humidity"))
     hole = (rows.sensor == 1) & (np.abs(rows.time - YEAR_2019 - WHEN * HOUR) < 3 * HOUR)
     out = write_archive(tmp_path, rows.taken(~hole))
@@ -199,7 +199,7 @@ def test_what_is_not_there_is_said_with_what_is(tmp_path: Path) -> None:
         explain(out, "s1", "noon", "humidity")
 
 
-def test_a_feed_whose_first_period_is_not_over_is_told_from_what_we_did_not_write(tmp_path: Path) -> None:
+def test_a_feed_in_its_first_period_differs_from_a_foreign_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is nothing that sensormend clean or watch wrote"):
         explain(tmp_path, "s1", "2019-02-03")
     (tmp_path / "state").mkdir()
@@ -211,14 +211,14 @@ def test_a_feed_whose_first_period_is_not_over_is_told_from_what_we_did_not_writ
         explain(tmp_path, "s1", "2019-02-03")
 
 
-def test_witnesses_are_those_that_move_alike() -> None:
+def test_correlated_sensors_are_those_that_move_alike() -> None:
     rows = weather()
     time = YEAR_2019 + WHEN * HOUR
     past, then = rows.taken((rows.time < time) & (rows.time >= time - 30 * DAY)), rows.taken(rows.time == time)
-    found = correlated_sensors(past, then, "s1")
-    assert {other.sensor for other in found} == {"s0", "s2", "s3"}
+    correlated = correlated_sensors(past, then, "s1")
+    assert {other.sensor for other in correlated} == {"s0", "s2", "s3"}
     mine = float(then.value[then.sensor == 1][0])
-    for other in found:
+    for other in correlated:
         assert abs(other.expected - mine) < 1
         assert 0.1 < other.spread < 0.5
         assert not other.contradicts(mine)

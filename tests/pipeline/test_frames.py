@@ -113,7 +113,7 @@ def test_times_over_several_columns_of_a_frame(names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "message"),
     [
         ({"year": [2020, 2020], "month": [1, 13], "day": [1, 1]}, "2020-13-1 in row 1 is no date"),
         ({"year": [2020, 2020], "month": [1, 2], "day": [1, 30]}, "2020-2-30 in row 1 is no date"),
@@ -126,10 +126,10 @@ def test_times_over_several_columns_of_a_frame(names: str) -> None:
         ({"time": [7, 8]}, "column 'time' holds no times"),
     ],
 )
-def test_columns_that_make_no_time_are_refused_in_one_line(parts: dict[str, list[object]], said: str) -> None:
+def test_columns_that_make_no_time_are_refused_in_one_line(parts: dict[str, list[object]], message: str) -> None:
     frame = pd.DataFrame(parts)
     frame = frame.assign(sensor="a", value=np.arange(len(frame)) + 1.5)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         clean(frame)
 
 
@@ -188,7 +188,7 @@ def test_details_tell_what_is_wrong_and_how_the_sensors_are() -> None:
         assert covered[flag == 4].all()
 
 
-def test_several_variables_and_what_is_said_about_each() -> None:
+def test_several_variables_with_settings_of_their_own() -> None:
     frame = pd.DataFrame(columns()).rename(columns={"temperature": "temp"})
     frame["humidity"] = 50 - frame.temp
     frame.loc[frame.index[7], "humidity"] = 180.0
@@ -233,7 +233,7 @@ def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
         assert days.max() < first + pd.Timedelta(days=lasting), how
 
 
-def test_one_pass_is_what_a_stream_would_say() -> None:
+def test_one_pass_gives_the_rows_of_a_stream() -> None:
     rows, cleaned = all_rows(city_readings(days=DAYS)), clean(pd.DataFrame(columns()), one_pass=True, step="1h")
     order = np.lexsort((rows.time, np.array(rows.sensors, dtype=object)[rows.sensor]))
     for name in ("value", "n", "cleaned", "lower", "upper", "flag"):
@@ -267,7 +267,7 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
 
 
 @pytest.mark.parametrize(
-    ("frame", "said", "error", "match"),
+    ("frame", "settings", "error", "match"),
     [
         ([1, 2], {}, InputError, "pandas or polars frame"),
         (np.ones((3, 3)), {}, InputError, "not ndarray; for files there is `sensormend clean"),
@@ -292,10 +292,10 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
     ],
 )  # fmt: skip
 def test_what_cannot_be_cleaned_is_refused_in_one_line(
-    frame: Any, said: dict[str, Any], error: type[Exception], match: str
+    frame: Any, settings: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=match) as caught:
-        clean(frame, **said)
+        clean(frame, **settings)
     assert "\n" not in str(caught.value)
 
 

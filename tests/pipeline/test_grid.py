@@ -25,7 +25,7 @@ several = st.lists(
 @given(several)
 def test_slots_hold_what_the_slow_way_puts_into_them(drawn: list[tuple[int, int, float]]) -> None:
     limits = (-5.0, 50.0)
-    value, n, said = place_readings(
+    value, n, verdict = place_readings(
         drawn, channels=3, step=GRID.step, slots=4, start=START, fill=(-999.0,), valid=limits
     )
     channel = np.array([entry[0] for entry in drawn], dtype=np.int64)
@@ -35,7 +35,7 @@ def test_slots_hold_what_the_slow_way_puts_into_them(drawn: list[tuple[int, int,
     np.testing.assert_array_equal(placed.n, n)
     np.testing.assert_allclose(placed.value, value, rtol=1e-12)
     for word in ("filled", "contradictory", "implausible"):
-        expected = np.array([[word in cell for cell in row] for row in said])
+        expected = np.array([[word in cell for cell in row] for row in verdict])
         np.testing.assert_array_equal(getattr(placed, word), expected, err_msg=word)
 
 

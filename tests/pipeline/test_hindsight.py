@@ -140,11 +140,11 @@ def test_an_archive_marks_what_came_before_a_drift_was_seen(both: dict[bool, Any
     assert first[False] < first[True] - 48
 
 
-def test_the_figures_count_what_was_marked(both: dict[bool, Any]) -> None:
+def test_the_counts_include_what_was_marked(both: dict[bool, Any]) -> None:
     cleaned = both[False]
     shares = cleaned.rows.group_by("sensor").agg(((polars.col("flag") == 4).mean()).alias("wrong")).sort("sensor")
-    told = cleaned.sensors.sort("sensor")
-    assert told["share_faulty"].to_list() == pytest.approx(shares["wrong"].to_list(), abs=1e-5)
+    summaries = cleaned.sensors.sort("sensor")
+    assert summaries["share_faulty"].to_list() == pytest.approx(shares["wrong"].to_list(), abs=1e-5)
 
 
 class KilledError(Exception):

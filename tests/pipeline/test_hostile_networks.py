@@ -41,10 +41,10 @@ EVERY = pytest.mark.parametrize("name", list(NETWORKS))
 @lru_cache
 def truth(name: str) -> Floats:
     """Return the true readings, (sensor, variable, slot, day)."""
-    found = NETWORKS[name][0]()
-    found = found[:, None] if found.ndim == 3 else found
-    found.flags.writeable = False
-    return found
+    values = NETWORKS[name][0]()
+    values = values[:, None] if values.ndim == 3 else values
+    values.flags.writeable = False
+    return values
 
 
 @lru_cache
@@ -54,11 +54,11 @@ def readings(name: str) -> Floats:
     whole = truth(name)
     missing = random.random(whole.shape) < 0.1
     missing |= random.random((*whole.shape[:2], 1, whole.shape[3])) < 0.02
-    found = np.where(missing, np.nan, whole)
+    observed = np.where(missing, np.nan, whole)
     # Every variable of every sensor is there on the first day.
-    found[..., 0] = whole[..., 0]
-    found.flags.writeable = False
-    return found
+    observed[..., 0] = whole[..., 0]
+    observed.flags.writeable = False
+    return observed
 
 
 def clean(values: Floats) -> Recovery:
@@ -75,14 +75,14 @@ def cleaned(name: str) -> Recovery:
     return clean(readings(name))
 
 
-def shaped(found: Floats, like: Floats) -> Floats:
+def shaped(values: Floats, like: Floats) -> Floats:
     """Return a field of a recovery as (sensor, variable, slot, day)."""
-    return found.reshape(like.shape)
+    return values.reshape(like.shape)
 
 
-def fibers(found: Bools, like: Floats) -> Bools:
+def fibers(values: Bools, like: Floats) -> Bools:
     """Return a field of a recovery as (sensor, variable, day)."""
-    return found.reshape(*like.shape[:2], like.shape[3])
+    return values.reshape(*like.shape[:2], like.shape[3])
 
 
 def shown(values: Floats) -> tuple[Floats, Floats, Floats]:
@@ -97,12 +97,12 @@ def assert_within(result: Recovery, values: Floats) -> None:
     """Assert that all numbers are finite and lie in the range that these readings have shown, within their spread."""
     low, high, margin = shown(values)
     for field in ("cleaned", "lower", "upper", "low_rank"):
-        found = shaped(getattr(result, field), values)
-        assert np.isfinite(found).all(), field
-        assert (found >= low - margin).all(), field
-        assert (found <= high + margin).all(), field
-        never_negative = np.broadcast_to(low >= 0, found.shape)
-        assert (found[never_negative] >= 0).all(), field
+        actual = shaped(getattr(result, field), values)
+        assert np.isfinite(actual).all(), field
+        assert (actual >= low - margin).all(), field
+        assert (actual <= high + margin).all(), field
+        never_negative = np.broadcast_to(low >= 0, actual.shape)
+        assert (actual[never_negative] >= 0).all(), field
 
 
 @EVERY
@@ -173,15 +173,15 @@ def test_an_offset_of_half_a_step_is_no_fault_and_one_of_four_steps_is() -> None
 @pytest.mark.parametrize("name", ["city_archive", "heavy_tails", "motes"])
 def test_wild_readings_of_one_sensor_do_not_take_the_estimates_along(name: str) -> None:
     values, sound = np.array(readings(name)), readings(name)
-    there = np.isfinite(values[2, ..., 12:15])
-    values[2, ..., 12:15] = np.where(there, 1e6, np.nan)
+    observed = np.isfinite(values[2, ..., 12:15])
+    values[2, ..., 12:15] = np.where(observed, 1e6, np.nan)
     result = clean(values[..., :18])
     low, high, margin = shown(sound[..., :18])
     others = np.arange(values.shape[0]) != 2
-    found = shaped(result.cleaned, values[..., :18])[others]
-    assert np.isfinite(found).all()
-    assert (found >= low - margin).all()
-    assert (found <= high + margin).all()
+    cleaned = shaped(result.cleaned, values[..., :18])[others]
+    assert np.isfinite(cleaned).all()
+    assert (cleaned >= low - margin).all()
+    assert (cleaned <= high + margin).all()
 
 
 def test_a_variable_is_not_changed_by_what_the_other_variables_read() -> None:

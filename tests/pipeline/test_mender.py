@@ -23,8 +23,8 @@ def cell(rows: Rows, sensor: str, day: int, hour: int) -> dict[str, object]:
     """One row, as a person reads it."""
     mine = np.flatnonzero((rows.sensor == rows.sensors.index(sensor)) & (rows.time == START + day * DAY + hour * HOUR))
     assert mine.size == 1
-    found: dict[str, object] = {name: getattr(rows, name)[mine[0]].item() for name in COLUMNS}
-    return found | {"reason": REASONS[int(rows.reason[mine[0]])]}
+    columns: dict[str, object] = {name: getattr(rows, name)[mine[0]].item() for name in COLUMNS}
+    return columns | {"reason": REASONS[int(rows.reason[mine[0]])]}
 
 
 def with_more(readings: Readings, sensor: int, time: int, value: float) -> Readings:
@@ -189,12 +189,12 @@ def test_fill_values_and_repeated_readings() -> None:
     assert (clash["flag"], clash["reason"]) in {(3, "duplicate"), (4, "spike")}
 
 
-def test_what_cannot_be_is_implausible_and_kept_from_the_model() -> None:
+def test_readings_beyond_the_limits_are_implausible_and_hidden_from_the_model() -> None:
     readings = with_value(fault_free(), 3, 9, 7, 70.0)
     odd, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(fault_free())
-    there = cell(odd, "s03", 9, 7)
-    assert (there["value"], there["flag"], there["reason"], there["origin"]) == (70.0, 4, "implausible", 2)
-    assert abs(float(str(there["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
+    row = cell(odd, "s03", 9, 7)
+    assert (row["value"], row["flag"], row["reason"], row["origin"]) == (70.0, 4, "implausible", 2)
+    assert abs(float(str(row["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
     others = (odd.sensor != 3) & (odd.time == START + 9 * DAY + 7 * HOUR)
     np.testing.assert_array_equal(odd.value[others], plain.value[others])
 
@@ -220,18 +220,18 @@ def with_note(action: str, start: int, end: int, model: AutoOLRTR | None = None)
     return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)), model=model)
 
 
-@pytest.mark.parametrize(("action", "said"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
+@pytest.mark.parametrize(("action", "expected"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
 def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
-    action: str, said: tuple[int, str, float | None]
+    action: str, expected: tuple[int, str, float | None]
 ) -> None:
     readings = with_value(fault_free(), 3, 9, 7, 70.0)
     notes = Maintenance((Note("s03", START + 9 * DAY, START + 10 * DAY, action),))
     mender = Mender(HOURLY, valid={"": (-40, 50)}, maintenance=notes, per_reading=True)
     mended = next(entry for entry in mend(readings, mender) if entry.period == FIRST + 9)
     for rows in (mended.rows, mended.output):
-        there = cell(rows, "s03", 9, 7)
-        assert (there["flag"], there["reason"], there["value"]) == (*said[:2], 70.0)
-        assert said[2] is None or there["cleaned"] == said[2]
+        row = cell(rows, "s03", 9, 7)
+        assert (row["flag"], row["reason"], row["value"]) == (*expected[:2], 70.0)
+        assert expected[2] is None or row["cleaned"] == expected[2]
 
 
 NEVER = np.iinfo(np.int64).max // 4
@@ -255,24 +255,24 @@ def test_the_level_of_a_recalibrated_sensor_is_right_from_then_on(hour: int) -> 
     assert np.mean(without.flag[mine] == Flag.FAIL) > 0.9
 
 
-@pytest.mark.parametrize("kept", [15, 16])
-def test_a_recalibration_is_kept_by_state_files(tmp_path: Path, kept: int) -> None:
+@pytest.mark.parametrize("saved", [15, 16])
+def test_a_recalibration_is_in_the_state_file(tmp_path: Path, saved: int) -> None:
     readings, note = another_level(hour=10), ("recalibrated", START + 15 * DAY + 10 * HOUR, NEVER)
     whole = [mended.rows for mended in mend(readings, with_note(*note))]
     source, first = InMemory(readings, HOURLY), with_note(*note)
-    for period in source.periods[:kept]:
+    for period in source.periods[:saved]:
         first.push(source.read(period))
     first.save(tmp_path / "mender.npz")
     first.model.save(tmp_path / "model.npz")
     second = with_note(*note, model=AutoOLRTR.load(tmp_path / "model.npz"))
     second.restore(tmp_path / "mender.npz")
-    for period, expected in zip(source.periods[kept:], whole[kept:], strict=True):
+    for period, expected in zip(source.periods[saved:], whole[saved:], strict=True):
         (mended,) = second.push(source.read(period))
         for name in COLUMNS:
             np.testing.assert_array_equal(getattr(mended.rows, name), getattr(expected, name))
 
 
-def test_a_recalibration_in_the_first_weeks_is_found_in_its_place() -> None:
+def test_a_recalibration_in_the_first_weeks_has_its_place() -> None:
     readings, since = another_level(days=40), START + 15 * DAY
     mender = with_note("recalibrated", since, NEVER)
     rows = Rows.concatenate([mended.rows for mended in walk(InMemory(readings, HOURLY), mender)])
@@ -323,7 +323,7 @@ def test_every_reading_can_have_a_row() -> None:
     )
 
 
-def test_variables_are_told_apart_and_a_sensor_lists_only_its_own() -> None:
+def test_variables_are_separate_and_a_sensor_lists_only_its_own() -> None:
     one = fault_free(10)
     two = one.taken(one.sensor != 5)
     both = Readings(

@@ -31,7 +31,7 @@ def test_a_sensor_that_wanders_a_little_stays_and_one_that_moves_is_a_new_one() 
     assert MOVED > 44
 
 
-def test_a_receiver_without_a_fix_moves_nobody() -> None:
+def test_a_receiver_without_a_fix_moves_no_sensor() -> None:
     course = [Position("a", 0, 50.0, 10.0)]
     for day in range(1, 20):
         wrong = (0.0, 0.0) if day % 2 else (53.0, 12.0)

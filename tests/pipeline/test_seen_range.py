@@ -175,7 +175,7 @@ def test_a_model_whose_state_is_wrong_is_refused(way: Way, learning: bool, tmp_p
     assert mender.period == period
 
 
-def test_the_range_is_kept_by_a_state_and_a_state_of_before_has_none(tmp_path: Path) -> None:
+def test_the_range_is_in_the_state_and_an_earlier_state_has_none(tmp_path: Path) -> None:
     parts, mender = hourly(with_a_gap(), 24), Mender(HOURLY)
     for part in parts[:-2]:
         mender.push(part)
@@ -233,10 +233,10 @@ def test_clean_stops_and_keeps_its_last_checkpoint(
     monkeypatch.setattr(archive, "CHECKPOINT", 1e9)
     before = _spoil(state, way)
     assert main(["clean", str(table), str(out), "--one-pass", "--resume"]) == 1
-    said = capsys.readouterr().err
-    assert "a result that cannot be true" in said
-    assert "report it" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "a result that cannot be true" in message
+    assert "report it" in message
+    assert message.count("\n") == 1
     assert not out.exists()
     assert _content(state) == before
 

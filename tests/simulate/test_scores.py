@@ -141,7 +141,7 @@ def test_the_papers_scores_drop_the_first_days_too() -> None:
     assert result["f1_best"] == pytest.approx(2 / 4)
 
 
-def test_without_faults_there_is_nothing_to_find() -> None:
+def test_without_faults_there_is_no_f1() -> None:
     recovery, case = example()
     sound = Degraded.by_day(case.readings, case.truth, np.full(case.kind.shape, ""))
     result = paper_scores(recovery, sound, dropped=0)
@@ -150,7 +150,7 @@ def test_without_faults_there_is_nothing_to_find() -> None:
     assert np.isnan(result["faulty"])
 
 
-def test_what_nobody_knows_counts_as_zero() -> None:
+def test_cells_without_a_truth_count_as_zero() -> None:
     recovery, case = example()
     unknown = Recovery(**{**vars(recovery), "low_rank": np.full(case.truth.shape, np.nan)})
     assert paper_scores(unknown, case, dropped=0)["re"] == 1
