@@ -13,7 +13,7 @@ from sensormend import Recovery, ShapeError
 from sensormend.bench.contestants import BuddyCheck, RollingMedian
 
 Floats = NDArray[np.float64]
-BOTH = [RollingMedian, BuddyCheck]
+RULES = [RollingMedian, BuddyCheck]
 SOUND = network(20)
 SOUND.flags.writeable = False
 
@@ -26,7 +26,7 @@ def faulty_fibers(result: Recovery) -> list[tuple[int, int]]:
     return [(int(sensor), int(day)) for sensor, day in np.argwhere(result.faulty)]
 
 
-@pytest.fixture(params=BOTH, ids=lambda method: method.__name__)
+@pytest.fixture(params=RULES, ids=lambda method: method.__name__)
 def method(request: pytest.FixtureRequest) -> RollingMedian | BuddyCheck:
     made: RollingMedian | BuddyCheck = request.param()
     return made
@@ -167,7 +167,7 @@ def test_one_reading_and_constant_sensors(method: RollingMedian | BuddyCheck) ->
 
 
 @settings(max_examples=12)
-@given(st.integers(0, 10**6), st.sampled_from([0.3, 0.7, 0.97]), st.sampled_from(BOTH))
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 0.7, 0.97]), st.sampled_from(RULES))
 def test_any_gaps_and_faults(seed: int, share: float, kind: type[RollingMedian] | type[BuddyCheck]) -> None:
     random = np.random.default_rng(seed)
     readings = SOUND[:5, :, :8].copy()

@@ -14,12 +14,12 @@ from sensormend.methods.base import Method, OnlineMethod
 from sensormend.simulate.network import paper_tensor
 
 Floats = NDArray[np.float64]
-WHERE = ("noaa", "aot", "faults", "simulated")
+LINE_UPS = ("noaa", "aot", "faults", "simulated")
 DAYS = with_gaps(network(14), 0.1)
 DAYS.flags.writeable = False
 MINIBATCHES = [DAYS[..., day] for day in range(14)]
 SHORT, FEW = DAYS[..., :5], MINIBATCHES[:5]
-EVERYBODY = [(where, name) for where in WHERE for name in line_up(where)]
+EVERYBODY = [(where, name) for where in LINE_UPS for name in line_up(where)]
 
 
 def runs() -> list[tuple[str, str]]:
@@ -64,7 +64,7 @@ def test_the_line_up_of_faults_is_within_that_of_noaa() -> None:
         assert settings == others
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", LINE_UPS)
 def test_what_a_contestant_says_of_itself_is_true(where: str) -> None:
     for name, contestant in line_up(where).items():
         model = contestant.make(4)
@@ -175,7 +175,7 @@ def test_chosen_names_and_groups() -> None:
     assert chosen("rolling median,buddy check", "aot") == ["rolling median", "buddy check"]
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", LINE_UPS)
 def test_all_is_everybody(where: str) -> None:
     assert chosen("all", where) == list(line_up(where))
     assert chosen("TRPCA,all", where)[0] == "TRPCA"

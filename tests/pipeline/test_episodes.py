@@ -39,8 +39,8 @@ def moved(readings: Readings, sensor: int, start: int, end: int, by: float = 15.
 
 def without(readings: Readings, sensor: int | None, start: int, end: int) -> Readings:
     hour = (readings.time - START) // HOUR
-    mine = np.ones(len(readings), dtype=bool) if sensor is None else readings.sensor == sensor
-    return readings.taken(~(mine & (hour >= start) & (hour < end)))
+    chosen = np.ones(len(readings), dtype=bool) if sensor is None else readings.sensor == sensor
+    return readings.taken(~(chosen & (hour >= start) & (hour < end)))
 
 
 def through(readings: Readings, mend: Mender) -> Iterator[Mended]:
@@ -253,15 +253,15 @@ def test_a_fault_from_noon_to_the_next_evening_is_flagged_there_only(one_pass: b
     readings = moved(fault_free(50), 2, 40 * 24 + 12, 41 * 24 + 20)
     cleaned = clean(hourly_frame(readings), details=True, one_pass=one_pass)
     rows = cleaned.rows.to_dict(as_series=False)
-    mine = np.array(rows["sensor"]) == "s02"
-    hour = (np.array(rows["time"], dtype="datetime64[us]").astype(np.int64)[mine] - START) // HOUR
-    flag, origin = np.array(rows["flag"])[mine], np.array(rows["origin"])[mine]
+    chosen = np.array(rows["sensor"]) == "s02"
+    hour = (np.array(rows["time"], dtype="datetime64[us]").astype(np.int64)[chosen] - START) // HOUR
+    flag, origin = np.array(rows["flag"])[chosen], np.array(rows["origin"])[chosen]
     inside = (hour >= 40 * 24 + 12) & (hour < 41 * 24 + 20)
     near = (hour >= 39 * 24) & (hour < 43 * 24) & ~inside
     assert (flag[inside] == Flag.FAIL).all()
     assert (flag[near] == Flag.GOOD).all()
     assert set(origin[near]) == {"observed"}
-    assert set(np.array(rows["reason"])[mine][inside]) == {"offset"}
+    assert set(np.array(rows["reason"])[chosen][inside]) == {"offset"}
     faults = cleaned.faults.to_dict(as_series=False)
     at = faults["sensor"].index("s02")
     assert faults["sensor"].count("s02") == 1

@@ -63,8 +63,8 @@ def test_a_frame_comes_back_with_the_columns_of_the_contract(expected: pd.DataFr
     assert (expected.cleaned <= expected.upper).all()
     network = small_city(days=DAYS)
     truth = np.moveaxis(network.truth, 1, 2).reshape(-1)
-    came = expected.value.notna().to_numpy()
-    raw, error = (np.sqrt(np.mean((column - truth)[came] ** 2)) for column in (expected.value, expected.cleaned))
+    observed = expected.value.notna().to_numpy()
+    raw, error = (np.sqrt(np.mean((column - truth)[observed] ** 2)) for column in (expected.value, expected.cleaned))
     assert error < raw / 2
 
 
@@ -182,9 +182,9 @@ def test_details_tell_what_is_wrong_and_how_the_sensors_are() -> None:
         time, flag, sensor = (np.asarray(rows[name]) for name in ("time", "flag", "sensor"))
         covered = np.zeros(len(rows), dtype=bool)
         for row in range(len(faults)):
-            mine = (sensor == np.asarray(faults["sensor"])[row]) & (time >= begin[row]) & (time < end[row])
-            assert set(flag[mine]) <= {4, 9}
-            covered |= mine
+            inside = (sensor == np.asarray(faults["sensor"])[row]) & (time >= begin[row]) & (time < end[row])
+            assert set(flag[inside]) <= {4, 9}
+            covered |= inside
         assert covered[flag == 4].all()
 
 
@@ -195,9 +195,9 @@ def test_several_variables_with_settings_of_their_own() -> None:
     cleaned = clean(frame, valid={"humidity": [0, 100]}, fill=[])
     assert list(cleaned.columns)[-1] == "variable"
     assert set(cleaned.variable) == {"humidity", "temp"}
-    odd = cleaned[cleaned.reason == "implausible"]
-    assert ((odd.value > 100) | (odd.value < 0) | (odd.flag == 4)).all()
-    assert (odd.value == 180).any()
+    implausible = cleaned[cleaned.reason == "implausible"]
+    assert ((implausible.value > 100) | (implausible.value < 0) | (implausible.flag == 4)).all()
+    assert (implausible.value == 180).any()
 
 
 def test_a_sensor_that_moves_is_a_new_sensor() -> None:
@@ -221,16 +221,16 @@ def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
     frame = pd.DataFrame(
         {"sensor": readings.sensor, "time": readings.time.astype("datetime64[us]"), "value": readings.value}
     )
-    for how in ({}, {"one_pass": True}):
-        rows = clean(frame, **how)
-        mine = rows[rows.sensor == "2"].set_index("time").flag
-        wrong = mine[mine == 4]
+    for settings in ({}, {"one_pass": True}):
+        rows = clean(frame, **settings)
+        flags = rows[rows.sensor == "2"].set_index("time").flag
+        wrong = flags[flags == 4]
         days = wrong.index.normalize().unique()
         first = pd.Timestamp(START + 10 * DAY, unit="us")
-        assert first in days, how
-        assert len(days) >= min(lasting, 3), how
-        assert days.min() == first, how
-        assert days.max() < first + pd.Timedelta(days=lasting), how
+        assert first in days, settings
+        assert len(days) >= min(lasting, 3), settings
+        assert days.min() == first, settings
+        assert days.max() < first + pd.Timedelta(days=lasting), settings
 
 
 def test_one_pass_gives_the_rows_of_a_stream() -> None:
@@ -321,8 +321,8 @@ def test_a_tolerance_reaches_the_model_by_its_variable() -> None:
         values[800:830] += 4.0 if number == 2 else 0.0
         parts.append(pl.DataFrame({"sensor": f"s{number}", "time": times, "warm": values, "cold": values}))
     rows = clean(pl.concat(parts), tolerance={"warm": 6.0})
-    mine = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
-    assert mine.filter(pl.col("variable") == "cold").height >= 28
-    assert mine.filter(pl.col("variable") == "warm").height == 0
+    wrong = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
+    assert wrong.filter(pl.col("variable") == "cold").height >= 28
+    assert wrong.filter(pl.col("variable") == "warm").height == 0
     with pytest.raises(ConfigError, match="tolerance names variable 'hot'; there is"):
         clean(pl.concat(parts), tolerance={"hot": 1.0})

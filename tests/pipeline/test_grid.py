@@ -48,10 +48,10 @@ def test_the_order_in_which_readings_come_matters_to_duplicates_alone(
     mixed = list(once)
     chance.shuffle(mixed)  # type: ignore[attr-defined]
     placed = []
-    for some in (once, mixed):
-        channel = np.array([entry[0] for entry in some], dtype=np.int64)
-        times = np.array([entry[1] for entry in some], dtype=np.int64)
-        value = np.array([entry[2] for entry in some], dtype=float)
+    for readings in (once, mixed):
+        channel = np.array([entry[0] for entry in readings], dtype=np.int64)
+        times = np.array([entry[1] for entry in readings], dtype=np.int64)
+        value = np.array([entry[2] for entry in readings], dtype=float)
         placed.append(place(GRID, Readings("abc", ("",), channel, channel * 0, times, value), channel, 3, [()], []))
     for name in ("value", "n", "filled", "contradictory", "implausible"):
         np.testing.assert_array_equal(getattr(placed[0], name), getattr(placed[1], name))

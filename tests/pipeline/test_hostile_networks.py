@@ -35,7 +35,7 @@ NETWORKS: dict[str, tuple[Callable[[], Floats], float]] = {
 }
 """The networks, and which share of the evaluated sensor-days after the first ten days may be flagged."""
 
-EVERY = pytest.mark.parametrize("name", list(NETWORKS))
+EACH_NETWORK = pytest.mark.parametrize("name", list(NETWORKS))
 
 
 @lru_cache
@@ -65,8 +65,8 @@ def clean(values: Floats) -> Recovery:
     """Go through (sensor, variable, slot, day) day by day."""
     single = values.shape[1] == 1
     model = AutoOLRTR(fiber_axis=1 if single else 2)
-    given = values[:, 0] if single else values
-    return Recovery.stack([model.update(given[..., day]) for day in range(given.shape[-1])])
+    minibatch = values[:, 0] if single else values
+    return Recovery.stack([model.update(minibatch[..., day]) for day in range(minibatch.shape[-1])])
 
 
 @lru_cache
@@ -105,7 +105,7 @@ def assert_within(result: Recovery, values: Floats) -> None:
         assert (actual[never_negative] >= 0).all(), field
 
 
-@EVERY
+@EACH_NETWORK
 def test_everything_is_finite_and_within_what_the_variable_has_shown(name: str) -> None:
     assert_within(cleaned(name), readings(name))
     lower, estimate, upper = (getattr(cleaned(name), field) for field in ("lower", "cleaned", "upper"))
@@ -113,17 +113,17 @@ def test_everything_is_finite_and_within_what_the_variable_has_shown(name: str) 
     assert (estimate <= upper).all()
 
 
-@EVERY
+@EACH_NETWORK
 def test_readings_that_are_not_called_wrong_stay_as_they_are(name: str) -> None:
     values, result = readings(name), cleaned(name)
     trusted = np.isfinite(values) & ~result.wrong.reshape(values.shape)
     np.testing.assert_array_equal(shaped(result.cleaned, values)[trusted], values[trusted])
 
 
-@EVERY
+@EACH_NETWORK
 def test_few_sound_days_are_flagged(name: str) -> None:
     values, result = readings(name), cleaned(name)
-    evaluated, faulty = (fibers(which, values)[..., WARM:] for which in (result.evaluated, result.faulty))
+    evaluated, faulty = (fibers(verdict, values)[..., WARM:] for verdict in (result.evaluated, result.faulty))
     for variable in range(values.shape[1]):
         count = int(evaluated[:, variable].sum())
         assert int(faulty[:, variable].sum()) <= NETWORKS[name][1] * count + 1, f"variable {variable}: {count} days"
@@ -144,8 +144,8 @@ def test_copies_are_flagged_no_more_than_the_others() -> None:
     evaluated = cleaned("copies").evaluated[:, WARM:]
     twins, others = [0, 1, 2, 3, 7, 8, 9, 10, 11], [4, 5, 6]
     assert evaluated[others].mean() > 0.5
-    for some in (twins, others):
-        assert faulty[some].sum() <= 0.01 * evaluated[some].sum() + 1
+    for rows in (twins, others):
+        assert faulty[rows].sum() <= 0.01 * evaluated[rows].sum() + 1
 
 
 def test_nothing_within_the_resolution_is_flagged() -> None:

@@ -21,10 +21,12 @@ FIRST = int(HOURLY.period_of(np.array([START]))[0])
 
 def cell(rows: Rows, sensor: str, day: int, hour: int) -> dict[str, object]:
     """One row, as a person reads it."""
-    mine = np.flatnonzero((rows.sensor == rows.sensors.index(sensor)) & (rows.time == START + day * DAY + hour * HOUR))
-    assert mine.size == 1
-    columns: dict[str, object] = {name: getattr(rows, name)[mine[0]].item() for name in COLUMNS}
-    return columns | {"reason": REASONS[int(rows.reason[mine[0]])]}
+    matching = np.flatnonzero(
+        (rows.sensor == rows.sensors.index(sensor)) & (rows.time == START + day * DAY + hour * HOUR)
+    )
+    assert matching.size == 1
+    columns: dict[str, object] = {name: getattr(rows, name)[matching[0]].item() for name in COLUMNS}
+    return columns | {"reason": REASONS[int(rows.reason[matching[0]])]}
 
 
 def with_more(readings: Readings, sensor: int, time: int, value: float) -> Readings:
@@ -50,14 +52,14 @@ def test_rows_say_what_the_model_says() -> None:
     model, rows = AutoOLRTR(fiber_axis=2), all_rows(city_readings())
     names = [f"s{number:02d}" for number in range(8)]
     for day in range(network.readings.shape[2]):
-        came = np.flatnonzero(np.isfinite(network.readings[..., : day + 1]).any(axis=(1, 2)))
-        minibatch = network.readings[came][:, None, :, day]
-        recovery = model.update(minibatch, sensors=[names[row] for row in came])
-        mine = (rows.time >= START + day * DAY) & (rows.time < START + (day + 1) * DAY)
-        order = np.lexsort((rows.time[mine], np.array(rows.sensors, dtype=object)[rows.sensor[mine]]))
-        np.testing.assert_array_equal(rows.cleaned[mine][order], recovery.cleaned.ravel())
-        np.testing.assert_array_equal(rows.lower[mine][order], recovery.lower.ravel())  # type: ignore[union-attr]
-        flag = rows.flag[mine][order].reshape(minibatch.shape)
+        reporting = np.flatnonzero(np.isfinite(network.readings[..., : day + 1]).any(axis=(1, 2)))
+        minibatch = network.readings[reporting][:, None, :, day]
+        recovery = model.update(minibatch, sensors=[names[row] for row in reporting])
+        today = (rows.time >= START + day * DAY) & (rows.time < START + (day + 1) * DAY)
+        order = np.lexsort((rows.time[today], np.array(rows.sensors, dtype=object)[rows.sensor[today]]))
+        np.testing.assert_array_equal(rows.cleaned[today][order], recovery.cleaned.ravel())
+        np.testing.assert_array_equal(rows.lower[today][order], recovery.lower.ravel())  # type: ignore[union-attr]
+        flag = rows.flag[today][order].reshape(minibatch.shape)
         present = np.isfinite(minibatch)
         wrong, doubtful = recovery.wrong, recovery.doubtful
         np.testing.assert_array_equal(flag == Flag.FAIL, wrong)
@@ -66,7 +68,7 @@ def test_rows_say_what_the_model_says() -> None:
         np.testing.assert_array_equal(
             flag == Flag.NOT_EVALUATED, present & ~recovery.evaluated[..., None] & ~wrong & ~doubtful
         )
-        origin = rows.origin[mine][order].reshape(minibatch.shape)
+        origin = rows.origin[today][order].reshape(minibatch.shape)
         np.testing.assert_array_equal(origin == 1, present & ~wrong)
 
 
@@ -143,14 +145,14 @@ def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
     readings = fault_free(30)
     sensor, day = readings.sensor, (readings.time - START) // DAY
     rows = all_rows(readings.taken((sensor != 2) | ((day >= 4) & (day < 9))), Mender(HOURLY, gone_after=10 * DAY))
-    mine = rows.sensor == rows.sensors.index("s02")
-    days = np.unique((rows.time[mine] - START) // DAY)
+    chosen = rows.sensor == rows.sensors.index("s02")
+    days = np.unique((rows.time[chosen] - START) // DAY)
     assert days.tolist() == list(range(4, 19))
-    silent = mine & (rows.time >= START + 9 * DAY)
+    silent = chosen & (rows.time >= START + 9 * DAY)
     assert set(rows.flag[silent]) == {Flag.MISSING}
     assert {REASONS[code] for code in rows.reason[silent]} == {"silent"}
     assert set(rows.origin[silent]) == {2}
-    young = mine & (rows.time < START + 9 * DAY)
+    young = chosen & (rows.time < START + 9 * DAY)
     assert set(rows.flag[young]) == {Flag.NOT_EVALUATED}
 
 
@@ -191,12 +193,12 @@ def test_fill_values_and_repeated_readings() -> None:
 
 def test_readings_beyond_the_limits_are_implausible_and_hidden_from_the_model() -> None:
     readings = with_value(fault_free(), 3, 9, 7, 70.0)
-    odd, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(fault_free())
-    row = cell(odd, "s03", 9, 7)
+    limited, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(fault_free())
+    row = cell(limited, "s03", 9, 7)
     assert (row["value"], row["flag"], row["reason"], row["origin"]) == (70.0, 4, "implausible", 2)
     assert abs(float(str(row["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
-    others = (odd.sensor != 3) & (odd.time == START + 9 * DAY + 7 * HOUR)
-    np.testing.assert_array_equal(odd.value[others], plain.value[others])
+    others = (limited.sensor != 3) & (limited.time == START + 9 * DAY + 7 * HOUR)
+    np.testing.assert_array_equal(limited.value[others], plain.value[others])
 
 
 def test_notes_are_obeyed() -> None:
@@ -248,11 +250,11 @@ def another_level(days: int = 25, hour: int = 0) -> Readings:
 def test_the_level_of_a_recalibrated_sensor_is_right_from_then_on(hour: int) -> None:
     readings, since = another_level(hour=hour), START + 15 * DAY + hour * HOUR
     rows = all_rows(readings, with_note("recalibrated", since, NEVER))
-    mine = (rows.sensor == 3) & (rows.time >= since)
-    assert set(rows.flag[mine].tolist()) <= {1, 3}, "it is known, and judged at once"
-    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98
+    chosen = (rows.sensor == 3) & (rows.time >= since)
+    assert set(rows.flag[chosen].tolist()) <= {1, 3}, "it is known, and judged at once"
+    assert np.mean(rows.flag[chosen] == Flag.GOOD) > 0.98
     without = all_rows(readings)
-    assert np.mean(without.flag[mine] == Flag.FAIL) > 0.9
+    assert np.mean(without.flag[chosen] == Flag.FAIL) > 0.9
 
 
 @pytest.mark.parametrize("saved", [15, 16])
@@ -276,8 +278,8 @@ def test_a_recalibration_in_the_first_weeks_has_its_place() -> None:
     readings, since = another_level(days=40), START + 15 * DAY
     mender = with_note("recalibrated", since, NEVER)
     rows = Rows.concatenate([mended.rows for mended in walk(InMemory(readings, HOURLY), mender)])
-    mine = rows.sensor == 3
-    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
+    chosen = rows.sensor == 3
+    assert np.mean(rows.flag[chosen] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
 
 
 def test_a_recalibration_may_be_written_down_later() -> None:
@@ -313,9 +315,9 @@ def test_every_reading_can_have_a_row() -> None:
     rows = mended.output
     assert mended.readings is rows
     assert len(rows) == 8 * 24 + 2
-    mine = (rows.sensor == 2) & (rows.time >= time) & (rows.time < time + HOUR)
-    assert rows.flag[mine].tolist() == [1, 4, 9]
-    assert [REASONS[code] for code in rows.reason[mine]] == ["", "implausible", "fill"]
+    chosen = (rows.sensor == 2) & (rows.time >= time) & (rows.time < time + HOUR)
+    assert rows.flag[chosen].tolist() == [1, 4, 9]
+    assert [REASONS[code] for code in rows.reason[chosen]] == ["", "implausible", "fill"]
     empty = (rows.sensor == 1) & (rows.time == time)
     assert (rows.flag[empty].item(), rows.n[empty].item(), rows.origin[empty].item()) == (9, 0, 2)
     assert np.sum(np.isfinite(rows.value)) == np.sum(

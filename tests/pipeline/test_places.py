@@ -9,8 +9,8 @@ from sensormend.readings import DAY, HOUR, Readings
 
 
 def test_distances_are_metres_also_across_the_date_line() -> None:
-    here = Position("a", 0, 0.0, 179.999)
-    assert Position("a", 0, 0.0, -179.999).metres_from(here) == pytest.approx(222.4, rel=0.01)
+    west = Position("a", 0, 0.0, 179.999)
+    assert Position("a", 0, 0.0, -179.999).metres_from(west) == pytest.approx(222.4, rel=0.01)
     assert Position("a", 0, 60.0, 10.001).metres_from(Position("a", 0, 60.0, 10.0)) == pytest.approx(55.6, rel=0.01)
 
 

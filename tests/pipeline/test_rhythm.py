@@ -30,9 +30,9 @@ def flagged(rows: Any, shape: tuple[int, ...], step: np.timedelta64, shift: int 
     sensor = np.array([int(name[1:]) for name in rows["sensor"].to_list()])
     first = START + np.timedelta64(shift, "h")
     place = (rows["time"].to_numpy().astype("datetime64[us]") - first) // step
-    here = (place >= 0) & (place < shape[1])
+    inside = (place >= 0) & (place < shape[1])
     flagged_cells = np.zeros(shape, dtype=bool)
-    flagged_cells[sensor[here], place[here]] = np.isin(rows["flag"].to_numpy()[here], (3, 4))
+    flagged_cells[sensor[inside], place[inside]] = np.isin(rows["flag"].to_numpy()[inside], (3, 4))
     return flagged_cells
 
 

@@ -15,7 +15,7 @@ from simulated_city import START, city_readings
 def course(times: list[np.ndarray], seed: int = 0) -> Readings:
     """One sensor per array of times."""
     random = np.random.default_rng(seed)
-    sensor = np.repeat(np.arange(len(times)), [len(mine) for mine in times])
+    sensor = np.repeat(np.arange(len(times)), [len(own) for own in times])
     time = np.concatenate(times).astype(np.int64)
     names = tuple(f"s{number}" for number in range(len(times)))
     return Readings(names, ("",), sensor, sensor * 0, time, random.normal(size=time.size))

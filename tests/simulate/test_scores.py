@@ -248,10 +248,10 @@ def test_rows_are_judged_as_what_the_model_returned() -> None:
         readings = tensor_readings(network.readings[..., day : day + 1], start + day * DAY)
         (part,) = mender.push(replace(readings, sensors=network.sensors))
         parts.append(part.rows)
-    mine, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)
+    actual, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)
     for name in ("cleaned", "lower", "upper", "faulty", "spikes"):
-        np.testing.assert_array_equal(getattr(mine, name), getattr(wanted, name), err_msg=name)
-    assert (mine.reason[mine.faulty] == wanted.reason[wanted.faulty]).all()
+        np.testing.assert_array_equal(getattr(actual, name), getattr(wanted, name), err_msg=name)
+    assert (actual.reason[actual.faulty] == wanted.reason[wanted.faulty]).all()
 
 
 def test_faults_are_counted_once_each_and_spikes_apart() -> None:
