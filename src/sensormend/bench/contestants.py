@@ -39,23 +39,18 @@ class RollingMedian:
 
     A reading farther than three (robust) standard deviations of that sensor's distances from its rolling median is an
     outlier; a fiber half of whose readings are outliers is faulty. Each sensor is judged alone, so that a fault that
-    lasts longer than the window, an offset or a stuck value, moves the median and is not detected.
-
-    Parameters
-    ----------
-    hours
-        The window, in slots.
+    lasts longer than the window of so many `slots`, an offset or a stuck value, moves the median and is not detected.
     """
 
-    def __init__(self, hours: int = 25) -> None:
-        self.hours = hours
+    def __init__(self, slots: int = 25) -> None:
+        self.slots = slots
 
     def recover(self, tensor: ArrayLike) -> Recovery:
         """Judge the whole tensor (sensor, slot, day), then interpolate."""
         readings = as_readings(tensor, min_axes=3)
         line = as_series(readings, 1)[:, 0]
         closed = interpolate(line)
-        distance = np.abs(line - median_filter(closed, size=(1, self.hours), mode="nearest"))
+        distance = np.abs(line - median_filter(closed, size=(1, self.slots), mode="nearest"))
         excess = distance / _limit(distance)
         return _verdict(readings, excess, lambda wrong: interpolate(np.where(wrong, np.nan, line)))
 
@@ -63,14 +58,9 @@ class RollingMedian:
 class BuddyCheck:
     """Compare each reading with an estimate from the most correlated sensors; fill gaps with that estimate.
 
-    A sensor's buddies are those most correlated with it over the whole time; their estimate is the median of their
-    readings, each shifted by its usual distance. A reading farther from it than three (robust) standard deviations is
-    an outlier; a fiber half of whose readings are outliers is faulty.
-
-    Parameters
-    ----------
-    buddies
-        Number of correlated sensors.
+    The number of a sensor's `buddies` is given; they are those most correlated with it over the whole time. Their
+    estimate is the median of their readings, each shifted by its usual distance. A reading farther from it than three
+    (robust) standard deviations is an outlier; a fiber half of whose readings are outliers is faulty.
     """
 
     def __init__(self, buddies: int = 5) -> None:

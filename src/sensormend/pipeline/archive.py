@@ -128,23 +128,20 @@ def clean_archive(
     return report
 
 
+@dataclass(eq=False)
 class _ArchiveRun:
     """One run over one archive, in its work folder."""
 
-    def __init__(
-        self,
-        source: SourcePaths,
-        identity: list[list[str | int]],
-        target: Target,
-        options: Options,
-        checkpoint: Checkpoint,
-        stages: Stages,
-        part: Mapping[str, Any] | None,
-    ) -> None:
-        self.target, self.options, self.stages, self.part = target, options, stages, part
-        self.checkpoint = checkpoint
-        self.identity = identity
-        self.staging, self.survey = self._stage(source)
+    source: SourcePaths
+    identity: list[list[str | int]]
+    target: Target
+    options: Options
+    checkpoint: Checkpoint
+    stages: Stages
+    part: Mapping[str, Any] | None
+
+    def __post_init__(self) -> None:
+        self.staging, self.survey = self._stage()
         self.places = self._places()
 
     def mend(self, started: float) -> Report:
@@ -237,7 +234,7 @@ class _ArchiveRun:
         self.checkpoint.leave()
         shutil.rmtree(work / "staging", ignore_errors=True)
 
-    def _stage(self, source: SourcePaths) -> tuple[Staging, Survey]:
+    def _stage(self) -> tuple[Staging, Survey]:
         folder = self.target.work / "staging"
         try:
             staging = Staging.open(folder)
@@ -246,7 +243,7 @@ class _ArchiveRun:
         else:
             return staging, survey_readings(staging.sample(), self.options)
         staging = Staging(folder)
-        staging.load(source, self.options, self.stages("reading", 0))
+        staging.load(self.source, self.options, self.stages("reading", 0))
         survey = survey_readings(staging.sample(), self.options)
         grid = survey.grid
         staging.sort(grid.early, grid.period, grid.origin, self.stages("sorting", staging.readings))

@@ -360,17 +360,17 @@ def rows_of(frame: Any) -> Rows:
     sensors, sensor = _codes(table["sensor"])
     named = "variable" in table.columns and not table["variable"].is_null().all()
     variables, variable = _codes(table["variable"]) if named else ((EVERY,), np.zeros(len(table), dtype=np.int64))
-    reasons, reason = _codes(table["reason"].cast(nw.String).fill_null(""))
-    code = np.array([REASONS.index(word) if word in REASONS else 0 for word in reasons], dtype=np.int8)
-    origin = np.zeros(len(table), dtype=np.int8)
-    for number, word in enumerate(ORIGINS[1:], start=1):
-        if "origin" in table.columns:
-            origin[(table["origin"].cast(nw.String).fill_null("") == word).to_numpy()] = number
+
+    def coded(name: str, words: Sequence[str]) -> NDArray[np.int8]:
+        distinct, code = _codes(table[name].cast(nw.String).fill_null(""))
+        return np.array([words.index(word) if word in words else 0 for word in distinct], dtype=np.int8)[code]
+
+    origin = coded("origin", ORIGINS) if "origin" in table.columns else np.zeros(len(table), dtype=np.int8)
     numbers = {name: _numbers(table[name]) for name in ("value", "cleaned", "lower", "upper")}
     count = table["n"].to_numpy() if "n" in table.columns else np.isfinite(numbers["value"])
     return Rows(
         sensors, variables, sensor, variable, _times(table["time"]), n=count.astype(np.int32), **numbers,
-        flag=table["flag"].to_numpy().astype(np.int8), reason=code[reason], origin=origin,
+        flag=table["flag"].to_numpy().astype(np.int8), reason=coded("reason", REASONS), origin=origin,
     )  # fmt: skip
 
 

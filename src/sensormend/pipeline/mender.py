@@ -510,36 +510,23 @@ def _reading_rows(
     empty[row] = False
     source = np.concatenate([row, np.flatnonzero(empty)])
     order = np.lexsort((np.concatenate([readings.time, slots.time[empty]]), source))
-    count = len(readings)
-
-    def column(name: str, own: NDArray[Any] | None = None) -> NDArray[Any]:
-        taken: NDArray[Any] = getattr(slots, name)[source]
-        if own is not None:
-            taken[:count] = own
-        return taken[order]
-
     value = np.where(placed.no_number, np.nan, readings.value)
-    slot_value, flag, reason, origin = slots.value[row], slots.flag[row], slots.reason[row], slots.origin[row]
-    clash = placed.repeated & (value != slot_value) & (slots.reason[row] == REASONS.index("duplicate"))
-    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond, Flag.FAIL, flag))
-    flag = np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag)
-    reason = np.where(placed.no_number, REASONS.index("fill"), reason)
-    reason = np.where(beyond, REASONS.index("implausible"), reason)
-    own = (origin == OBSERVED) & ~placed.no_number & ~beyond & ~placed.repeated
-    values = {name: np.where(own, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")}
-    return Rows(
-        sensors=slots.sensors,
-        variables=slots.variables,
-        sensor=column("sensor"),
-        variable=column("variable"),
-        time=column("time", readings.time),
-        value=column("value", value),
-        n=column("n", (~placed.no_number).astype(np.int32)),
-        **{name: column(name, values[name]) for name in values},
-        flag=column("flag", flag.astype(np.int8)),
-        reason=column("reason", reason.astype(np.int8)),
-        origin=column("origin"),
-    )
+    clash = placed.repeated & (value != slots.value[row]) & (slots.reason[row] == REASONS.index("duplicate"))
+    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond, Flag.FAIL, slots.flag[row]))
+    reason = np.where(placed.no_number, REASONS.index("fill"), slots.reason[row])
+    trusted = (slots.origin[row] == OBSERVED) & ~placed.no_number & ~beyond & ~placed.repeated
+    own = {
+        "time": readings.time,
+        "value": value,
+        "n": ~placed.no_number,
+        **{name: np.where(trusted, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")},
+        "flag": np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag),
+        "reason": np.where(beyond, REASONS.index("implausible"), reason),
+    }
+    rows = slots.taken(source)
+    for name, column in own.items():
+        getattr(rows, name)[: len(readings)] = column
+    return rows.taken(order)
 
 
 def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
