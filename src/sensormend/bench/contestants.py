@@ -178,7 +178,7 @@ def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
     elif where == "aot":
         published = _aot()
     elif where in ("noaa", "faults"):
-        published = _noaa(every=where == "noaa")
+        published = _noaa(all_settings=where == "noaa")
     else:
         raise ValueError(f"no line-up for {where!r}")
     ours = Contestant("AutoOLRTR", lambda seed: AutoOLRTR(seed=seed), "ours", 14)
@@ -196,13 +196,13 @@ def chosen(names: str, where: str) -> list[str]:
 
     A name stands for all its settings (`OLRTR` for each rank), `all` for every contestant.
     """
-    known = list(line_up(where))
+    all_names = list(line_up(where))
     chosen_names: list[str] = []
     for name in (part.strip() for part in names.split(",")):
-        matches = [each for each in known if name in ("all", each) or each.startswith(f"{name} ")]
+        matches = [known for known in all_names if name in ("all", known) or known.startswith(f"{name} ")]
         if not matches:
-            raise ConfigError(f"no method {name!r}; known: all, {', '.join(known)}")
-        chosen_names += [each for each in matches if each not in chosen_names]
+            raise ConfigError(f"no method {name!r}; known: all, {', '.join(all_names)}")
+        chosen_names += [match for match in matches if match not in chosen_names]
     return chosen_names
 
 
@@ -232,7 +232,7 @@ def mend(
     return recovery
 
 
-def _noaa(*, every: bool) -> list[Contestant]:
+def _noaa(*, all_settings: bool) -> list[Contestant]:
     # Rank 3 is what OLRTR's authors run, rank 20 what their paper says of all methods; OSTD's own paper has rank 10.
     usual = [
         Contestant("OLRTR r20", lambda seed: OLRTR(20, 70, seed=seed), "online", 20, note="the paper's settings"),
@@ -246,7 +246,7 @@ def _noaa(*, every: bool) -> list[Contestant]:
                    lambda seed: OLRTR(3, 330, tol=1e-3, max_iter=10, dictionary_update="jacobi", seed=seed),
                    "online", 2, note="the authors' settings and sweep"),
     ]  # fmt: skip
-    others = [
+    online = [
         Contestant("ORLTM", lambda seed: ORLTM(20, seed=seed), "online", 60, note=f"a reconstruction; {CLOSED}"),
         Contestant("StocRPCA", lambda seed: StocRPCA(20, columns=NOAA_COLUMNS, seed=seed), "online", 25, note=CLOSED),
         Contestant("OSTD", lambda seed: OSTD(10, seed=seed), "online", 4, note=CLOSED),
@@ -259,13 +259,13 @@ def _noaa(*, every: bool) -> list[Contestant]:
         Contestant("RTR", lambda seed: RTR(), "batch", 30, note="lambda from the data's shape"),
         Contestant("TRPCA", lambda seed: TRPCA(), "batch", 30, note=CLOSED),
     ]
-    if not every:
+    if not all_settings:
         twice = ("OLRSC 2 epochs", "GRASTA r20")
-        return [*usual, *(other for other in others if other.name not in twice), *batch]
-    ostd = next(other for other in others if other.name == "OSTD")
+        return [*usual, *(contestant for contestant in online if contestant.name not in twice), *batch]
+    ostd = next(contestant for contestant in online if contestant.name == "OSTD")
     zeros = replace(ostd, name="OSTD gaps as 0", note="handed 0 for a gap", zeros=True)
     fixed = Contestant("RTR 0.75", lambda seed: RTR(0.75), "batch", 30, note="lambda 0.75")
-    return [*usual, *jacobi, *others, zeros, batch[0], fixed, batch[1]]
+    return [*usual, *jacobi, *online, zeros, batch[0], fixed, batch[1]]
 
 
 def _aot() -> list[Contestant]:

@@ -145,10 +145,10 @@ class RunPlan:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> RunPlan:
         """Return the plan of `to_dict`."""
-        known = {field.name for field in fields(cls)} - {"options"}
+        names = {field.name for field in fields(cls)} - {"options"}
         options = {name: tuple(value) if isinstance(value, list) else value
                    for name, value in record.get("options", {}).items()}  # fmt: skip
-        return cls(**{name: record[name] for name in known if name in record}, options=tuple(sorted(options.items())))
+        return cls(**{name: record[name] for name in names if name in record}, options=tuple(sorted(options.items())))
 
     def words(self) -> list[str]:
         """Return the command-line arguments of this plan; of a file its name only."""

@@ -49,9 +49,9 @@ def write_page(store: Store) -> Path:
     records = store.records()
     parts = [
         (name, EXPERIMENTS[record["experiment"]], record)
-        for known in EXPERIMENTS
+        for experiment_name in EXPERIMENTS
         for name, record in records.items()
-        if record.get("experiment") == known
+        if record.get("experiment") == experiment_name
     ]
     content = [_section(store, *part) for part in parts]
     links = [

@@ -90,8 +90,8 @@ def perform(job: Job) -> tuple[list[Row], float]:
         rows = [{"status": "done", **row} for row in experiment.run(job)]
     except DivergenceError:
         rows = [{"status": "diverged"}]
-    known = job.row() | {"kind": job.option("kind", "plain")}
-    return [known | row for row in rows], perf_counter() - started
+    columns = job.row() | {"kind": job.option("kind", "plain")}
+    return [columns | row for row in rows], perf_counter() - started
 
 
 def run(

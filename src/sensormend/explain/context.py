@@ -165,13 +165,13 @@ def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: 
 
 
 def _variable(archive: Archive, sensor: str, variable: str | None) -> str:
-    known = sorted({entry.variable for entry in archive.sensors() if entry.sensor == sensor})
-    known = known or sorted(archive.rows(sensor).variables)
-    if variable is None and len(known) > 1:
-        raise ConfigError(f"{sensor} measures {', '.join(known)}: say which with --variable")
-    if variable is not None and variable not in known:
-        raise InputError(f"{sensor} has no variable {variable!r}; there is {', '.join(known) or 'none'}")
-    return known[0] if variable is None else variable
+    variables = sorted({entry.variable for entry in archive.sensors() if entry.sensor == sensor})
+    variables = variables or sorted(archive.rows(sensor).variables)
+    if variable is None and len(variables) > 1:
+        raise ConfigError(f"{sensor} measures {', '.join(variables)}: say which with --variable")
+    if variable is not None and variable not in variables:
+        raise InputError(f"{sensor} has no variable {variable!r}; there is {', '.join(variables) or 'none'}")
+    return variables[0] if variable is None else variable
 
 
 def _step(run: dict[str, Any], own: Rows) -> int:

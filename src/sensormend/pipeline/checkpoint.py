@@ -123,9 +123,9 @@ class Checkpoint:
             raise
         sync(self.folder)
         # The state before, and incomplete ones of runs that were killed.
-        for other in self.folder.glob(f"{name.partition('-')[0]}-*"):
-            if other.name != name:
-                shutil.rmtree(other, ignore_errors=True)
+        for earlier in self.folder.glob(f"{name.partition('-')[0]}-*"):
+            if earlier.name != name:
+                shutil.rmtree(earlier, ignore_errors=True)
 
     def restore(self, mender: Mender, tally: Tally) -> bool:
         """Restore the last state; False where there is none."""

@@ -95,9 +95,9 @@ def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ..
     fill: dict[str, tuple[float, ...]] = {}
     notes: list[str] = []
     for index, name in enumerate(sample.variables):
-        given = options.fill_of(name)
-        if given is not None:
-            fill[name] = given
+        fill_given = options.fill_of(name)
+        if fill_given is not None:
+            fill[name] = fill_given
             continue
         own = sample.taken(sample.variable == index)
         fill[name], guessed = fill_values(own.value, own.sensor)
