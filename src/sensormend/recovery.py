@@ -17,7 +17,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Fault:
-    """One episode in which a channel reports wrong values.
+    """One episode in which a channel reports wrong values, as a method reports it: its start and end are slots.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from sensormend import Recovery, ShapeError
 from sensormend.bench.contestants import BuddyCheck, RollingMedian
 
 Floats = NDArray[np.float64]
-BOTH = [RollingMedian, BuddyCheck]
+RULES = [RollingMedian, BuddyCheck]
 SOUND = network(20)
 SOUND.flags.writeable = False
 
@@ -22,11 +22,11 @@ def wild(seed: int = 0) -> Floats:
     return np.random.default_rng(seed).uniform(-40, 60, 24)
 
 
-def found(result: Recovery) -> list[tuple[int, int]]:
+def faulty_fibers(result: Recovery) -> list[tuple[int, int]]:
     return [(int(sensor), int(day)) for sensor, day in np.argwhere(result.faulty)]
 
 
-@pytest.fixture(params=BOTH, ids=lambda method: method.__name__)
+@pytest.fixture(params=RULES, ids=lambda method: method.__name__)
 def method(request: pytest.FixtureRequest) -> RollingMedian | BuddyCheck:
     made: RollingMedian | BuddyCheck = request.param()
     return made
@@ -39,24 +39,24 @@ def assert_whole(result: Recovery, readings: Floats) -> None:
         if isinstance(value, np.ndarray) and value.shape == readings.shape and value.dtype.kind == "f":
             assert np.isfinite(value).all(), field.name
     np.testing.assert_array_equal(result.faulty, result.score > 1)
-    there = np.isfinite(readings)
-    trusted = there & ~result.spikes & ~result.faulty[:, None]
+    observed = np.isfinite(readings)
+    trusted = observed & ~result.spikes & ~result.faulty[:, None]
     np.testing.assert_array_equal(result.cleaned[trusted], readings[trusted])
-    wrong = there & ~trusted
+    wrong = observed & ~trusted
     np.testing.assert_allclose(result.outliers[wrong], (readings - result.cleaned)[wrong])
     assert not result.outliers[~wrong].any()
     assert not (result.spikes & result.faulty[:, None]).any()
-    assert not result.spikes[~there].any()
-    np.testing.assert_array_equal(result.evaluated, there.any(axis=1))
+    assert not result.spikes[~observed].any()
+    np.testing.assert_array_equal(result.evaluated, observed.any(axis=1))
     assert not result.faulty[~result.evaluated].any()
 
 
-def test_a_noisy_day_and_a_spike_are_found_and_mended(method: RollingMedian | BuddyCheck) -> None:
+def test_a_noisy_day_and_a_spike_are_detected_and_replaced(method: RollingMedian | BuddyCheck) -> None:
     readings = SOUND.copy()
     readings[3, :, 12] = wild()
     readings[2, 5, 7] += 25
     result = method.recover(readings)
-    assert found(result) == [(3, 12)]
+    assert faulty_fibers(result) == [(3, 12)]
     assert result.spikes[2, 5, 7]
     assert result.spikes.sum() <= 5
     assert np.abs(result.cleaned - SOUND).max() < (6 if isinstance(method, RollingMedian) else 2)
@@ -68,7 +68,7 @@ def test_the_buddies_see_what_is_stuck_or_off_for_a_day() -> None:
     readings[3, :, 12] = readings[3, 0, 12]
     readings[5, :, 9] += 15
     result = BuddyCheck().recover(with_gaps(readings))
-    assert found(result) == [(3, 12), (5, 9)]
+    assert faulty_fibers(result) == [(3, 12), (5, 9)]
     errors = (result.cleaned - SOUND)[[3, 5], :, [12, 9]]
     assert np.sqrt(np.mean(errors**2)) < 1
     assert_whole(result, with_gaps(readings))
@@ -167,7 +167,7 @@ def test_one_reading_and_constant_sensors(method: RollingMedian | BuddyCheck) ->
 
 
 @settings(max_examples=12)
-@given(st.integers(0, 10**6), st.sampled_from([0.3, 0.7, 0.97]), st.sampled_from(BOTH))
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 0.7, 0.97]), st.sampled_from(RULES))
 def test_any_gaps_and_faults(seed: int, share: float, kind: type[RollingMedian] | type[BuddyCheck]) -> None:
     random = np.random.default_rng(seed)
     readings = SOUND[:5, :, :8].copy()

@@ -28,9 +28,9 @@ NAN = float("nan")
 THREE = "AutoOLRTR,OLRTR,RTR"
 
 
-def row(**told: object) -> Row:
+def row(**values: object) -> Row:
     known: Row = {name: NAN if kind == "DOUBLE" else None for name, kind in SCHEMA.items()}
-    return known | {"method": "AutoOLRTR", "kind": "ours", "status": "done", "trial": 0, "setting": "", **told}
+    return known | {"method": "AutoOLRTR", "kind": "ours", "status": "done", "trial": 0, "setting": "", **values}
 
 
 def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,15 +41,15 @@ def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pyt
         assert word in shown
     with (tmp_path / "faults_city.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    told = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
-    assert 0 <= told["AutoOLRTR", "mix-90", "F1"] <= told["AutoOLRTR", "mix-90", "F1 (oracle)"] <= 1
-    assert ("AutoOLRTR", "none-90", "F1") not in told, "there is nothing to find"
-    assert told["AutoOLRTR", "none-90", "missing"] > 0
-    assert told["AutoOLRTR", "mix-90", "seconds"] > 0
+    means = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
+    assert 0 <= means["AutoOLRTR", "mix-90", "F1"] <= means["AutoOLRTR", "mix-90", "F1 (oracle)"] <= 1
+    assert ("AutoOLRTR", "none-90", "F1") not in means, "there is nothing to find"
+    assert means["AutoOLRTR", "none-90", "missing"] > 0
+    assert means["AutoOLRTR", "mix-90", "seconds"] > 0
     markdown = (tmp_path / "faults_city.md").read_text(encoding="utf-8")
     table = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 2, "two tables"
-    methods = {method for method, _, _ in told}
+    methods = {method for method, _, _ in means}
     assert len(table) == 2 * (2 + 2 * len(methods))
     assert {"AutoOLRTR", "OLRTR r3", "OLRTR r20"} <= methods
     assert "exceeds 0.01" in markdown
@@ -74,9 +74,9 @@ def test_a_tiny_run_of_every_kind_of_simulation(name: str, tmp_path: Path, monke
     kinds = [row[0] for row in done.tables[0].rows]
     assert kinds == sorted(kinds, key=["ours", "online", "batch"].index)
     with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
-        figures = [row for row in csv.DictReader(file) if row["figure"] in ("RE", "seconds")]
-    assert figures
-    assert all(float(row["mean"]) >= 0 for row in figures)
+        records = [row for row in csv.DictReader(file) if row["figure"] in ("RE", "seconds")]
+    assert records
+    assert all(float(row["mean"]) >= 0 for row in records)
 
 
 def test_each_length_is_measured_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_relative_error_is_that_of_sound_fibers() -> None:
     assert relative_error(np.where(faulty[:, None], 99.0, 1.1), truth, faulty) == pytest.approx(0.1)
 
 
-def test_bars_stand_beside_the_figures_they_are_for() -> None:
+def test_targets_stand_beside_their_metrics() -> None:
     scores = dict.fromkeys(("f1", "precision", "recall", "missing", "repaired", "trusted", "re", "seconds"), 0.5)
     scores |= {"false_alarms": 0.7, "coverage_missing": 0.9, "coverage_repaired": 0.99}
     rows = [row(setting="mix-90", method=name, kind=kind, **scores) for name, kind in (("AutoOLRTR", "ours"),
@@ -159,10 +159,10 @@ def test_faults_of_hours_and_latency_have_tables_of_their_own(tmp_path: Path) ->
     assert [line[1:] for line in latency.rows] == [("AutoOLRTR", "latency")], "nobody else can be asked within a day"
     assert [line[1:] for line in by_reading.rows] == [("AutoOLRTR", "hours-90"), ("buddy check", "hours-90")]
     assert {line[2] for line in (*by_day.rows, *aside.rows)} == {"mix-90"}
-    figures = dict(zip(by_reading.columns, (cell.mean for cell in by_reading.cells[0]), strict=True))
-    assert 0 < figures["F1"] <= 1
-    assert 0 <= figures["sound flagged, %"] < 10
-    assert figures["faulty"] > figures["trusted"]
+    means = dict(zip(by_reading.columns, (cell.mean for cell in by_reading.cells[0]), strict=True))
+    assert 0 < means["F1"] <= 1
+    assert 0 <= means["sound flagged, %"] < 10
+    assert means["faulty"] > means["trusted"]
     assert 0 <= dict(zip(latency.columns, latency.cells[0], strict=True))["false alarms, %"].mean < 10
     assert all(cell.bar is None for table in done.tables for cell in table.cells[0]), "bars are for noaa"
     assert (tmp_path / "faults_city.png").is_file()
@@ -194,18 +194,18 @@ def test_lasting_faults_and_small_networks_have_tables_of_their_own(tmp_path: Pa
         ("buddy check", "lasting-offset-6"),
     ]
     assert {line[2] for line in small.rows} == {"small-1", "small-3"}
-    figures = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[0]), strict=True))
+    means = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[0]), strict=True))
     truth = load_network("city", seed=0, sensors=8, days=175, slots=8)
-    assert figures["raw"] == pytest.approx(6 * truth.std() / 11.5, rel=1e-6), "six units, whatever is made of them"
-    assert 0 <= figures["sound flagged, %"] < 10
-    assert figures["sound judged wrong, %"] <= figures["sound flagged, %"]
-    assert figures["false lasting"] >= 0
+    assert means["raw"] == pytest.approx(6 * truth.std() / 11.5, rel=1e-6), "six units, whatever is made of them"
+    assert 0 <= means["sound flagged, %"] < 10
+    assert means["sound judged wrong, %"] <= means["sound flagged, %"]
+    assert means["false lasting"] >= 0
     plain = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[1]), strict=True))
     assert np.isnan(plain["false lasting"]), "it reports no faults from when to when"
     for cells in small.cells:
-        figures = dict(zip(small.columns, (cell.mean for cell in cells), strict=True))
-        assert 0 <= figures["F1"] <= 1
-        assert figures["missing"] > 0
+        means = dict(zip(small.columns, (cell.mean for cell in cells), strict=True))
+        assert 0 <= means["F1"] <= 1
+        assert means["missing"] > 0
 
 
 def test_the_bars_of_lasting_faults_and_small_networks() -> None:
@@ -242,10 +242,10 @@ def test_the_papers_figure_stands_beside_ours_with_the_difference(tmp_path: Path
     assert [cell.value for cell in table.line(1)] == ["0.040", "0.030", "0.010", "0.900"]
     _, comma = write_tables([table], tmp_path, "a")
     with comma.open(encoding="utf-8") as file:
-        told = {(row["method"], row["figure"]): row for row in csv.DictReader(file)}
-    assert told["RTR", "RE"]["paper"] == "0.03"
-    assert float(told["RTR", "RE"]["difference"]) == pytest.approx(0.01)
-    assert told["OLRTR", "RE"]["paper"] == ""
+        records = {(row["method"], row["figure"]): row for row in csv.DictReader(file)}
+    assert records["RTR", "RE"]["paper"] == "0.03"
+    assert float(records["RTR", "RE"]["difference"]) == pytest.approx(0.01)
+    assert records["OLRTR", "RE"]["paper"] == ""
 
 
 def test_the_table_of_noaa_says_which_re_and_which_rule() -> None:
@@ -260,7 +260,7 @@ def test_the_table_of_noaa_says_which_re_and_which_rule() -> None:
     assert part.cells[0][1].paper == pytest.approx(0.984)
 
 
-def test_what_diverged_is_told_once_in_a_line_and_in_every_cell_of_a_sweep() -> None:
+def test_diverged_runs_are_shown_once_in_a_line_and_in_every_cell_of_a_sweep() -> None:
     lost = {"status": "diverged", "method": "OLRTR", "kind": "online"}
     rows = [row(**lost, trial=trial) for trial in range(4)] + [
         row(method="OLRTR", kind="online", trial=4, re=0.5, f1=1)
@@ -273,8 +273,8 @@ def test_what_diverged_is_told_once_in_a_line_and_in_every_cell_of_a_sweep() -> 
 
 
 def test_numbers_keep_the_digits_that_mean_something() -> None:
-    told = [0.12345, 123.456, 1.5e-7, 3.2e9, 0.0, NAN, -0.02]
-    assert [Cell(value).value for value in told] == ["0.123", "123.5", "1.5e-07", "3.2e+09", "0.000", "-", "-0.020"]
+    numbers = [0.12345, 123.456, 1.5e-7, 3.2e9, 0.0, NAN, -0.02]
+    assert [Cell(value).value for value in numbers] == ["0.123", "123.5", "1.5e-07", "3.2e+09", "0.000", "-", "-0.020"]
 
 
 def test_odd_names_do_not_break_a_table() -> None:
@@ -338,12 +338,12 @@ def test_seconds_and_peak_memory_are_those_of_the_block() -> None:
         assert second.peak_mb < 10
 
 
-def test_where_memory_cannot_be_measured_it_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_memory_cannot_be_measured_it_is_nan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "CLEAR", tmp_path / "absent" / "clear_refs")
-    with measured() as found:
+    with measured() as cost:
         pass
-    assert found.seconds >= 0
-    assert np.isnan(found.peak_mb)
+    assert cost.seconds >= 0
+    assert np.isnan(cost.peak_mb)
 
 
 def test_the_reference_station_judges_what_it_can_see() -> None:
@@ -368,9 +368,10 @@ def test_the_array_of_things_has_raw_rows_and_ours_with_one_pass_and_three(
     ours = [job.setting for job in jobs if job.option("kind") == "ours"]
     assert ours == ["1 pass", "3 passes"]
     assert {job.setting for job in jobs if job.option("kind") == "online"} == {"3 passes"}
-    rows = [job.row() | {"kind": "raw", "status": "done"} | found for job in jobs[:2] for found in experiment.run(job)]
-    (table,) = experiment.tables([row(**found) for found in rows], RunPlan(quick=True))
-    assert [told[:3] for told in table.rows] == [("raw", "raw", "readings"), ("raw", "raw", "missing as 0")]
+    columns = {"kind": "raw", "status": "done"}
+    rows = [job.row() | columns | result for job in jobs[:2] for result in experiment.run(job)]
+    (table,) = experiment.tables([row(**result) for result in rows], RunPlan(quick=True))
+    assert [labels[:3] for labels in table.rows] == [("raw", "raw", "readings"), ("raw", "raw", "missing as 0")]
     assert np.isfinite(table.cells[1][0].mean)
 
 
@@ -387,23 +388,23 @@ def test_the_engine_is_measured_beside_another_checkout(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, script, *call, "--out", str(out)], capture_output=True, text=True,
                            check=True)  # fmt: skip
     assert "other / this" in ended.stdout
-    (figures,) = json.loads(out.read_text(encoding="utf-8")).values()
-    assert [figure["part"] for figure in figures] == ["medium"] * 3 + ["threads"]
-    assert all(figure["value"] > 0 for figure in figures)
+    (record,) = json.loads(out.read_text(encoding="utf-8")).values()
+    assert [figure["part"] for figure in record] == ["medium"] * 3 + ["threads"]
+    assert all(figure["value"] > 0 for figure in record)
     refused = subprocess.run([sys.executable, script, "--only", "nothing"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
 
 
 @pytest.mark.processes
-def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None:
+def test_the_speed_bench_measures_and_writes_its_results(tmp_path: Path) -> None:
     parts = ["--only", "large,size,days", "--large", "2000", "--sizes", "1000", "--days", "20"]
     ended = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speed.py"), *parts, "--out", str(tmp_path)],
                            capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    told = json.loads((tmp_path / "speed.json").read_text())
-    assert told["blas_threads"] == 1
-    assert told["machine"]["copy"] > 1e8
-    large = {row["method"]: row for row in told["large"]}
+    record = json.loads((tmp_path / "speed.json").read_text())
+    assert record["blas_threads"] == 1
+    assert record["machine"]["copy"] > 1e8
+    large = {row["method"]: row for row in record["large"]}
     assert {"AutoOLRTR", "OLRTR rank 10"} <= set(large)
     for row in large.values():
         assert row["sensors"] == 2000
@@ -414,9 +415,9 @@ def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None
     assert large["OLRTR rank 10"]["bandwidth_iterations"] > large["OLRTR rank 10"]["bandwidth"]
     assert large["AutoOLRTR"]["timed"] == [9, 12]
     assert large["AutoOLRTR"]["cut_seconds"] > 0
-    auto = [row for row in told["size"] if row["method"] == "AutoOLRTR"]
+    auto = [row for row in record["size"] if row["method"] == "AutoOLRTR"]
     assert [row["sensors"] for row in auto] == [1000, 2000]
     assert auto[0]["ratio"] == 1.0
-    assert told["days"]["ratio"] > 0
+    assert record["days"]["ratio"] > 0
     assert (tmp_path / "sensors.png").stat().st_size > 10_000
     assert "One BLAS thread" in ended.stdout

@@ -36,9 +36,9 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     run([(TOY, RunPlan(trials=1))], tmp_path, processes=0, progress=ticks.append)
     assert len(ToyExperiment.done) == 6
     assert [tick.done for tick in ticks] == [0, 1, 2, 3, 4, 5, 6]
-    assert ticks[0].of == 6
+    assert ticks[0].runs == 6
     assert ticks[-1].share == pytest.approx(1.0)
-    assert ticks[-1].left == 0
+    assert ticks[-1].seconds_left == 0
     run([(TOY, RunPlan(trials=2))], tmp_path, processes=0)
     assert len(ToyExperiment.done) == 12, "one more trial is six more runs"
     assert len(set(ToyExperiment.done)) == 12
@@ -48,8 +48,8 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 
 
 def test_when_it_was_made_is_not_when_it_was_shown_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = iter(f"2026-01-01T00:00:{second:02d}Z" for second in range(60))
-    monkeypatch.setattr("sensormend.bench.runner.now", lambda: next(told))
+    times = iter(f"2026-01-01T00:00:{second:02d}Z" for second in range(60))
+    monkeypatch.setattr("sensormend.bench.runner.now", lambda: next(times))
     seen = []
     for trials in (1, 1, 2):
         run([(TOY, RunPlan(trials=trials))], tmp_path, processes=0)
@@ -68,9 +68,9 @@ def test_a_run_that_fails_keeps_what_was_done_and_can_go_on(tmp_path: Path) -> N
     with pytest.raises(SensormendError, match="broken cannot"):
         run([(TOY, RunPlan(trials=2, methods="AutoOLRTR,broken"))], tmp_path, processes=0)
     assert duckdb.read_parquet(str(tmp_path / "results.parquet")).count("*").fetchall() == [(6,)]
-    told = json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]
-    assert (told["done"], told["runs"]) == (6, 12)
-    assert told["ended"] >= told["started"]
+    record = json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]
+    assert (record["done"], record["runs"]) == (6, 12)
+    assert record["ended"] >= record["started"]
     run([(TOY, RunPlan(trials=2, methods="AutoOLRTR"))], tmp_path, processes=0)
     assert len(ToyExperiment.done) == 7, "nothing but the one that failed was tried after it"
 
@@ -82,17 +82,18 @@ def test_divergence_is_a_result_and_is_shown(tmp_path: Path) -> None:
     for page in ("toy.md", "index.html"):
         assert "diverged in 5 of 5" in (tmp_path / page).read_text(encoding="utf-8")
     assert "wild,2,RE,nan,nan,5,5" in (tmp_path / "toy.csv").read_text()
-    told = duckdb.read_parquet(str(tmp_path / "results.parquet")).filter("status = 'diverged'").count("*").fetchall()
-    assert told == [(5,)]
+    table = duckdb.read_parquet(str(tmp_path / "results.parquet"))
+    diverged = table.filter("status = 'diverged'").count("*").fetchall()
+    assert diverged == [(5,)]
 
 
 def test_missing_data_ends_one_experiment_or_leaves_it_out_of_several(tmp_path: Path) -> None:
     absent = RunPlan(trials=1, options=(("data", "absent"),))
     with pytest.raises(SensormendError, match="absent is not here"):
         run([(TOY, absent)], tmp_path, processes=0)
-    told: dict[str, SensormendError] = {}
-    ran = run([(TOY, absent), (TOY, RunPlan(trials=1))], tmp_path, processes=0, complain=told.__setitem__)
-    assert list(told) == ["toy"]
+    errors: dict[str, SensormendError] = {}
+    ran = run([(TOY, absent), (TOY, RunPlan(trials=1))], tmp_path, processes=0, complain=errors.__setitem__)
+    assert list(errors) == ["toy"]
     assert len(ran) == 1
 
 
@@ -101,12 +102,12 @@ def test_two_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.M
     plan = RunPlan(trials=2, methods="OLRTR", minibatches=11, quick=True)
     for processes in (0, 2):
         run([(EXPERIMENTS["size"], plan)], tmp_path / str(processes), processes=processes)
-    alone, together = (_figures(tmp_path / name) for name in ("0", "2"))
+    alone, together = (_metrics(tmp_path / name) for name in ("0", "2"))
     assert alone == together
     assert len(alone) >= 4
 
 
-def _figures(out: Path) -> dict[str, object]:
+def _metrics(out: Path) -> dict[str, object]:
     """Return all rows by key, without what depends on the machine."""
     rows: dict[str, object] = {}
     for line in results(out):
@@ -138,7 +139,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path: Path, monkeypatch:
     assert 3 <= len(before) < len(after)
     assert all(after[key] == line for key, line in before.items()), "the same seconds: no run was done twice"
     assert main([*call, str(tmp_path / "whole")]) == 0
-    assert _figures(killed) == _figures(tmp_path / "whole")
+    assert _metrics(killed) == _metrics(tmp_path / "whole")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
@@ -155,9 +156,9 @@ def test_ctrl_c_leaves_results_that_can_be_read(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert error.splitlines()[-1].startswith("sensormend: stopped")
     assert "Traceback" not in error
-    told = json.loads((tmp_path / "run.json").read_text())["experiments"]["size"]
-    assert 0 < told["done"] < told["runs"]
-    assert duckdb.read_parquet(str(tmp_path / "results.parquet")).count("*").fetchall()[0][0] >= told["done"]
+    record = json.loads((tmp_path / "run.json").read_text())["experiments"]["size"]
+    assert 0 < record["done"] < record["runs"]
+    assert duckdb.read_parquet(str(tmp_path / "results.parquet")).count("*").fetchall()[0][0] >= record["done"]
 
 
 def test_time_left_is_weighed_by_what_runs_cost() -> None:
@@ -186,12 +187,12 @@ class Links(HTMLParser):
         self.names: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        self.to += [value for name in ("href", "src") if (value := told.get(name))]
+        attributes = dict(attrs)
+        self.to += [value for name in ("href", "src") if (value := attributes.get(name))]
         if tag == "img":
-            self.pictures[str(told["src"])] = told.get("alt") or ""
-        if told.get("id"):
-            self.names.add(str(told["id"]))
+            self.pictures[str(attributes["src"])] = attributes.get("alt") or ""
+        if attributes.get("id"):
+            self.names.add(str(attributes["id"]))
 
 
 def test_the_page_has_everything_and_nothing_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +250,7 @@ def test_a_plan_survives_json_and_says_what_was_asked() -> None:
             RunPlan.from_dict({name: wrong})
 
 
-def test_of_a_file_only_its_name_and_its_digest_are_kept(tmp_path: Path) -> None:
+def test_of_a_file_only_its_name_and_its_digest_are_stored(tmp_path: Path) -> None:
     np.save(tmp_path / "net.npy", np.random.default_rng(0).normal(size=(4, 24, 12)))
     call = ["bench", "faults", "--data", str(tmp_path / "net.npy"), "--cases", "mix-90", "--methods", "buddy check"]
     out = tmp_path / "out"
@@ -257,8 +258,8 @@ def test_of_a_file_only_its_name_and_its_digest_are_kept(tmp_path: Path) -> None
         np.save(tmp_path / "net.npy", np.random.default_rng(days).normal(size=(4, 24, 12)))
         assert main([*call, "--trials", "1", "--days", "12", "--out", str(out)]) == 0
     assert len(results(out)) == 2, "another file of the same name is another run"
-    for kept in ("results.jsonl", "run.json", "index.html", "faults_net.md"):
-        assert str(tmp_path) not in (out / kept).read_text(encoding="utf-8")
+    for file in ("results.jsonl", "run.json", "index.html", "faults_net.md"):
+        assert str(tmp_path) not in (out / file).read_text(encoding="utf-8")
     assert "--methods 'buddy check'" in (out / "run.json").read_text()
 
 

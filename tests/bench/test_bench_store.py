@@ -14,11 +14,11 @@ from sensormend.files import surroundings
 NAN = float("nan")
 
 
-def row(**told: object) -> dict[str, object]:
-    return {"experiment": "toy", "method": "OLRTR", "kind": "online", "trial": 0, "status": "done", **told}
+def row(**values: object) -> dict[str, object]:
+    return {"experiment": "toy", "method": "OLRTR", "kind": "online", "trial": 0, "status": "done", **values}
 
 
-def test_what_is_kept_is_read_back_in_the_order_asked_for(tmp_path: Path) -> None:
+def test_rows_are_read_back_in_the_order_of_the_keys(tmp_path: Path) -> None:
     with Store(tmp_path, "1") as store:
         store.append("a", [row(re=0.5, f1=NAN), row(re=0.25, minibatch=2)])
         store.append("b", [row(status="diverged")])
@@ -26,7 +26,7 @@ def test_what_is_kept_is_read_back_in_the_order_asked_for(tmp_path: Path) -> Non
         assert again.has("a")
         assert not again.has("c")
         rows = again.rows(["b", "a", "c"])
-    assert [found["status"] for found in rows] == ["diverged", "done", "done"]
+    assert [entry["status"] for entry in rows] == ["diverged", "done", "done"]
     assert rows[1]["re"] == 0.5
     assert rows[1]["f1"] != rows[1]["f1"], "nothing is NaN"
     assert rows[1]["minibatch"] is None
@@ -46,7 +46,7 @@ def test_a_line_cut_short_is_a_run_to_do_again(tmp_path: Path) -> None:
     assert store.lines.read_text() == text
 
 
-def test_rows_of_another_version_are_kept_but_not_taken_for_new(tmp_path: Path) -> None:
+def test_rows_of_another_version_are_not_counted_as_done(tmp_path: Path) -> None:
     with Store(tmp_path, "1") as store:
         store.append("a", [row(re=0.5)])
     with Store(tmp_path, "2") as later:
@@ -66,10 +66,10 @@ def test_parquet_has_every_column_with_its_type(tmp_path: Path) -> None:
         assert duckdb.read_parquet(_plain(empty)).count("*").fetchall() == [(0,)]
         store.append("a", [row(re=0.5, setting="it's"), row(re=NAN, trial=3)])
         path = store.seal()
-    told = duckdb.read_parquet(_plain(path))
-    types = dict(zip(told.columns, map(str, told.types), strict=True))
+    table = duckdb.read_parquet(_plain(path))
+    types = dict(zip(table.columns, map(str, table.types), strict=True))
     assert {name: types[name] for name in SCHEMA} == SCHEMA
-    assert told.project("setting, re, trial").fetchall() == [("it's", 0.5, 0), (None, None, 3)]
+    assert table.project("setting, re, trial").fetchall() == [("it's", 0.5, 0), (None, None, 3)]
     assert {file.name for file in folder.iterdir()} == {".lock", "results.jsonl", "results.parquet"}
 
 
@@ -91,9 +91,9 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_surroundings_name_neither_host_nor_path() -> None:
-    told = surroundings()
-    assert told["cores"] >= 1
-    text = json.dumps(told)
+    record = surroundings()
+    assert record["cores"] >= 1
+    text = json.dumps(record)
     assert "/" not in text.replace("\\/", "")
     assert os.uname().nodename not in text if hasattr(os, "uname") else True
 

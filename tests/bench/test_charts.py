@@ -17,7 +17,6 @@ from sensormend.bench.charts import (
     Rows,
     bar_chart,
     convergence_chart,
-    decomposition,
     diverged,
     faults_chart,
     gather,
@@ -25,7 +24,7 @@ from sensormend.bench.charts import (
     line_charts,
 )
 from sensormend.bench.styles import STYLES, apart, in_order, style_of
-from sensormend.plot.decomposition import most_telling
+from sensormend.plot.decomposition import decomposition, most_telling
 from sensormend.recovery import Recovery
 
 METHODS = [
@@ -47,24 +46,24 @@ def made_up(methods: list[str] = METHODS, settings: tuple[Any, ...] = (10, 20, 3
     for method in methods:
         for x in settings:
             for trial in range(trials):
-                figures = {name: float(random.uniform(0.1, 1)) for name in
+                metrics = {name: float(random.uniform(0.1, 1)) for name in
                            ("re", "f1", "f1_best", "missing", "faulty", "seconds", "peak_mb")}  # fmt: skip
                 lost = method == LOST
                 if lost:
-                    figures |= dict.fromkeys(figures, float("nan"))
+                    metrics |= dict.fromkeys(metrics, float("nan"))
                 status = "diverged" if lost else "done"
                 rows.append({"method": method, "setting": f"{x}", "x": x if isinstance(x, int) else 0,
-                             "trial": trial, "status": status, **figures})  # fmt: skip
+                             "trial": trial, "status": status, **metrics})  # fmt: skip
     return rows
 
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Collect figures on their way to the files, which would take longer than all the rest."""
-    figures: list[Any] = []
+    drawn: list[Any] = []
 
-    def kept(figure: Any, folder: Path, name: str) -> list[Path]:
-        figures.append(figure)
+    def save(figure: Any, folder: Path, name: str) -> list[Path]:
+        drawn.append(figure)
         return [Path(folder) / f"{name}.{ending}" for ending in ("png", "svg")]
 
     for name in (
@@ -73,8 +72,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         "sensormend.bench.charts",
         "sensormend.plot.decomposition",
     ):
-        monkeypatch.setattr(import_module(name), "save_both", kept)
-    return figures
+        monkeypatch.setattr(import_module(name), "save_both", save)
+    return drawn
 
 
 def words(figure: Any) -> str:
@@ -129,14 +128,14 @@ def test_a_method_looks_the_same_in_every_figure(tmp_path: Path, seen: list[Any]
     line_charts(made_up(), tmp_path, "all", panels=PANELS[:1], x_label="I")
     line_charts(made_up(METHODS[::-3]), tmp_path, "few", panels=PANELS[1:], x_label="I")
     growth_chart(made_up(["RTR", "OLRTR", "AutoOLRTR"]), tmp_path)
-    found: dict[str, set[tuple[object, ...]]] = {}
+    styles: dict[str, set[tuple[object, ...]]] = {}
     for figure in seen:
         for axes in figure.axes:
             for line in axes.get_lines():
-                found.setdefault(line.get_label(), set()).add(looks(line))
-    assert set(found) == set(METHODS)
-    assert all(len(look) == 1 for look in found.values())
-    assert len({next(iter(look)) for look in found.values()}) == len(METHODS), "and like no other"
+                styles.setdefault(line.get_label(), set()).add(looks(line))
+    assert set(styles) == set(METHODS)
+    assert all(len(look) == 1 for look in styles.values())
+    assert len({next(iter(look)) for look in styles.values()}) == len(METHODS), "and like no other"
 
 
 def test_styles_stay_apart_in_grey_and_say_what_kind_a_method_is() -> None:
@@ -146,8 +145,8 @@ def test_styles_stay_apart_in_grey_and_say_what_kind_a_method_is() -> None:
     assert style_of("AutoOLRTR").line["zorder"] > max(style_of(m).line["zorder"] for m in METHODS if "Auto" not in m)
     lines = {kind: {str(style.line["linestyle"]) for style in STYLES.values() if style.kind == kind}
              for kind in ("online", "batch", "plain")}  # fmt: skip
-    assert all(len(found) == 1 for found in lines.values())
-    assert len({next(iter(found)) for found in lines.values()}) == 3
+    assert all(len(styles) == 1 for styles in lines.values())
+    assert len({next(iter(styles)) for styles in lines.values()}) == 3
 
 
 def test_an_unknown_method_gets_a_style_of_its_own_that_stays() -> None:
@@ -346,7 +345,7 @@ def test_a_decomposition_of_one_day_of_nothing_can_be_drawn(tmp_path: Path) -> N
     assert (tmp_path / "decomposition.svg").stat().st_size > 1000
 
 
-def test_figures_leave_no_trace_in_pyplot(tmp_path: Path) -> None:
+def test_charts_leave_no_trace_in_pyplot(tmp_path: Path) -> None:
     from matplotlib import pyplot
 
     before = pyplot.get_fignums()

@@ -14,12 +14,12 @@ from sensormend.methods.base import Method, OnlineMethod
 from sensormend.simulate.network import paper_tensor
 
 Floats = NDArray[np.float64]
-WHERE = ("noaa", "aot", "faults", "simulated")
+LINE_UPS = ("noaa", "aot", "faults", "simulated")
 DAYS = with_gaps(network(14), 0.1)
 DAYS.flags.writeable = False
 MINIBATCHES = [DAYS[..., day] for day in range(14)]
 SHORT, FEW = DAYS[..., :5], MINIBATCHES[:5]
-EVERYBODY = [(where, name) for where in WHERE for name in line_up(where)]
+EVERYBODY = [(where, name) for where in LINE_UPS for name in line_up(where)]
 
 
 def runs() -> list[tuple[str, str]]:
@@ -64,7 +64,7 @@ def test_the_line_up_of_faults_is_within_that_of_noaa() -> None:
         assert settings == others
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", LINE_UPS)
 def test_what_a_contestant_says_of_itself_is_true(where: str) -> None:
     for name, contestant in line_up(where).items():
         model = contestant.make(4)
@@ -94,7 +94,7 @@ def test_the_rank_of_a_simulation_is_that_of_its_methods() -> None:
     assert line_up("simulated")["OLRTR"].make(0).rank == 3  # type: ignore[attr-defined]
 
 
-def test_whom_the_paper_names_is_there() -> None:
+def test_the_methods_of_the_paper_are_in_the_line_up() -> None:
     assert {method for method, _ in NOAA} <= line_up("noaa").keys()
     assert set(AOT) - {"raw"} <= line_up("aot").keys()
     assert {setting for _, setting in NOAA} == {"100 %", "90 %"}
@@ -135,7 +135,7 @@ def test_a_batch_method_sees_everything_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["OLRTR", "OLRSC", "StocRPCA"])
-def test_three_passes_go_forth_and_back_and_forth(name: str) -> None:
+def test_three_passes_go_forward_backward_and_forward(name: str) -> None:
     contestant = line_up("aot")[name]
     model = contestant.make(3)
     model.recover(SHORT)
@@ -146,12 +146,12 @@ def test_three_passes_go_forth_and_back_and_forth(name: str) -> None:
         assert_same_recovery(mend(contestant, FEW, 3), expected)
 
 
-def test_ours_goes_forth_every_time() -> None:
+def test_ours_always_goes_forward() -> None:
     contestant = line_up("aot")["AutoOLRTR"]
     assert_same_recovery(mend(contestant, FEW, 3, passes=3), contestant.make(3).recover(SHORT, passes=3))  # type: ignore[call-arg]
 
 
-def test_two_passes_go_forth_twice() -> None:
+def test_two_passes_go_forward_twice() -> None:
     contestant = line_up("noaa")["OLRSC 2 epochs"]
     assert_same_recovery(mend(contestant, FEW, 3), OLRSC(20, seed=3).recover(SHORT, passes=2))
 
@@ -175,7 +175,7 @@ def test_chosen_names_and_groups() -> None:
     assert chosen("rolling median,buddy check", "aot") == ["rolling median", "buddy check"]
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", LINE_UPS)
 def test_all_is_everybody(where: str) -> None:
     assert chosen("all", where) == list(line_up(where))
     assert chosen("TRPCA,all", where)[0] == "TRPCA"
@@ -183,7 +183,7 @@ def test_all_is_everybody(where: str) -> None:
 
 
 @pytest.mark.parametrize("names", ["", "nobody", "AutoOLRTR,", "olrtr", "RTR,nobody", "roll", "OLRT"])
-def test_nobody_of_that_name(names: str) -> None:
+def test_an_unknown_name_is_refused(names: str) -> None:
     with pytest.raises(ConfigError, match="no method") as caught:
         chosen(names, "noaa")
     assert "AutoOLRTR" in str(caught.value)

@@ -124,10 +124,10 @@ def test_a_wrong_checksum_is_one_line_and_leaves_nothing(
     published(monkeypatch, mirror.folder).write_bytes(b"something else")
     with pytest.raises(SensormendError, match="SHA-256 differs") as caught:
         real_data(FILE, url=mirror.url)
-    said = str(caught.value)
-    assert "\n" not in said
-    assert "SENSORMEND_DATA" in said
-    assert module.REPOSITORY in said
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "SENSORMEND_DATA" in message
+    assert module.REPOSITORY in message
     assert left_in(cache) == []
 
 
@@ -147,15 +147,15 @@ def test_the_authors_names_are_tried_in_turn(mirror: Mirror, cache: Path, monkey
     assert [path for path in mirror.asked if path == f"/b/data/{FILE}"]
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_without_a_network_one_line_says_what_to_do(mirror: Mirror, cache: Path, there: bool) -> None:
-    url = f"{mirror.url}/absent" if there else "http://127.0.0.1:9"
+@pytest.mark.parametrize("present", [True, False])
+def test_without_a_network_one_line_says_what_to_do(mirror: Mirror, cache: Path, present: bool) -> None:
+    url = f"{mirror.url}/absent" if present else "http://127.0.0.1:9"
     with pytest.raises(SensormendError, match="could not be fetched") as caught:
         real_data(FILE, url=url)
-    said = str(caught.value)
-    assert "\n" not in said
-    assert "set SENSORMEND_DATA" in said
-    assert module.REPOSITORY in said
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "set SENSORMEND_DATA" in message
+    assert module.REPOSITORY in message
     assert left_in(cache) == []
 
 
@@ -179,7 +179,7 @@ def test_a_folder_that_is_named_is_the_only_one_asked(
     assert real_data(FILE, url=mirror.url) == tmp_path / FILE
 
 
-def test_what_nobody_publishes_is_not_asked_for(mirror: Mirror, cache: Path) -> None:
+def test_an_unpublished_file_is_not_downloaded(mirror: Mirror, cache: Path) -> None:
     with pytest.raises(SensormendError, match="set SENSORMEND_DATA"):
         real_data("mine.mat", url=mirror.url)
     assert mirror.asked == []

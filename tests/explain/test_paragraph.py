@@ -17,7 +17,7 @@ from sensormend.io.target import export
 from sensormend.readings import DAY, HOUR, REASONS, Flag, Rows
 
 DAYS, SENSORS = 36, 5
-WHEN = 33 * 24 + 12
+SLOT = 33 * 24 + 12
 """The hour that is asked about."""
 
 
@@ -40,15 +40,15 @@ def weather(variables: tuple[str, ...] = ("",)) -> Rows:
     )  # fmt: skip
 
 
-def told(rows: Rows, **columns: Any) -> Rows:
+def with_columns(rows: Rows, **columns: Any) -> Rows:
     """Return the rows with something else said of s1 at that hour, or over the hours given as `span`."""
-    span = columns.pop("span", (WHEN, WHEN + 1))
+    span = columns.pop("span", (SLOT, SLOT + 1))
     slot = (rows.time - YEAR_2019) // HOUR
-    mine = (rows.sensor == 1) & (slot >= span[0]) & (slot < span[1])
+    chosen = (rows.sensor == 1) & (slot >= span[0]) & (slot < span[1])
     new = {}
-    for name, said in columns.items():
+    for name, value in columns.items():
         column = getattr(rows, name).copy()
-        column[mine] = said(column[mine]) if callable(said) else said
+        column[chosen] = value(column[chosen]) if callable(value) else value
         new[name] = column
     return replace(rows, **new)
 
@@ -74,17 +74,17 @@ def shift(by: float) -> Callable[[np.ndarray], np.ndarray]:
 CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
     "good": ({}, None, ["flag 1 (good)", "trusted as it is", "agree with it: ", "correlation 0.9"]),
     "offset": (
-        {"span": (WHEN - 12, WHEN + 12), "value": shift(9), "reason": code("offset"), **WRONG}, "offset",
+        {"span": (SLOT - 12, SLOT + 12), "value": shift(9), "reason": code("offset"), **WRONG}, "offset",
         ["flag 4 (fail, offset)", "above the network's estimate, 7.00 (6.50 to 7.50)", "score 3.2", "of 1 day",
          "from 2019-02-03 00:00 to 2019-02-04 00:00: s1 was wrong.", "before the fault contradict it"],
     ),
     "corrected": (
-        {"span": (WHEN - 12, WHEN + 12), "value": shift(9), "reason": code("offset"), **WRONG, "origin": 3}, "offset",
+        {"span": (SLOT - 12, SLOT + 12), "value": shift(9), "reason": code("offset"), **WRONG, "origin": 3}, "offset",
         ["flag 4 (fail, offset)", "With its fault taken out it is 7.00 (6.50 to 7.50), which stands in its place",
          "before the fault contradict it"],
     ),
     "stuck": (
-        {"span": (WHEN - 12, WHEN + 12), "value": 3.25, "reason": code("stuck"), **WRONG}, "stuck",
+        {"span": (SLOT - 12, SLOT + 12), "value": 3.25, "reason": code("stuck"), **WRONG}, "stuck",
         ["24 readings in a row, from 2019-02-03 00:00 to 2019-02-03 23:00, are 3.25", "meanwhile the others moved, s"],
     ),
     "spike": (
@@ -92,12 +92,12 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
         ["It alone differs from the readings around it: the sensor read", "before it and", "after it", "contradict it"],
     ),
     "noisy": (
-        {"span": (WHEN - 12, WHEN + 12), "value": lambda old: old + 9 * (-1) ** np.arange(old.size),
+        {"span": (SLOT - 12, SLOT + 12), "value": lambda old: old + 9 * (-1) ** np.arange(old.size),
          "reason": code("noisy"), **WRONG}, "noisy",
         ["jumped by 1", "on average in the day around, where 0.", "is usual for it"],
     ),
     "gain": (
-        {"span": (WHEN - 12, WHEN + 12), "value": lambda old: 3 * old, "cleaned": lambda old: old, "flag": Flag.FAIL,
+        {"span": (SLOT - 12, SLOT + 12), "value": lambda old: 3 * old, "cleaned": lambda old: old, "flag": Flag.FAIL,
          "origin": 2, "reason": code("gain")}, "gain", ["swung by", "was to be expected"],
     ),
     "drifting": ({"value": shift(9), "reason": code("drifting"), **WRONG}, "drifting", ["further and further"]),
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
         {"value": 400.0, "reason": code("implausible"), **WRONG}, "implausible", ["outside the limits given, -40 to 50"]
     ),
     "silent": (
-        {"span": (WHEN - 12, WHEN + 12), "reason": code("silent"), **GONE}, "silent",
+        {"span": (SLOT - 12, SLOT + 12), "reason": code("silent"), **GONE}, "silent",
         ["s1 has no value at 2019-02-03 12:00 UTC", "its last reading before is from 2019-02-02 23:00",
          "estimate in its place is 7.00 (6.50 to 7.50)", "lets expect"],
     ),
@@ -134,13 +134,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_verdict_in_plain_words(tmp_path: Path, sound: Path, case: str) -> None:
-    columns, reason, said = CASES[case]
-    span = columns.get("span", (WHEN, WHEN + 1))
-    rows = told(weather(), **columns)
+    columns, reason, expected = CASES[case]
+    span = columns.get("span", (SLOT, SLOT + 1))
+    rows = with_columns(weather(), **columns)
     # All days but this one are there already: its file takes the place of the sound one.
     out = write_archive(
         Path(shutil.copytree(sound, tmp_path / "out")),
-        rows.taken(rows.time // DAY == (YEAR_2019 + WHEN * HOUR) // DAY),
+        rows.taken(rows.time // DAY == (YEAR_2019 + SLOT * HOUR) // DAY),
         fault(reason, *span) if reason else (),
     )
     write_json(out / "run.json", {"grid": {"step": "1h"}, "fill": {"": [-999]}, "options": {"valid": {"": [-40, 50]}}})
@@ -148,15 +148,15 @@ def test_every_verdict_in_plain_words(tmp_path: Path, sound: Path, case: str) ->
     assert paragraph.startswith("s1 ")
     assert "\n" not in paragraph
     assert "nan" not in paragraph
-    for words in said:
+    for words in expected:
         assert words in paragraph
     assert "s4" not in paragraph, "which has nothing to do with it"
 
 
-def test_the_time_may_be_said_in_many_ways_and_the_file_may_be_one(tmp_path: Path) -> None:
+def test_times_of_all_types_and_a_single_file_are_accepted(tmp_path: Path) -> None:
     meta = write_archive(tmp_path / "a.csv.meta", weather())
     out = export(meta, tmp_path / "a.csv")
-    time = YEAR_2019 + WHEN * HOUR
+    time = YEAR_2019 + SLOT * HOUR
     ways: list[Any] = [
         time,
         "2019-02-03T14:00+02:00",
@@ -167,22 +167,22 @@ def test_the_time_may_be_said_in_many_ways_and_the_file_may_be_one(tmp_path: Pat
 
 
 def test_a_month_into_a_fault_the_time_before_it_counts(tmp_path: Path) -> None:
-    rows = told(weather(), span=(24 * 4, 24 * 36), value=shift(9), reason=code("offset"), **WRONG)
+    rows = with_columns(weather(), span=(24 * 4, 24 * 36), value=shift(9), reason=code("offset"), **WRONG)
     out = write_archive(tmp_path, rows, fault("offset", 24 * 4, 24 * 36))
     assert "before the fault contradict it" in explain(out, "s1", "2019-02-03T12:00")
 
 
-def test_the_first_days_have_nobody_to_compare_with(tmp_path: Path) -> None:
-    out = write_archive(tmp_path, told(weather(), span=(0, 24), flag=Flag.NOT_EVALUATED))
+def test_the_first_days_have_no_sensor_to_compare_with(tmp_path: Path) -> None:
+    out = write_archive(tmp_path, with_columns(weather(), span=(0, 24), flag=Flag.NOT_EVALUATED))
     paragraph = explain(out, "s1", "2019-01-01T05:00")
     assert "the first reading is from 2019-01-01 00:00" in paragraph
     assert "too few good readings before it" in paragraph
     assert "No other sensor that is like it" in explain(out, "s4", "2019-02-03T12:00")
 
 
-def test_what_is_not_there_is_said_with_what_is(tmp_path: Path) -> None:
+def test_a_missing_sensor_variable_or_row_is_refused_with_what_exists(tmp_path: Path) -> None:
     rows = weather(("temperature", "humidity"))
-    hole = (rows.sensor == 1) & (np.abs(rows.time - YEAR_2019 - WHEN * HOUR) < 3 * HOUR)
+    hole = (rows.sensor == 1) & (np.abs(rows.time - YEAR_2019 - SLOT * HOUR) < 3 * HOUR)
     out = write_archive(tmp_path, rows.taken(~hole))
     with pytest.raises(ConfigError, match="s1 measures humidity, temperature: say which"):
         explain(out, "s1", "2019-02-03")
@@ -199,7 +199,7 @@ def test_what_is_not_there_is_said_with_what_is(tmp_path: Path) -> None:
         explain(out, "s1", "noon", "humidity")
 
 
-def test_a_feed_whose_first_period_is_not_over_is_told_from_what_we_did_not_write(tmp_path: Path) -> None:
+def test_a_feed_in_its_first_period_differs_from_a_foreign_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is nothing that sensormend clean or watch wrote"):
         explain(tmp_path, "s1", "2019-02-03")
     (tmp_path / "state").mkdir()
@@ -211,18 +211,18 @@ def test_a_feed_whose_first_period_is_not_over_is_told_from_what_we_did_not_writ
         explain(tmp_path, "s1", "2019-02-03")
 
 
-def test_witnesses_are_those_that_move_alike() -> None:
+def test_correlated_sensors_are_those_that_move_alike() -> None:
     rows = weather()
-    time = YEAR_2019 + WHEN * HOUR
-    past, then = rows.taken((rows.time < time) & (rows.time >= time - 30 * DAY)), rows.taken(rows.time == time)
-    found = correlated_sensors(past, then, "s1")
-    assert {other.sensor for other in found} == {"s0", "s2", "s3"}
-    mine = float(then.value[then.sensor == 1][0])
-    for other in found:
-        assert abs(other.expected - mine) < 1
+    time = YEAR_2019 + SLOT * HOUR
+    past, present = rows.taken((rows.time < time) & (rows.time >= time - 30 * DAY)), rows.taken(rows.time == time)
+    correlated = correlated_sensors(past, present, "s1")
+    assert {other.sensor for other in correlated} == {"s0", "s2", "s3"}
+    value = float(present.value[present.sensor == 1][0])
+    for other in correlated:
+        assert abs(other.expected - value) < 1
         assert 0.1 < other.spread < 0.5
-        assert not other.contradicts(mine)
-        assert other.contradicts(mine + 3)
-    assert correlated_sensors(past, then.taken(then.sensor == 1), "s1") == []
-    assert correlated_sensors(past, then, "nobody") == []
+        assert not other.contradicts(value)
+        assert other.contradicts(value + 3)
+    assert correlated_sensors(past, present.taken(present.sensor == 1), "s1") == []
+    assert correlated_sensors(past, present, "nobody") == []
     assert CorrelatedSensor("a", 1.0, 5.0, 5.0, 0.0).contradicts(5.1)

@@ -56,7 +56,7 @@ def write_csv(path: Path, readings: Readings, order: NDArray[np.intp] | None = N
 
 def mend(readings: Readings, mender: Mender) -> Iterator[Mended]:
     """Yield what the mender makes of the readings, period by period."""
-    source = InMemory.of(readings, mender.grid)
+    source = InMemory(readings, mender.grid)
     for period in source.periods:
         yield from mender.push(source.read(period))
 

@@ -85,10 +85,10 @@ def test_one_file_holds_the_same_rows(mended: Path, table: Path, tmp_path: Path,
 
 def test_days_pushed_one_by_one_give_the_same_as_one_pass(table: Path, tmp_path: Path) -> None:
     clean_archive(table, tmp_path / "out", Options(one_pass=True))
-    found, stream = Archive(tmp_path / "out").rows(), all_rows(city_readings())
-    keys = [np.lexsort((rows.time, np.array(rows.sensors, dtype=object)[rows.sensor])) for rows in (found, stream)]
+    archived, stream = Archive(tmp_path / "out").rows(), all_rows(city_readings())
+    keys = [np.lexsort((rows.time, np.array(rows.sensors, dtype=object)[rows.sensor])) for rows in (archived, stream)]
     for name in COLUMNS[2:]:
-        np.testing.assert_array_equal(getattr(found, name)[keys[0]], getattr(stream, name)[keys[1]], err_msg=name)
+        np.testing.assert_array_equal(getattr(archived, name)[keys[0]], getattr(stream, name)[keys[1]], err_msg=name)
 
 
 def test_many_overlapping_files_are_one_archive(mended: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_what_was_allowed_to_replace_still_is_when_it_goes_on(
     assert {path.name for path in tmp_path.iterdir()} == {"one.parquet", "one.parquet.meta"}
 
 
-def test_an_out_that_is_there_is_kept_unless_told_otherwise(table: Path, mended: Path, tmp_path: Path) -> None:
+def test_an_existing_out_is_not_replaced_without_overwrite(table: Path, mended: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("mine")
@@ -236,7 +236,7 @@ def test_what_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
         assert {path.name for path in tmp_path.iterdir()} == {"bad.csv"}
 
 
-def test_broken_rows_are_counted_and_kept_with_the_reason(table: Path, tmp_path: Path) -> None:
+def test_broken_rows_are_counted_and_listed_with_the_reason(table: Path, tmp_path: Path) -> None:
     lines = table.read_text().splitlines()
     lines[100:100] = ["s01,yesterday,5.0", "s01,2020-01-05T00:00:00,warm", ",2020-01-05T00:00:00,3.0"]
     (tmp_path / "readings.csv").write_text("\n".join(lines) + "\n")
@@ -281,18 +281,18 @@ def test_fill_values_notes_and_limits_reach_the_rows(tmp_path: Path) -> None:
     assert report.flags[4] == (rows.flag == 4).sum()
 
 
-def test_progress_is_told_from_beginning_to_end(table: Path, tmp_path: Path) -> None:
-    told: dict[str, list[float]] = {}
+def test_progress_is_reported_from_beginning_to_end(table: Path, tmp_path: Path) -> None:
+    shares: dict[str, list[float]] = {}
 
     def stages(name: str, readings: int) -> Any:
-        told[name] = []
-        return told[name].append
+        shares[name] = []
+        return shares[name].append
 
     clean_archive(table, tmp_path / "out", stages=stages)
-    assert list(told) == ["reading", "sorting", "mending"]
-    assert told["mending"] == sorted(told["mending"])
-    assert told["mending"][-1] > 0.9
-    assert max(told["mending"]) <= 1
+    assert list(shares) == ["reading", "sorting", "mending"]
+    assert shares["mending"] == sorted(shares["mending"])
+    assert shares["mending"][-1] > 0.9
+    assert max(shares["mending"]) <= 1
 
 
 def test_rows_of_an_archive_are_read_back_as_they_were(mended: Path) -> None:

@@ -14,7 +14,7 @@ def keep(checkpoint: Checkpoint, name: str, text: str) -> None:
         (place / "state").write_text(text)
 
 
-def kept(folder: Path) -> str:
+def content_of(folder: Path) -> str:
     place = Checkpoint(folder).place
     assert place is not None
     assert [path for path in folder.iterdir() if path.is_dir()] == [place]
@@ -24,7 +24,7 @@ def kept(folder: Path) -> str:
 def test_a_state_of_the_same_name_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     for number in range(4):
         keep(Checkpoint(tmp_path), "record-7", str(number))
-        assert kept(tmp_path) == str(number)
+        assert content_of(tmp_path) == str(number)
 
 
 def _keep_half(checkpoint: Checkpoint, name: str) -> None:
@@ -40,10 +40,10 @@ def test_one_that_cannot_be_written_leaves_the_one_before(tmp_path: Path, name: 
     keep(checkpoint, "record-7", "whole")
     with pytest.raises(OSError, match="full"):
         _keep_half(checkpoint, name)
-    assert kept(tmp_path) == "whole"
+    assert content_of(tmp_path) == "whole"
 
 
-def test_what_was_left_of_one_in_which_somebody_was_killed_goes(tmp_path: Path) -> None:
+def test_what_a_killed_save_left_is_removed(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     keep(checkpoint, "record-7", "old")
     (tmp_path / "record-9").mkdir()
@@ -51,4 +51,4 @@ def test_what_was_left_of_one_in_which_somebody_was_killed_goes(tmp_path: Path) 
     (tmp_path / "kept").mkdir()
     keep(checkpoint, "record-12", "new")
     (tmp_path / "kept").rmdir()
-    assert kept(tmp_path) == "new"
+    assert content_of(tmp_path) == "new"

@@ -22,8 +22,8 @@ SLOTS = 24
 FOREVER = np.iinfo(np.int64).max // 4
 
 
-def mender(**said: Any) -> Mender:
-    return Mender(HOURLY, **said)
+def mender(**settings: Any) -> Mender:
+    return Mender(HOURLY, **settings)
 
 
 def fault_free(days: int) -> Readings:
@@ -39,12 +39,12 @@ def moved(readings: Readings, sensor: int, start: int, end: int, by: float = 15.
 
 def without(readings: Readings, sensor: int | None, start: int, end: int) -> Readings:
     hour = (readings.time - START) // HOUR
-    mine = np.ones(len(readings), dtype=bool) if sensor is None else readings.sensor == sensor
-    return readings.taken(~(mine & (hour >= start) & (hour < end)))
+    chosen = np.ones(len(readings), dtype=bool) if sensor is None else readings.sensor == sensor
+    return readings.taken(~(chosen & (hour >= start) & (hour < end)))
 
 
 def through(readings: Readings, mend: Mender) -> Iterator[Mended]:
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     for period in source.periods:
         yield from mend.push(source.read(period))
 
@@ -99,8 +99,8 @@ def test_periods_without_readings_do_not_shift_the_times(away: range) -> None:
     later = readings.time >= START + 3 * DAY
     readings.time[later] += len(away) * DAY
     first = 24 * (12 + len(away))
-    found = listed(through(moved(readings, 2, first, first + 72), mender(gone_after=5 * DAY)))
-    assert spans([fault for fault in found if fault.reason != "silent"]) == [("s02", first, first + 72)]
+    faults = listed(through(moved(readings, 2, first, first + 72), mender(gone_after=5 * DAY)))
+    assert spans([fault for fault in faults if fault.reason != "silent"]) == [("s02", first, first + 72)]
 
 
 def test_a_fault_from_before_a_long_silence_keeps_its_start() -> None:
@@ -108,13 +108,13 @@ def test_a_fault_from_before_a_long_silence_keeps_its_start() -> None:
     readings = moved(fault_free(24), 2, 12 * 24, 18 * 24)
     later = readings.time >= START + 15 * DAY
     readings.time[later] += 40 * DAY
-    found = listed(through(readings, mender(gone_after=10 * DAY)))
-    assert ("s02", 12 * 24, 58 * 24) in spans(found)
+    faults = listed(through(readings, mender(gone_after=10 * DAY)))
+    assert ("s02", 12 * 24, 58 * 24) in spans(faults)
 
 
 def test_a_killed_mender_dates_as_one_that_went_on(tmp_path: Path) -> None:
     readings = without(moved(fault_free(20), 2, 14 * 24, 17 * 24), None, 5 * 24, 7 * 24)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     one, tally = mender(), Tally(HOURLY, ("",))
     for period in source.periods:
         for part in one.push(source.read(period)):
@@ -131,39 +131,39 @@ def test_a_killed_mender_dates_as_one_that_went_on(tmp_path: Path) -> None:
 def test_faults_of_a_first_pass_do_not_come_back() -> None:
     readings = moved(fault_free(34), 2, 20 * 24, 24 * 24)
     readings = moved(readings, 5, 26 * 24, 34 * 24)
-    source, mend = InMemory.of(readings, HOURLY), mender()
+    source, mend = InMemory(readings, HOURLY), mender()
     parts = list(walk(source, mend))
     assert mend.model.periods == 28 + 34
     for part in parts:
         for episode in part.faults:
             assert START <= episode.start <= HOURLY.start_of(part.period + 1)
-    found = spans(listed(iter(parts)))
-    assert ("s02", 20 * 24, 24 * 24) in found
-    assert next(span for span in found if span[0] == "s05")[1] == 26 * 24
+    faults = spans(listed(iter(parts)))
+    assert ("s02", 20 * 24, 24 * 24) in faults
+    assert next(span for span in faults if span[0] == "s05")[1] == 26 * 24
 
 
 def test_what_was_wrong_before_a_recalibration_is_over_with_it() -> None:
     day = START + 15 * DAY
     notes = Maintenance((Note("s02", day + 10 * HOUR, FOREVER, "recalibrated"),))
     readings = moved(fault_free(24), 2, 13 * 24, 15 * 24 + 10)
-    found = listed(through(readings, mender(maintenance=notes)))
-    assert spans(found) == [("s02", 13 * 24, 15 * 24)]
+    faults = listed(through(readings, mender(maintenance=notes)))
+    assert spans(faults) == [("s02", 13 * 24, 15 * 24)]
     again = moved(readings, 2, 22 * 24, 24 * 24)
-    found = listed(through(again, mender(maintenance=notes)))
-    assert spans(found) == [("s02", 13 * 24, 15 * 24), ("s02", 22 * 24, 24 * 24)]
+    faults = listed(through(again, mender(maintenance=notes)))
+    assert spans(faults) == [("s02", 13 * 24, 15 * 24), ("s02", 22 * 24, 24 * 24)]
 
 
 def test_a_fault_does_not_begin_where_people_say_that_all_is_right() -> None:
     notes = Maintenance((Note("s02", START + 12 * DAY, START + 13 * DAY + HOUR // 2, "real"),))
-    found = listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender(maintenance=notes)))
-    assert spans(found) == [("s02", 13 * 24 + 1, 15 * 24)]
+    faults = listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender(maintenance=notes)))
+    assert spans(faults) == [("s02", 13 * 24 + 1, 15 * 24)]
     always = Maintenance((Note("*", START, FOREVER, "real"),))
     assert listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender(maintenance=always))) == []
 
 
 def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
     readings = moved(fault_free(14), 2, 12 * 24, 14 * 24)
-    source, mend = InMemory.of(readings, HOURLY), mender()
+    source, mend = InMemory(readings, HOURLY), mender()
     *before, last = source.periods
     for period in before:
         mend.push(source.read(period))
@@ -182,12 +182,12 @@ def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
 
 def put_in(part: Mended, *episodes: tuple[int, str, int, int | None]) -> Mended:
     """A period in which the model says this of sensor s02: numbers, kinds, and hours since the first one."""
-    found = tuple(
+    dated = tuple(
         DatedFault(Fault(number, "s02", 0, kind, 0, None, 2.0, 0.5, 0.9), part.rows.sensors.index("s02"),
                 START + start * HOUR, None if end is None else START + end * HOUR)
         for number, kind, start, end in episodes
     )  # fmt: skip
-    return replace(part, faults=found)
+    return replace(part, faults=dated)
 
 
 def parts_of_three_days() -> list[Mended]:
@@ -199,14 +199,14 @@ def test_two_kinds_that_touch_are_two_lines_and_the_rest_is_a_third() -> None:
     parts[12] = put_in(parts[12], (1, "drifting", 12 * 24, None))
     parts[13] = put_in(parts[13], (1, "drifting", 12 * 24, 13 * 24 + 10), (2, "noisy", 13 * 24 + 10, None))
     parts[14] = put_in(parts[14], (2, "noisy", 13 * 24 + 10, 14 * 24 + 20))
-    found = listed(iter(parts))
-    assert spans(found) == [
+    faults = listed(iter(parts))
+    assert spans(faults) == [
         ("s02", 12 * 24, 13 * 24 + 10), ("s02", 13 * 24 + 10, 14 * 24 + 20), ("s02", 14 * 24 + 20, 15 * 24),
     ]  # fmt: skip
-    assert [fault.reason for fault in found] == ["drifting", "noisy", "offset"]
-    assert [fault.confidence for fault in found[:2]] == [0.9, 0.9]
-    assert np.isnan(found[2].confidence)
-    assert found[0].sentence.startswith("s02 drifted to ")
+    assert [fault.reason for fault in faults] == ["drifting", "noisy", "offset"]
+    assert [fault.confidence for fault in faults[:2]] == [0.9, 0.9]
+    assert np.isnan(faults[2].confidence)
+    assert faults[0].sentence.startswith("s02 drifted to ")
 
 
 def test_the_list_is_dated_by_what_the_model_knew_last() -> None:
@@ -225,19 +225,19 @@ def test_an_episode_without_a_wrong_row_is_not_listed() -> None:
     assert listed(iter(parts)) == []
 
 
-def test_episodes_are_settled_when_they_are_over_and_told_once() -> None:
+def test_episodes_are_returned_once_when_they_are_over() -> None:
     readings = moved(moved(fault_free(26), 2, 12 * 24, 15 * 24), 5, 23 * 24, 26 * 24)
     whole, parts = Tally(HOURLY, ("",)), Tally(HOURLY, ("",))
-    told: list[FaultInterval] = []
+    finished: list[FaultInterval] = []
     for part in through(readings, mender()):
         whole.add(part)
         parts.add(part)
-        told += parts.pop_finished(HOURLY.start_of(part.period + 1))
-    assert ("s02", 12 * 24, 15 * 24) in spans(told)
+        finished += parts.pop_finished(HOURLY.start_of(part.period + 1))
+    assert ("s02", 12 * 24, 15 * 24) in spans(finished)
     going_on = parts.intervals()
     assert [fault for fault in going_on if fault.reason != "spike"] == [going_on[0]]
     assert spans(going_on)[0] == ("s05", 23 * 24, 26 * 24)
-    assert sorted(map(str, told + going_on)) == sorted(map(str, whole.intervals()))
+    assert sorted(map(str, finished + going_on)) == sorted(map(str, whole.intervals()))
 
 
 def hourly_frame(readings: Readings) -> Any:
@@ -253,15 +253,15 @@ def test_a_fault_from_noon_to_the_next_evening_is_flagged_there_only(one_pass: b
     readings = moved(fault_free(50), 2, 40 * 24 + 12, 41 * 24 + 20)
     cleaned = clean(hourly_frame(readings), details=True, one_pass=one_pass)
     rows = cleaned.rows.to_dict(as_series=False)
-    mine = np.array(rows["sensor"]) == "s02"
-    hour = (np.array(rows["time"], dtype="datetime64[us]").astype(np.int64)[mine] - START) // HOUR
-    flag, origin = np.array(rows["flag"])[mine], np.array(rows["origin"])[mine]
+    chosen = np.array(rows["sensor"]) == "s02"
+    hour = (np.array(rows["time"], dtype="datetime64[us]").astype(np.int64)[chosen] - START) // HOUR
+    flag, origin = np.array(rows["flag"])[chosen], np.array(rows["origin"])[chosen]
     inside = (hour >= 40 * 24 + 12) & (hour < 41 * 24 + 20)
     near = (hour >= 39 * 24) & (hour < 43 * 24) & ~inside
     assert (flag[inside] == Flag.FAIL).all()
     assert (flag[near] == Flag.GOOD).all()
     assert set(origin[near]) == {"observed"}
-    assert set(np.array(rows["reason"])[mine][inside]) == {"offset"}
+    assert set(np.array(rows["reason"])[chosen][inside]) == {"offset"}
     faults = cleaned.faults.to_dict(as_series=False)
     at = faults["sensor"].index("s02")
     assert faults["sensor"].count("s02") == 1

@@ -63,8 +63,8 @@ def test_a_frame_comes_back_with_the_columns_of_the_contract(expected: pd.DataFr
     assert (expected.cleaned <= expected.upper).all()
     network = small_city(days=DAYS)
     truth = np.moveaxis(network.truth, 1, 2).reshape(-1)
-    came = expected.value.notna().to_numpy()
-    raw, error = (np.sqrt(np.mean((column - truth)[came] ** 2)) for column in (expected.value, expected.cleaned))
+    observed = expected.value.notna().to_numpy()
+    raw, error = (np.sqrt(np.mean((column - truth)[observed] ** 2)) for column in (expected.value, expected.cleaned))
     assert error < raw / 2
 
 
@@ -113,7 +113,7 @@ def test_times_over_several_columns_of_a_frame(names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "message"),
     [
         ({"year": [2020, 2020], "month": [1, 13], "day": [1, 1]}, "2020-13-1 in row 1 is no date"),
         ({"year": [2020, 2020], "month": [1, 2], "day": [1, 30]}, "2020-2-30 in row 1 is no date"),
@@ -126,10 +126,10 @@ def test_times_over_several_columns_of_a_frame(names: str) -> None:
         ({"time": [7, 8]}, "column 'time' holds no times"),
     ],
 )
-def test_columns_that_make_no_time_are_refused_in_one_line(parts: dict[str, list[object]], said: str) -> None:
+def test_columns_that_make_no_time_are_refused_in_one_line(parts: dict[str, list[object]], message: str) -> None:
     frame = pd.DataFrame(parts)
     frame = frame.assign(sensor="a", value=np.arange(len(frame)) + 1.5)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         clean(frame)
 
 
@@ -182,22 +182,22 @@ def test_details_tell_what_is_wrong_and_how_the_sensors_are() -> None:
         time, flag, sensor = (np.asarray(rows[name]) for name in ("time", "flag", "sensor"))
         covered = np.zeros(len(rows), dtype=bool)
         for row in range(len(faults)):
-            mine = (sensor == np.asarray(faults["sensor"])[row]) & (time >= begin[row]) & (time < end[row])
-            assert set(flag[mine]) <= {4, 9}
-            covered |= mine
+            inside = (sensor == np.asarray(faults["sensor"])[row]) & (time >= begin[row]) & (time < end[row])
+            assert set(flag[inside]) <= {4, 9}
+            covered |= inside
         assert covered[flag == 4].all()
 
 
-def test_several_variables_and_what_is_said_about_each() -> None:
+def test_several_variables_with_settings_of_their_own() -> None:
     frame = pd.DataFrame(columns()).rename(columns={"temperature": "temp"})
     frame["humidity"] = 50 - frame.temp
     frame.loc[frame.index[7], "humidity"] = 180.0
     cleaned = clean(frame, valid={"humidity": [0, 100]}, fill=[])
     assert list(cleaned.columns)[-1] == "variable"
     assert set(cleaned.variable) == {"humidity", "temp"}
-    odd = cleaned[cleaned.reason == "implausible"]
-    assert ((odd.value > 100) | (odd.value < 0) | (odd.flag == 4)).all()
-    assert (odd.value == 180).any()
+    implausible = cleaned[cleaned.reason == "implausible"]
+    assert ((implausible.value > 100) | (implausible.value < 0) | (implausible.flag == 4)).all()
+    assert (implausible.value == 180).any()
 
 
 def test_a_sensor_that_moves_is_a_new_sensor() -> None:
@@ -221,19 +221,19 @@ def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
     frame = pd.DataFrame(
         {"sensor": readings.sensor, "time": readings.time.astype("datetime64[us]"), "value": readings.value}
     )
-    for how in ({}, {"one_pass": True}):
-        rows = clean(frame, **how)
-        mine = rows[rows.sensor == "2"].set_index("time").flag
-        wrong = mine[mine == 4]
+    for settings in ({}, {"one_pass": True}):
+        rows = clean(frame, **settings)
+        flags = rows[rows.sensor == "2"].set_index("time").flag
+        wrong = flags[flags == 4]
         days = wrong.index.normalize().unique()
         first = pd.Timestamp(START + 10 * DAY, unit="us")
-        assert first in days, how
-        assert len(days) >= min(lasting, 3), how
-        assert days.min() == first, how
-        assert days.max() < first + pd.Timedelta(days=lasting), how
+        assert first in days, settings
+        assert len(days) >= min(lasting, 3), settings
+        assert days.min() == first, settings
+        assert days.max() < first + pd.Timedelta(days=lasting), settings
 
 
-def test_one_pass_is_what_a_stream_would_say() -> None:
+def test_one_pass_gives_the_rows_of_a_stream() -> None:
     rows, cleaned = all_rows(city_readings(days=DAYS)), clean(pd.DataFrame(columns()), one_pass=True, step="1h")
     order = np.lexsort((rows.time, np.array(rows.sensors, dtype=object)[rows.sensor]))
     for name in ("value", "n", "cleaned", "lower", "upper", "flag"):
@@ -267,7 +267,7 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
 
 
 @pytest.mark.parametrize(
-    ("frame", "said", "error", "match"),
+    ("frame", "settings", "error", "match"),
     [
         ([1, 2], {}, InputError, "pandas or polars frame"),
         (np.ones((3, 3)), {}, InputError, "not ndarray; for files there is `sensormend clean"),
@@ -292,10 +292,10 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
     ],
 )  # fmt: skip
 def test_what_cannot_be_cleaned_is_refused_in_one_line(
-    frame: Any, said: dict[str, Any], error: type[Exception], match: str
+    frame: Any, settings: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=match) as caught:
-        clean(frame, **said)
+        clean(frame, **settings)
     assert "\n" not in str(caught.value)
 
 
@@ -321,8 +321,8 @@ def test_a_tolerance_reaches_the_model_by_its_variable() -> None:
         values[800:830] += 4.0 if number == 2 else 0.0
         parts.append(pl.DataFrame({"sensor": f"s{number}", "time": times, "warm": values, "cold": values}))
     rows = clean(pl.concat(parts), tolerance={"warm": 6.0})
-    mine = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
-    assert mine.filter(pl.col("variable") == "cold").height >= 28
-    assert mine.filter(pl.col("variable") == "warm").height == 0
+    wrong = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
+    assert wrong.filter(pl.col("variable") == "cold").height >= 28
+    assert wrong.filter(pl.col("variable") == "warm").height == 0
     with pytest.raises(ConfigError, match="tolerance names variable 'hot'; there is"):
         clean(pl.concat(parts), tolerance={"hot": 1.0})

@@ -25,7 +25,7 @@ several = st.lists(
 @given(several)
 def test_slots_hold_what_the_slow_way_puts_into_them(drawn: list[tuple[int, int, float]]) -> None:
     limits = (-5.0, 50.0)
-    value, n, said = place_readings(
+    value, n, verdict = place_readings(
         drawn, channels=3, step=GRID.step, slots=4, start=START, fill=(-999.0,), valid=limits
     )
     channel = np.array([entry[0] for entry in drawn], dtype=np.int64)
@@ -35,7 +35,7 @@ def test_slots_hold_what_the_slow_way_puts_into_them(drawn: list[tuple[int, int,
     np.testing.assert_array_equal(placed.n, n)
     np.testing.assert_allclose(placed.value, value, rtol=1e-12)
     for word in ("filled", "contradictory", "implausible"):
-        expected = np.array([[word in cell for cell in row] for row in said])
+        expected = np.array([[word in cell for cell in row] for row in verdict])
         np.testing.assert_array_equal(getattr(placed, word), expected, err_msg=word)
 
 
@@ -48,10 +48,10 @@ def test_the_order_in_which_readings_come_matters_to_duplicates_alone(
     mixed = list(once)
     chance.shuffle(mixed)  # type: ignore[attr-defined]
     placed = []
-    for some in (once, mixed):
-        channel = np.array([entry[0] for entry in some], dtype=np.int64)
-        times = np.array([entry[1] for entry in some], dtype=np.int64)
-        value = np.array([entry[2] for entry in some], dtype=float)
+    for readings in (once, mixed):
+        channel = np.array([entry[0] for entry in readings], dtype=np.int64)
+        times = np.array([entry[1] for entry in readings], dtype=np.int64)
+        value = np.array([entry[2] for entry in readings], dtype=float)
         placed.append(place(GRID, Readings("abc", ("",), channel, channel * 0, times, value), channel, 3, [()], []))
     for name in ("value", "n", "filled", "contradictory", "implausible"):
         np.testing.assert_array_equal(getattr(placed[0], name), getattr(placed[1], name))

@@ -46,23 +46,23 @@ def some_rows(seed: int, count: int = 60) -> Rows:
 def dated(size: float = 4.0, rate: float = 12.0, kind: str = "drifting") -> FaultEpisode:
     """Return a fault of 3:00 that rows show from 11:00 on; `rate` is per day."""
     known = Fault(0, "b", 1, kind, 3, None, size, rate, 1.0)
-    return FaultEpisode("b", "temp", 3 * HOUR, DAY, known=known, first=11 * HOUR, size_then=size, rate_then=rate,
-                        at=13 * HOUR, half=0.25)  # fmt: skip
+    return FaultEpisode("b", "temp", 3 * HOUR, DAY, fault=known, first=11 * HOUR, dated_size=size, dated_rate=rate,
+                        dated_at=13 * HOUR, half_width=0.25)  # fmt: skip
 
 
 @given(st.integers(0, 10**6))
 def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
     rows = some_rows(seed)
     notes = Maintenance((Note("b", 5 * HOUR, 6 * HOUR, "real"), Note("a", 0, DAY, "real")))
-    after, which = mark_dated_back(rows, [dated()], notes, HOURLY)
+    after, marked = mark_dated_back(rows, [dated()], notes, HOURLY)
     for k in range(len(rows)):
         hour = int(rows.time[k]) // HOUR
-        mine = rows.sensor[k] == 1 and rows.variable[k] == 1 and 3 <= hour < 11 and hour != 5
-        assert which[k] == (mine and rows.flag[k] in (1, 3))
+        dated_back = rows.sensor[k] == 1 and rows.variable[k] == 1 and 3 <= hour < 11 and hour != 5
+        assert marked[k] == (dated_back and rows.flag[k] in (1, 3))
         for name in COLUMNS:
             before, now = getattr(rows, name)[k], getattr(after, name)[k]
-            assert which[k] or before == now or (np.isnan(before) and np.isnan(now))
-        if which[k]:
+            assert marked[k] or before == now or (np.isnan(before) and np.isnan(now))
+        if marked[k]:
             taken_out = max(4.0 - 0.5 * (13 - hour), 0.0)
             assert after.cleaned[k] == pytest.approx(rows.value[k] - taken_out)
             assert (after.lower[k], after.upper[k]) == pytest.approx((after.cleaned[k] - 0.25, after.cleaned[k] + 0.25))
@@ -140,11 +140,11 @@ def test_an_archive_marks_what_came_before_a_drift_was_seen(both: dict[bool, Any
     assert first[False] < first[True] - 48
 
 
-def test_the_figures_count_what_was_marked(both: dict[bool, Any]) -> None:
+def test_the_counts_include_what_was_marked(both: dict[bool, Any]) -> None:
     cleaned = both[False]
     shares = cleaned.rows.group_by("sensor").agg(((polars.col("flag") == 4).mean()).alias("wrong")).sort("sensor")
-    told = cleaned.sensors.sort("sensor")
-    assert told["share_faulty"].to_list() == pytest.approx(shares["wrong"].to_list(), abs=1e-5)
+    summaries = cleaned.sensors.sort("sensor")
+    assert summaries["share_faulty"].to_list() == pytest.approx(shares["wrong"].to_list(), abs=1e-5)
 
 
 class KilledError(Exception):
@@ -159,12 +159,12 @@ def test_files_are_marked_as_frames_are_also_by_a_run_that_was_killed_meanwhile(
     options = Options.of(period="1d")
     out = tmp_path / "out"
     if after is not None:
-        amend, left = RowWriter.amend, [after]
+        amend, remaining = RowWriter.amend, [after]
 
         def killed(self: RowWriter, path: Path, rows: Rows, places: NDArray[np.int64]) -> None:
-            if not left[0]:
+            if not remaining[0]:
                 raise KilledError
-            left[0] -= 1
+            remaining[0] -= 1
             amend(self, path, rows, places)
 
         with monkeypatch.context() as patch:
@@ -192,8 +192,8 @@ def test_people_who_know_better_are_believed(tmp_path: Path) -> None:
     notes = tmp_path / "maintenance.csv"
     notes.write_text("sensor,from,to,action\ns03,2020-02-20,2020-02-22,real\n")
     rows = clean(frame(drifting()), period="1d", maintenance=notes)
-    mine = rows.filter((polars.col("sensor") == "s03") & polars.col("time").is_between(
+    chosen = rows.filter((polars.col("sensor") == "s03") & polars.col("time").is_between(
         polars.datetime(2020, 2, 20), polars.datetime(2020, 2, 21, 23)))  # fmt: skip
-    assert mine.height == 48
-    assert set(mine["flag"].to_list()) == {1}
-    assert set(mine["origin"].to_list()) == {"observed"}
+    assert chosen.height == 48
+    assert set(chosen["flag"].to_list()) == {1}
+    assert set(chosen["origin"].to_list()) == {"observed"}

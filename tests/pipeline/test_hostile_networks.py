@@ -35,16 +35,16 @@ NETWORKS: dict[str, tuple[Callable[[], Floats], float]] = {
 }
 """The networks, and which share of the evaluated sensor-days after the first ten days may be flagged."""
 
-EVERY = pytest.mark.parametrize("name", list(NETWORKS))
+EACH_NETWORK = pytest.mark.parametrize("name", list(NETWORKS))
 
 
 @lru_cache
 def truth(name: str) -> Floats:
     """Return the true readings, (sensor, variable, slot, day)."""
-    found = NETWORKS[name][0]()
-    found = found[:, None] if found.ndim == 3 else found
-    found.flags.writeable = False
-    return found
+    values = NETWORKS[name][0]()
+    values = values[:, None] if values.ndim == 3 else values
+    values.flags.writeable = False
+    return values
 
 
 @lru_cache
@@ -54,19 +54,19 @@ def readings(name: str) -> Floats:
     whole = truth(name)
     missing = random.random(whole.shape) < 0.1
     missing |= random.random((*whole.shape[:2], 1, whole.shape[3])) < 0.02
-    found = np.where(missing, np.nan, whole)
+    observed = np.where(missing, np.nan, whole)
     # Every variable of every sensor is there on the first day.
-    found[..., 0] = whole[..., 0]
-    found.flags.writeable = False
-    return found
+    observed[..., 0] = whole[..., 0]
+    observed.flags.writeable = False
+    return observed
 
 
 def clean(values: Floats) -> Recovery:
     """Go through (sensor, variable, slot, day) day by day."""
     single = values.shape[1] == 1
     model = AutoOLRTR(fiber_axis=1 if single else 2)
-    given = values[:, 0] if single else values
-    return Recovery.stack([model.update(given[..., day]) for day in range(given.shape[-1])])
+    minibatch = values[:, 0] if single else values
+    return Recovery.stack([model.update(minibatch[..., day]) for day in range(minibatch.shape[-1])])
 
 
 @lru_cache
@@ -75,14 +75,14 @@ def cleaned(name: str) -> Recovery:
     return clean(readings(name))
 
 
-def shaped(found: Floats, like: Floats) -> Floats:
+def shaped(values: Floats, like: Floats) -> Floats:
     """Return a field of a recovery as (sensor, variable, slot, day)."""
-    return found.reshape(like.shape)
+    return values.reshape(like.shape)
 
 
-def fibers(found: Bools, like: Floats) -> Bools:
+def fibers(values: Bools, like: Floats) -> Bools:
     """Return a field of a recovery as (sensor, variable, day)."""
-    return found.reshape(*like.shape[:2], like.shape[3])
+    return values.reshape(*like.shape[:2], like.shape[3])
 
 
 def shown(values: Floats) -> tuple[Floats, Floats, Floats]:
@@ -97,15 +97,15 @@ def assert_within(result: Recovery, values: Floats) -> None:
     """Assert that all numbers are finite and lie in the range that these readings have shown, within their spread."""
     low, high, margin = shown(values)
     for field in ("cleaned", "lower", "upper", "low_rank"):
-        found = shaped(getattr(result, field), values)
-        assert np.isfinite(found).all(), field
-        assert (found >= low - margin).all(), field
-        assert (found <= high + margin).all(), field
-        never_negative = np.broadcast_to(low >= 0, found.shape)
-        assert (found[never_negative] >= 0).all(), field
+        actual = shaped(getattr(result, field), values)
+        assert np.isfinite(actual).all(), field
+        assert (actual >= low - margin).all(), field
+        assert (actual <= high + margin).all(), field
+        never_negative = np.broadcast_to(low >= 0, actual.shape)
+        assert (actual[never_negative] >= 0).all(), field
 
 
-@EVERY
+@EACH_NETWORK
 def test_everything_is_finite_and_within_what_the_variable_has_shown(name: str) -> None:
     assert_within(cleaned(name), readings(name))
     lower, estimate, upper = (getattr(cleaned(name), field) for field in ("lower", "cleaned", "upper"))
@@ -113,17 +113,17 @@ def test_everything_is_finite_and_within_what_the_variable_has_shown(name: str) 
     assert (estimate <= upper).all()
 
 
-@EVERY
+@EACH_NETWORK
 def test_readings_that_are_not_called_wrong_stay_as_they_are(name: str) -> None:
     values, result = readings(name), cleaned(name)
     trusted = np.isfinite(values) & ~result.wrong.reshape(values.shape)
     np.testing.assert_array_equal(shaped(result.cleaned, values)[trusted], values[trusted])
 
 
-@EVERY
+@EACH_NETWORK
 def test_few_sound_days_are_flagged(name: str) -> None:
     values, result = readings(name), cleaned(name)
-    evaluated, faulty = (fibers(which, values)[..., WARM:] for which in (result.evaluated, result.faulty))
+    evaluated, faulty = (fibers(verdict, values)[..., WARM:] for verdict in (result.evaluated, result.faulty))
     for variable in range(values.shape[1]):
         count = int(evaluated[:, variable].sum())
         assert int(faulty[:, variable].sum()) <= NETWORKS[name][1] * count + 1, f"variable {variable}: {count} days"
@@ -144,8 +144,8 @@ def test_copies_are_flagged_no_more_than_the_others() -> None:
     evaluated = cleaned("copies").evaluated[:, WARM:]
     twins, others = [0, 1, 2, 3, 7, 8, 9, 10, 11], [4, 5, 6]
     assert evaluated[others].mean() > 0.5
-    for some in (twins, others):
-        assert faulty[some].sum() <= 0.01 * evaluated[some].sum() + 1
+    for rows in (twins, others):
+        assert faulty[rows].sum() <= 0.01 * evaluated[rows].sum() + 1
 
 
 def test_nothing_within_the_resolution_is_flagged() -> None:
@@ -173,15 +173,15 @@ def test_an_offset_of_half_a_step_is_no_fault_and_one_of_four_steps_is() -> None
 @pytest.mark.parametrize("name", ["city_archive", "heavy_tails", "motes"])
 def test_wild_readings_of_one_sensor_do_not_take_the_estimates_along(name: str) -> None:
     values, sound = np.array(readings(name)), readings(name)
-    there = np.isfinite(values[2, ..., 12:15])
-    values[2, ..., 12:15] = np.where(there, 1e6, np.nan)
+    observed = np.isfinite(values[2, ..., 12:15])
+    values[2, ..., 12:15] = np.where(observed, 1e6, np.nan)
     result = clean(values[..., :18])
     low, high, margin = shown(sound[..., :18])
     others = np.arange(values.shape[0]) != 2
-    found = shaped(result.cleaned, values[..., :18])[others]
-    assert np.isfinite(found).all()
-    assert (found >= low - margin).all()
-    assert (found <= high + margin).all()
+    cleaned = shaped(result.cleaned, values[..., :18])[others]
+    assert np.isfinite(cleaned).all()
+    assert (cleaned >= low - margin).all()
+    assert (cleaned <= high + margin).all()
 
 
 def test_a_variable_is_not_changed_by_what_the_other_variables_read() -> None:

@@ -18,41 +18,42 @@ def notes(tmp_path: Path, *lines: str, header: str = "sensor,from,to,action") ->
 
 
 def test_a_note_covers_its_sensor_its_variable_and_its_span(tmp_path: Path) -> None:
-    kept = notes(tmp_path, "b,2020-03-01T06:00,2020-03-01T09:00,ignore,temp", header="sensor,from,to,action,variable")
-    cells = kept.hidden(["a", "b"], ["hum", "temp"], TIMES, HOUR)
+    line = "b,2020-03-01T06:00,2020-03-01T09:00,ignore,temp"
+    maintenance = notes(tmp_path, line, header="sensor,from,to,action,variable")
+    cells = maintenance.hidden(["a", "b"], ["hum", "temp"], TIMES, HOUR)
     assert cells is not None
     assert np.argwhere(cells).tolist() == [[1, 1, 6], [1, 1, 7], [1, 1, 8]]
-    assert kept.hidden(["a", "b"], ["hum", "temp"], TIMES + DAY, HOUR) is None
-    assert kept.real(["a", "b"], ["hum", "temp"], TIMES, HOUR) is None
+    assert maintenance.hidden(["a", "b"], ["hum", "temp"], TIMES + DAY, HOUR) is None
+    assert maintenance.noted("real", ["a", "b"], ["hum", "temp"], TIMES, HOUR) is None
 
 
 def test_a_star_is_every_sensor_and_an_open_end_is_for_ever(tmp_path: Path) -> None:
-    kept = notes(tmp_path, "*,2020-03-01T20:00,,real")
-    cells = kept.real(["a", "b"], [""], TIMES, HOUR)
+    maintenance = notes(tmp_path, "*,2020-03-01T20:00,,real")
+    cells = maintenance.noted("real", ["a", "b"], [""], TIMES, HOUR)
     assert cells is not None
     assert cells.sum() == 2 * 4
-    later = kept.real(["a"], [""], TIMES + 400 * DAY, HOUR)
+    later = maintenance.noted("real", ["a"], [""], TIMES + 400 * DAY, HOUR)
     assert later is not None
     assert later.all()
 
 
 def test_recalibration_is_counted_and_hides_what_came_before_it_that_day(tmp_path: Path) -> None:
-    kept = notes(tmp_path, "a,2020-03-01T10:00,,recalibrated")
-    assert kept.recalibrations("a", "", START) == 0
-    assert kept.recalibrations("a", "", START + DAY) == 1
-    assert kept.recalibrations("b", "", START + DAY) == 0
-    cells = kept.hidden(["a"], [""], TIMES, HOUR)
+    maintenance = notes(tmp_path, "a,2020-03-01T10:00,,recalibrated")
+    assert maintenance.recalibrations("a", "", START) == 0
+    assert maintenance.recalibrations("a", "", START + DAY) == 1
+    assert maintenance.recalibrations("b", "", START + DAY) == 0
+    cells = maintenance.hidden(["a"], [""], TIMES, HOUR)
     assert cells is not None
     assert np.flatnonzero(cells[0, 0]).tolist() == list(range(10))
-    assert kept.hidden(["a"], [""], TIMES + DAY, HOUR) is None
-    assert kept.hidden(["a"], [""], TIMES - DAY, HOUR) is None
+    assert maintenance.hidden(["a"], [""], TIMES + DAY, HOUR) is None
+    assert maintenance.hidden(["a"], [""], TIMES - DAY, HOUR) is None
 
 
 def test_a_recalibration_with_a_span_is_over_at_its_end(tmp_path: Path) -> None:
-    kept = notes(tmp_path, "a,2020-02-28T12:00,2020-03-01T05:00,recalibrated")
-    assert kept.recalibrations("a", "", START) == 0
-    assert kept.recalibrations("a", "", START + DAY) == 1
-    before, day = (kept.hidden(["a"], [""], times, HOUR) for times in (TIMES - DAY, TIMES))
+    maintenance = notes(tmp_path, "a,2020-02-28T12:00,2020-03-01T05:00,recalibrated")
+    assert maintenance.recalibrations("a", "", START) == 0
+    assert maintenance.recalibrations("a", "", START + DAY) == 1
+    before, day = (maintenance.hidden(["a"], [""], times, HOUR) for times in (TIMES - DAY, TIMES))
     assert before is not None
     assert before.all()
     assert day is not None
@@ -61,10 +62,10 @@ def test_a_recalibration_with_a_span_is_over_at_its_end(tmp_path: Path) -> None:
 
 def test_a_recalibration_may_be_of_one_variable(tmp_path: Path) -> None:
     lines = ("a,2020-03-01T10:00,,recalibrated,temp", "*,2020-03-03,,recalibrated,")
-    kept = notes(tmp_path, *lines, header="sensor,from,to,action,variable")
-    assert [kept.recalibrations("a", variable, START + DAY) for variable in ("temp", "hum")] == [1, 0]
-    assert [kept.recalibrations("a", variable, START + 3 * DAY) for variable in ("temp", "hum")] == [2, 1]
-    assert kept.recalibrations("b", "temp", START + 3 * DAY) == 1
+    maintenance = notes(tmp_path, *lines, header="sensor,from,to,action,variable")
+    assert [maintenance.recalibrations("a", variable, START + DAY) for variable in ("temp", "hum")] == [1, 0]
+    assert [maintenance.recalibrations("a", variable, START + 3 * DAY) for variable in ("temp", "hum")] == [2, 1]
+    assert maintenance.recalibrations("b", "temp", START + 3 * DAY) == 1
 
 
 def test_times_may_have_an_offset() -> None:
@@ -104,23 +105,23 @@ LEVEL = Note("a", START, EVER, "recalibrated")
 
 def test_a_note_is_added_and_all_else_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "maintenance.csv"
-    kept = (
+    text = (
         "\ufeffWho, Sensor ,from,to,ACTION\r\n# the probe was new in March\r\n"
         'Ann,"b, the ""old"" one",2020-03-01,,real\r\n\r\n#b,2020-04-01,,,\r\nBen,a,,2020-01-01,ignore'
     )
-    path.write_bytes(kept.encode())
+    path.write_bytes(text.encode())
     path.chmod(0o640)
     before = Maintenance.read(path).notes
     assert [note.action for note in before] == ["real", "ignore"], "words of people are no notes"
     assert write_note(path, LEVEL)
-    assert path.read_bytes() == kept.encode() + b"\r\n,a,2020-03-01T00:00:00,,recalibrated\r\n"
+    assert path.read_bytes() == text.encode() + b"\r\n,a,2020-03-01T00:00:00,,recalibrated\r\n"
     assert Maintenance.read(path).notes == (*before, LEVEL)
     assert path.stat().st_mode & 0o777 == 0o640
     assert not write_note(path, LEVEL), "it says so already"
     assert [file.name for file in tmp_path.iterdir()] == ["maintenance.csv"]
 
 
-def test_a_file_that_is_not_there_is_made_and_a_link_stays_one(tmp_path: Path) -> None:
+def test_a_missing_file_is_created_and_a_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     link = tmp_path / "maintenance.csv"
     link.symlink_to(tmp_path / "kept" / "notes.csv")

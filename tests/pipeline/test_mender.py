@@ -21,10 +21,12 @@ FIRST = int(HOURLY.period_of(np.array([START]))[0])
 
 def cell(rows: Rows, sensor: str, day: int, hour: int) -> dict[str, object]:
     """One row, as a person reads it."""
-    mine = np.flatnonzero((rows.sensor == rows.sensors.index(sensor)) & (rows.time == START + day * DAY + hour * HOUR))
-    assert mine.size == 1
-    found: dict[str, object] = {name: getattr(rows, name)[mine[0]].item() for name in COLUMNS}
-    return found | {"reason": REASONS[int(rows.reason[mine[0]])]}
+    matching = np.flatnonzero(
+        (rows.sensor == rows.sensors.index(sensor)) & (rows.time == START + day * DAY + hour * HOUR)
+    )
+    assert matching.size == 1
+    columns: dict[str, object] = {name: getattr(rows, name)[matching[0]].item() for name in COLUMNS}
+    return columns | {"reason": REASONS[int(rows.reason[matching[0]])]}
 
 
 def with_more(readings: Readings, sensor: int, time: int, value: float) -> Readings:
@@ -50,14 +52,14 @@ def test_rows_say_what_the_model_says() -> None:
     model, rows = AutoOLRTR(fiber_axis=2), all_rows(city_readings())
     names = [f"s{number:02d}" for number in range(8)]
     for day in range(network.readings.shape[2]):
-        came = np.flatnonzero(np.isfinite(network.readings[..., : day + 1]).any(axis=(1, 2)))
-        minibatch = network.readings[came][:, None, :, day]
-        recovery = model.update(minibatch, sensors=[names[row] for row in came])
-        mine = (rows.time >= START + day * DAY) & (rows.time < START + (day + 1) * DAY)
-        order = np.lexsort((rows.time[mine], np.array(rows.sensors, dtype=object)[rows.sensor[mine]]))
-        np.testing.assert_array_equal(rows.cleaned[mine][order], recovery.cleaned.ravel())
-        np.testing.assert_array_equal(rows.lower[mine][order], recovery.lower.ravel())  # type: ignore[union-attr]
-        flag = rows.flag[mine][order].reshape(minibatch.shape)
+        reporting = np.flatnonzero(np.isfinite(network.readings[..., : day + 1]).any(axis=(1, 2)))
+        minibatch = network.readings[reporting][:, None, :, day]
+        recovery = model.update(minibatch, sensors=[names[row] for row in reporting])
+        today = (rows.time >= START + day * DAY) & (rows.time < START + (day + 1) * DAY)
+        order = np.lexsort((rows.time[today], np.array(rows.sensors, dtype=object)[rows.sensor[today]]))
+        np.testing.assert_array_equal(rows.cleaned[today][order], recovery.cleaned.ravel())
+        np.testing.assert_array_equal(rows.lower[today][order], recovery.lower.ravel())  # type: ignore[union-attr]
+        flag = rows.flag[today][order].reshape(minibatch.shape)
         present = np.isfinite(minibatch)
         wrong, doubtful = recovery.wrong, recovery.doubtful
         np.testing.assert_array_equal(flag == Flag.FAIL, wrong)
@@ -66,7 +68,7 @@ def test_rows_say_what_the_model_says() -> None:
         np.testing.assert_array_equal(
             flag == Flag.NOT_EVALUATED, present & ~recovery.evaluated[..., None] & ~wrong & ~doubtful
         )
-        origin = rows.origin[mine][order].reshape(minibatch.shape)
+        origin = rows.origin[today][order].reshape(minibatch.shape)
         np.testing.assert_array_equal(origin == 1, present & ~wrong)
 
 
@@ -96,7 +98,7 @@ def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -
     off = (readings.sensor == 3) & (readings.time >= START + 12 * DAY + 5 * HOUR)
     readings = replace(readings, value=readings.value + np.where(off, 6.0, 0.0))
     mender = Mender(HOURLY, model=Correcting(fiber_axis=2), per_reading=per_reading)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     for period in source.periods[:12]:
         mender.push(source.read(period))
     peek = mender.peek(source.read(source.periods[12]), int(source.periods[12]))
@@ -115,7 +117,7 @@ def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -
 def test_a_killed_mender_goes_on_where_it_was(tmp_path: Path) -> None:
     readings = city_readings()
     whole = [mended.rows for mended in mend(readings, Mender(HOURLY))]
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     first = Mender(HOURLY)
     for period in source.periods[:17]:
         first.push(source.read(period))
@@ -143,31 +145,31 @@ def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
     readings = fault_free(30)
     sensor, day = readings.sensor, (readings.time - START) // DAY
     rows = all_rows(readings.taken((sensor != 2) | ((day >= 4) & (day < 9))), Mender(HOURLY, gone_after=10 * DAY))
-    mine = rows.sensor == rows.sensors.index("s02")
-    days = np.unique((rows.time[mine] - START) // DAY)
+    chosen = rows.sensor == rows.sensors.index("s02")
+    days = np.unique((rows.time[chosen] - START) // DAY)
     assert days.tolist() == list(range(4, 19))
-    silent = mine & (rows.time >= START + 9 * DAY)
+    silent = chosen & (rows.time >= START + 9 * DAY)
     assert set(rows.flag[silent]) == {Flag.MISSING}
     assert {REASONS[code] for code in rows.reason[silent]} == {"silent"}
     assert set(rows.origin[silent]) == {2}
-    young = mine & (rows.time < START + 9 * DAY)
+    young = chosen & (rows.time < START + 9 * DAY)
     assert set(rows.flag[young]) == {Flag.NOT_EVALUATED}
 
 
 def test_periods_in_which_nothing_came_have_rows_and_a_long_silence_is_skipped() -> None:
     readings = fault_free(14)
     mender = Mender(HOURLY, gone_after=5 * DAY)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     for period in source.periods[:10]:
         mender.push(source.read(period))
     later = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
                      readings.time + 4 * DAY, readings.value)  # fmt: skip
-    mended = mender.push(InMemory.of(later, HOURLY).read(source.periods[10] + 4))
+    mended = mender.push(InMemory(later, HOURLY).read(source.periods[10] + 4))
     assert [entry.period - source.periods[0] for entry in mended] == [10, 11, 12, 13, 14]
     assert [len(entry.rows) for entry in mended] == [8 * 24] * 5
     far = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
                    readings.time + 3000 * DAY, readings.value)  # fmt: skip
-    mended = mender.push(InMemory.of(far, HOURLY).read(source.periods[10] + 3000))
+    mended = mender.push(InMemory(far, HOURLY).read(source.periods[10] + 3000))
     assert len(mended) == 6
     assert sum(len(entry.rows) > 0 for entry in mended) == 6
 
@@ -189,14 +191,14 @@ def test_fill_values_and_repeated_readings() -> None:
     assert (clash["flag"], clash["reason"]) in {(3, "duplicate"), (4, "spike")}
 
 
-def test_what_cannot_be_is_implausible_and_kept_from_the_model() -> None:
+def test_readings_beyond_the_limits_are_implausible_and_hidden_from_the_model() -> None:
     readings = with_value(fault_free(), 3, 9, 7, 70.0)
-    odd, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(fault_free())
-    there = cell(odd, "s03", 9, 7)
-    assert (there["value"], there["flag"], there["reason"], there["origin"]) == (70.0, 4, "implausible", 2)
-    assert abs(float(str(there["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
-    others = (odd.sensor != 3) & (odd.time == START + 9 * DAY + 7 * HOUR)
-    np.testing.assert_array_equal(odd.value[others], plain.value[others])
+    limited, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(fault_free())
+    row = cell(limited, "s03", 9, 7)
+    assert (row["value"], row["flag"], row["reason"], row["origin"]) == (70.0, 4, "implausible", 2)
+    assert abs(float(str(row["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
+    others = (limited.sensor != 3) & (limited.time == START + 9 * DAY + 7 * HOUR)
+    np.testing.assert_array_equal(limited.value[others], plain.value[others])
 
 
 def test_notes_are_obeyed() -> None:
@@ -220,18 +222,18 @@ def with_note(action: str, start: int, end: int, model: AutoOLRTR | None = None)
     return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)), model=model)
 
 
-@pytest.mark.parametrize(("action", "said"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
+@pytest.mark.parametrize(("action", "expected"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
 def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
-    action: str, said: tuple[int, str, float | None]
+    action: str, expected: tuple[int, str, float | None]
 ) -> None:
     readings = with_value(fault_free(), 3, 9, 7, 70.0)
     notes = Maintenance((Note("s03", START + 9 * DAY, START + 10 * DAY, action),))
     mender = Mender(HOURLY, valid={"": (-40, 50)}, maintenance=notes, per_reading=True)
     mended = next(entry for entry in mend(readings, mender) if entry.period == FIRST + 9)
     for rows in (mended.rows, mended.output):
-        there = cell(rows, "s03", 9, 7)
-        assert (there["flag"], there["reason"], there["value"]) == (*said[:2], 70.0)
-        assert said[2] is None or there["cleaned"] == said[2]
+        row = cell(rows, "s03", 9, 7)
+        assert (row["flag"], row["reason"], row["value"]) == (*expected[:2], 70.0)
+        assert expected[2] is None or row["cleaned"] == expected[2]
 
 
 NEVER = np.iinfo(np.int64).max // 4
@@ -248,41 +250,41 @@ def another_level(days: int = 25, hour: int = 0) -> Readings:
 def test_the_level_of_a_recalibrated_sensor_is_right_from_then_on(hour: int) -> None:
     readings, since = another_level(hour=hour), START + 15 * DAY + hour * HOUR
     rows = all_rows(readings, with_note("recalibrated", since, NEVER))
-    mine = (rows.sensor == 3) & (rows.time >= since)
-    assert set(rows.flag[mine].tolist()) <= {1, 3}, "it is known, and judged at once"
-    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98
+    chosen = (rows.sensor == 3) & (rows.time >= since)
+    assert set(rows.flag[chosen].tolist()) <= {1, 3}, "it is known, and judged at once"
+    assert np.mean(rows.flag[chosen] == Flag.GOOD) > 0.98
     without = all_rows(readings)
-    assert np.mean(without.flag[mine] == Flag.FAIL) > 0.9
+    assert np.mean(without.flag[chosen] == Flag.FAIL) > 0.9
 
 
-@pytest.mark.parametrize("kept", [15, 16])
-def test_a_recalibration_is_kept_by_state_files(tmp_path: Path, kept: int) -> None:
+@pytest.mark.parametrize("saved", [15, 16])
+def test_a_recalibration_is_in_the_state_file(tmp_path: Path, saved: int) -> None:
     readings, note = another_level(hour=10), ("recalibrated", START + 15 * DAY + 10 * HOUR, NEVER)
     whole = [mended.rows for mended in mend(readings, with_note(*note))]
-    source, first = InMemory.of(readings, HOURLY), with_note(*note)
-    for period in source.periods[:kept]:
+    source, first = InMemory(readings, HOURLY), with_note(*note)
+    for period in source.periods[:saved]:
         first.push(source.read(period))
     first.save(tmp_path / "mender.npz")
     first.model.save(tmp_path / "model.npz")
     second = with_note(*note, model=AutoOLRTR.load(tmp_path / "model.npz"))
     second.restore(tmp_path / "mender.npz")
-    for period, expected in zip(source.periods[kept:], whole[kept:], strict=True):
+    for period, expected in zip(source.periods[saved:], whole[saved:], strict=True):
         (mended,) = second.push(source.read(period))
         for name in COLUMNS:
             np.testing.assert_array_equal(getattr(mended.rows, name), getattr(expected, name))
 
 
-def test_a_recalibration_in_the_first_weeks_is_found_in_its_place() -> None:
+def test_a_recalibration_in_the_first_weeks_has_its_place() -> None:
     readings, since = another_level(days=40), START + 15 * DAY
     mender = with_note("recalibrated", since, NEVER)
-    rows = Rows.concatenate([mended.rows for mended in walk(InMemory.of(readings, HOURLY), mender)])
-    mine = rows.sensor == 3
-    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
+    rows = Rows.concatenate([mended.rows for mended in walk(InMemory(readings, HOURLY), mender)])
+    chosen = rows.sensor == 3
+    assert np.mean(rows.flag[chosen] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
 
 
 def test_a_recalibration_may_be_written_down_later() -> None:
     readings, mender = another_level(), Mender(HOURLY)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     for period in source.periods[:20]:
         mender.push(source.read(period))
     mender.maintenance = Maintenance((Note("s03", START + 15 * DAY, NEVER, "recalibrated"),))
@@ -313,9 +315,9 @@ def test_every_reading_can_have_a_row() -> None:
     rows = mended.output
     assert mended.readings is rows
     assert len(rows) == 8 * 24 + 2
-    mine = (rows.sensor == 2) & (rows.time >= time) & (rows.time < time + HOUR)
-    assert rows.flag[mine].tolist() == [1, 4, 9]
-    assert [REASONS[code] for code in rows.reason[mine]] == ["", "implausible", "fill"]
+    chosen = (rows.sensor == 2) & (rows.time >= time) & (rows.time < time + HOUR)
+    assert rows.flag[chosen].tolist() == [1, 4, 9]
+    assert [REASONS[code] for code in rows.reason[chosen]] == ["", "implausible", "fill"]
     empty = (rows.sensor == 1) & (rows.time == time)
     assert (rows.flag[empty].item(), rows.n[empty].item(), rows.origin[empty].item()) == (9, 0, 2)
     assert np.sum(np.isfinite(rows.value)) == np.sum(
@@ -323,7 +325,7 @@ def test_every_reading_can_have_a_row() -> None:
     )
 
 
-def test_variables_are_told_apart_and_a_sensor_lists_only_its_own() -> None:
+def test_variables_are_separate_and_a_sensor_lists_only_its_own() -> None:
     one = fault_free(10)
     two = one.taken(one.sensor != 5)
     both = Readings(
@@ -339,12 +341,12 @@ def test_variables_are_told_apart_and_a_sensor_lists_only_its_own() -> None:
     assert rows.value[rows.variable == 0].min() > 900
     assert rows.value[rows.variable == 1].max() < 100
     with pytest.raises(InputError, match="'dew' was not there from the start"):
-        Mender(HOURLY, ("temp",)).push(InMemory.of(both, HOURLY).read(FIRST))
+        Mender(HOURLY, ("temp",)).push(InMemory(both, HOURLY).read(FIRST))
 
 
 def test_wrong_pushes_are_refused_and_change_nothing() -> None:
     readings = fault_free(3)
-    source, mender = InMemory.of(readings, HOURLY), Mender(HOURLY)
+    source, mender = InMemory(readings, HOURLY), Mender(HOURLY)
     mender.push(source.read(FIRST + 1))
     for wrong, match in (
         (source.read(FIRST), "period that is over"),
@@ -364,7 +366,7 @@ def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
     day = (readings.time - START) // DAY
     # The scout gets used to this one and back; what it knows of the two levels must not outlast the first period.
     readings.value[(readings.sensor == 2) & (day >= 10) & (day < 18)] += 15
-    source, mender = InMemory.of(readings, HOURLY), Mender(HOURLY)
+    source, mender = InMemory(readings, HOURLY), Mender(HOURLY)
     whole = []
     for number, mended in enumerate(walk(source, mender)):
         whole.append(mended.rows)
@@ -381,7 +383,7 @@ def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
 
 def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
     readings = city_readings(8, 12)
-    source = InMemory.of(readings, HOURLY)
+    source = InMemory(readings, HOURLY)
     looked, plain = Mender(HOURLY), Mender(HOURLY)
     for period in source.periods:
         whole = source.read(period)
@@ -399,7 +401,7 @@ def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
 
 
 def test_a_silent_period_can_be_pushed_on_its_own() -> None:
-    source = InMemory.of(city_readings(8, 8), HOURLY)
+    source = InMemory(city_readings(8, 8), HOURLY)
     one, other = Mender(HOURLY), Mender(HOURLY)
     first, *_, last = source.periods
     nothing = source.read(first).taken(slice(0, 0))

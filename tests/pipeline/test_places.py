@@ -9,8 +9,8 @@ from sensormend.readings import DAY, HOUR, Readings
 
 
 def test_distances_are_metres_also_across_the_date_line() -> None:
-    here = Position("a", 0, 0.0, 179.999)
-    assert Position("a", 0, 0.0, -179.999).metres_from(here) == pytest.approx(222.4, rel=0.01)
+    west = Position("a", 0, 0.0, 179.999)
+    assert Position("a", 0, 0.0, -179.999).metres_from(west) == pytest.approx(222.4, rel=0.01)
     assert Position("a", 0, 60.0, 10.001).metres_from(Position("a", 0, 60.0, 10.0)) == pytest.approx(55.6, rel=0.01)
 
 
@@ -31,7 +31,7 @@ def test_a_sensor_that_wanders_a_little_stays_and_one_that_moves_is_a_new_one() 
     assert MOVED > 44
 
 
-def test_a_receiver_without_a_fix_moves_nobody() -> None:
+def test_a_receiver_without_a_fix_moves_no_sensor() -> None:
     course = [Position("a", 0, 50.0, 10.0)]
     for day in range(1, 20):
         wrong = (0.0, 0.0) if day % 2 else (53.0, 12.0)

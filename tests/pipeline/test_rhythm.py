@@ -30,10 +30,10 @@ def flagged(rows: Any, shape: tuple[int, ...], step: np.timedelta64, shift: int 
     sensor = np.array([int(name[1:]) for name in rows["sensor"].to_list()])
     first = START + np.timedelta64(shift, "h")
     place = (rows["time"].to_numpy().astype("datetime64[us]") - first) // step
-    here = (place >= 0) & (place < shape[1])
-    found = np.zeros(shape, dtype=bool)
-    found[sensor[here], place[here]] = np.isin(rows["flag"].to_numpy()[here], (3, 4))
-    return found
+    inside = (place >= 0) & (place < shape[1])
+    flagged_cells = np.zeros(shape, dtype=bool)
+    flagged_cells[sensor[inside], place[inside]] = np.isin(rows["flag"].to_numpy()[inside], (3, 4))
+    return flagged_cells
 
 
 def broken(seed: int, sensors: int = 12) -> tuple[Floats, list[tuple[int, int, int]]]:
@@ -109,8 +109,8 @@ def test_one_wrong_day_or_week_costs_one(days: int, cycle: float, one_pass: bool
     line = slow_network(random, 300, cycle)
     line[3, 170] = 80.0
     rows = clean(frame(line, step), one_pass=one_pass)
-    found = flagged(rows, line.shape, step)
-    assert np.argwhere(found).tolist() == [[3, 170]]
+    flags = flagged(rows, line.shape, step)
+    assert np.argwhere(flags).tolist() == [[3, 170]]
     replaced = polars.col("origin").cast(polars.String) == "estimated"
     own = rows.filter((polars.col("sensor") == "s03") & replaced & (polars.col("n") > 0))
     assert own.height == 1, "nothing else of it is replaced"
@@ -137,8 +137,8 @@ def test_readings_of_every_minute() -> None:
     line[3, 6000:6300] += 5.0
     rows = clean(frame(line, np.timedelta64(60, "s")))
     step = np.timedelta64(120, "s")
-    found = flagged(rows, (6, minutes // 2), step)
-    assert np.flatnonzero(found[2]).tolist() == [2500]
-    inside = np.flatnonzero(found[3])
+    flags = flagged(rows, (6, minutes // 2), step)
+    assert np.flatnonzero(flags[2]).tolist() == [2500]
+    inside = np.flatnonzero(flags[3])
     assert (inside.min(), inside.max()) == pytest.approx((3000, 3149), abs=2)
-    assert found.sum() <= 1 + 150 + 5
+    assert flags.sum() <= 1 + 150 + 5

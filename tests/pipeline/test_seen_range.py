@@ -20,7 +20,7 @@ from sensormend.pipeline import archive
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.checkpoint import Checkpoint
 from sensormend.pipeline.mender import Mender
-from sensormend.pipeline.verdicts import FAR
+from sensormend.pipeline.verdicts import MOST_OUTSIDE
 from sensormend.readings import DAY, HOUR, NO_ORIGIN, NOTHING, OBSERVED, REASONS, Readings, Rows
 from simulated_city import HOURLY, START, city_readings, small_city, tensor_readings, write_csv
 
@@ -81,7 +81,7 @@ def test_it_never_fires_on_networks_whose_state_is_right(name: str, seed: int) -
             mender.peek(readings.taken(readings.time < START + day * DAY + hours * HOUR), first + day)
         for mended in mender.push(readings, first + day):
             farthest = max(farthest, _outside(mended.rows, seen))
-    assert -np.inf < farthest < 0.1 < FAR
+    assert -np.inf < farthest < 0.1 < MOST_OUTSIDE
 
 
 def _outside(rows: Rows, seen: dict[int, list[float]]) -> float:
@@ -175,7 +175,7 @@ def test_a_model_whose_state_is_wrong_is_refused(way: Way, learning: bool, tmp_p
     assert mender.period == period
 
 
-def test_the_range_is_kept_by_a_state_and_a_state_of_before_has_none(tmp_path: Path) -> None:
+def test_the_range_is_in_the_state_and_an_earlier_state_has_none(tmp_path: Path) -> None:
     parts, mender = hourly(with_a_gap(), 24), Mender(HOURLY)
     for part in parts[:-2]:
         mender.push(part)
@@ -233,10 +233,10 @@ def test_clean_stops_and_keeps_its_last_checkpoint(
     monkeypatch.setattr(archive, "CHECKPOINT", 1e9)
     before = _spoil(state, way)
     assert main(["clean", str(table), str(out), "--one-pass", "--resume"]) == 1
-    said = capsys.readouterr().err
-    assert "a result that cannot be true" in said
-    assert "report it" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "a result that cannot be true" in message
+    assert "report it" in message
+    assert message.count("\n") == 1
     assert not out.exists()
     assert _content(state) == before
 

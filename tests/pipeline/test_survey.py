@@ -15,7 +15,7 @@ from simulated_city import START, city_readings
 def course(times: list[np.ndarray], seed: int = 0) -> Readings:
     """One sensor per array of times."""
     random = np.random.default_rng(seed)
-    sensor = np.repeat(np.arange(len(times)), [len(mine) for mine in times])
+    sensor = np.repeat(np.arange(len(times)), [len(own) for own in times])
     time = np.concatenate(times).astype(np.int64)
     names = tuple(f"s{number}" for number in range(len(times)))
     return Readings(names, ("",), sensor, sensor * 0, time, random.normal(size=time.size))
@@ -41,7 +41,7 @@ def test_a_short_fast_recording_has_a_shorter_period() -> None:
     assert (grid.step, grid.period) == (15 * SECOND, HOUR)
 
 
-def test_readings_finer_than_five_minutes_are_averaged_and_that_is_said() -> None:
+def test_readings_finer_than_five_minutes_are_averaged_with_a_note() -> None:
     survey = survey_readings(course([ticks(30 * SECOND, 12)] * 2), Options())
     assert (survey.grid.step, survey.grid.period) == (5 * MINUTE, DAY)
     assert survey.notes == ("readings every 30s are averaged over 5min",)
@@ -94,8 +94,8 @@ def values(size: int = 5000, seed: int = 0) -> np.ndarray:
 def test_known_fill_values_are_found_where_they_lie_far_off(code: float) -> None:
     value = values()
     value[::97] = code
-    found, unknown = fill_values(value, np.repeat([0, 1], 2500))
-    assert code in found
+    fill, unknown = fill_values(value, np.repeat([0, 1], 2500))
+    assert code in fill
     assert not unknown
 
 
@@ -109,9 +109,9 @@ def test_a_value_in_the_midst_of_the_others_is_no_fill_value() -> None:
 def test_an_unknown_value_that_comes_back_far_off_is_found_and_one_that_stays_is_not() -> None:
     value = values()
     value[::101] = 201.3
-    found, unknown = fill_values(value, np.repeat([0, 1], 2500))
+    fill, unknown = fill_values(value, np.repeat([0, 1], 2500))
     assert unknown == [201.3]
-    assert 201.3 in found
+    assert 201.3 in fill
     stuck = values()
     stuck[1000:1200] = 201.3
     assert not fill_values(stuck, np.zeros(5000, dtype=int))[1]
@@ -129,12 +129,12 @@ def test_ordinary_readings_hold_no_fill_values_of_their_own(seed: int) -> None:
 def test_a_sensor_that_never_moves_still_has_its_fill_values() -> None:
     still = np.zeros(500)
     still[::9] = -9999
-    found, unknown = fill_values(still, np.zeros(500, dtype=int))
-    assert -9999 in found
+    fill, unknown = fill_values(still, np.zeros(500, dtype=int))
+    assert -9999 in fill
     assert not unknown
 
 
-def test_what_is_said_about_fill_values_goes_before_what_is_found() -> None:
+def test_given_fill_values_take_precedence_over_recognised_ones() -> None:
     readings = city_readings()
     readings.value[::50] = -999
     assert -999 in survey_readings(readings, Options()).fill[""]
@@ -142,7 +142,7 @@ def test_what_is_said_about_fill_values_goes_before_what_is_found() -> None:
     assert survey_readings(readings, Options.of(fill=[7])).fill[""] == (7.0,)
 
 
-def test_a_guess_goes_behind_the_limits_that_somebody_gave() -> None:
+def test_limits_take_precedence_over_a_guessed_fill_value() -> None:
     readings = city_readings()
     readings.value[::50] = 99.5
     assert 99.5 in survey_readings(readings, Options()).fill[""]
@@ -153,7 +153,7 @@ def test_a_guess_goes_behind_the_limits_that_somebody_gave() -> None:
 
 
 @pytest.mark.parametrize(("period", "slots"), [("365d", 288), ("1439min", 20), ("7d", 168), ("36h", 36)])
-def test_a_period_that_somebody_gave_is_divided_somehow_or_refused(period: str, slots: int) -> None:
+def test_a_given_period_is_divided_into_slots_or_refused(period: str, slots: int) -> None:
     options = Options.of(period=period)
     grid = survey_readings(course([ticks(HOUR, 40)] * 3), options).grid
     assert grid.slots == slots

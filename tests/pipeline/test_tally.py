@@ -9,7 +9,6 @@ import pytest
 from networks import fault_free
 from sensormend.pipeline.mender import InMemory, Mender
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.sentences import sentence
 from sensormend.pipeline.tally import FaultEpisode, Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
 from sensormend.recovery import Fault as ModelFault
@@ -48,7 +47,7 @@ def test_silence_is_on_the_list_and_a_single_reading_too() -> None:
     assert spike.sentence.startswith("s05 read 60.0 where ")
 
 
-def test_the_figures_are_those_of_the_rows() -> None:
+def test_the_counts_are_those_of_the_rows() -> None:
     readings = city_readings(days=25)
     tally, rows = Tally(HOURLY, ("",)), []
     for mended in mend(readings, Mender(HOURLY)):
@@ -86,7 +85,7 @@ def test_a_tally_goes_on_from_its_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "expected"),
     [
         (1, "a temp was stuck at 5.50 for 2 days."),
         (2, "a temp scattered by 3.0 for 2 days."),
@@ -98,12 +97,12 @@ def test_a_tally_goes_on_from_its_state() -> None:
         (11, "a temp sent nothing for 2 days."),
     ],
 )
-def test_every_reason_has_its_sentence(code: int, said: str) -> None:
+def test_every_reason_has_its_sentence(code: int, expected: str) -> None:
     fault = FaultEpisode(
         "a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0, first_value=5.0,
         last_value=5.5, wrong=48,
     )  # fmt: skip
-    assert sentence(fault) == said
+    assert fault.sentence() == expected
 
 
 def of_the_model(
@@ -111,13 +110,13 @@ def of_the_model(
 ) -> FaultEpisode:
     known = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0)
     return FaultEpisode(
-        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, known=known,
+        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, fault=known,
         first_value=first, last_value=last, wrong=48,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "expected"),
     [
         (of_the_model("offset", 2.13, 0.0, 20, 21, 3.0, 9), "a reads 2.1 high since then."),
         (of_the_model("drifting", -4.5, -0.05, 20, 9, -5.0, 90), "a reads 4.5 low, falling, since then."),
@@ -127,32 +126,32 @@ def of_the_model(
         (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others let expect since then."),
     ],
 )
-def test_an_open_fault_is_told_by_what_the_model_says_of_it(fault: FaultEpisode, said: str) -> None:
-    assert sentence(fault, open_since="then") == said
+def test_an_open_fault_is_described_by_its_size_in_the_model(fault: FaultEpisode, expected: str) -> None:
+    assert fault.sentence(open_since="then") == expected
     doubtful = replace(fault, wrong=0)
-    assert sentence(doubtful, open_since="then") == said.replace("a ", "a is doubtful: it ", 1)
+    assert doubtful.sentence(open_since="then") == expected.replace("a ", "a is doubtful: it ", 1)
 
 
-def test_what_nobody_could_judge_is_beyond_what_was_said_to_be_possible() -> None:
+def test_readings_without_estimates_are_beyond_the_limits_given() -> None:
     fault = FaultEpisode("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0, last_value=5.0, wrong=48)
-    assert sentence(fault) == "a read 5.00, beyond the limits given, for 2 days."
+    assert fault.sentence() == "a read 5.00, beyond the limits given, for 2 days."
 
 
-def test_faults_that_are_over_are_told_once_and_forgotten() -> None:
+def test_faults_that_are_over_are_returned_once_and_removed() -> None:
     """Settled period by period they are those of the whole, also after a restart in between."""
-    whole, parts, told = Tally(HOURLY, ("",)), Tally(HOURLY, ("",)), []
-    source = InMemory.of(city_readings(8, 40), HOURLY)
+    whole, parts, finished = Tally(HOURLY, ("",)), Tally(HOURLY, ("",)), []
+    source = InMemory(city_readings(8, 40), HOURLY)
     mender = Mender(HOURLY)
     for number, period in enumerate(source.periods):
         for mended in mender.push(source.read(period)):
             whole.add(mended)
             parts.add(mended)
-        told += parts.pop_finished(HOURLY.start_of(period + 1))
+        finished += parts.pop_finished(HOURLY.start_of(period + 1))
         assert all(fault.reach == HOURLY.start_of(period + 1) for fault in parts.faults)
         if number == 20:
             twin = Tally(HOURLY, ("",))
             twin.restore(*parts.state())
             parts = twin
-    told += parts.intervals()
-    assert len(told) > 2
-    assert sorted(map(str, told)) == sorted(map(str, whole.intervals()))
+    finished += parts.intervals()
+    assert len(finished) > 2
+    assert sorted(map(str, finished)) == sorted(map(str, whole.intervals()))

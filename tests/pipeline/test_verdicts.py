@@ -89,7 +89,7 @@ def judged(recovery: Recovery, value: NDArray[np.float64] = VALUE, **more: Any) 
     return judge(recovery, placed_of(value), seen, labels=("a", "b"), first_slot=FIRST_SLOT, **more)
 
 
-def test_a_sound_morning_stays_good_when_a_sensor_breaks_at_noon() -> None:
+def test_readings_before_noon_stay_good_when_a_sensor_breaks_at_noon() -> None:
     wrong = at(VALUE.shape, 1, slice(12, None))
     cells = judged(recovery_of(VALUE, wrong, faults=[fault("b", "offset", 12, None)]))
     assert cells.flag[1, 0].tolist() == [1] * 12 + [4] * 12
@@ -135,7 +135,7 @@ def test_of_episodes_that_overlap_the_one_begun_last_says_why() -> None:
     assert words(cells)[:9] == ["offset"] * 3 + ["spike"] + ["offset"] * 4 + [""]
 
 
-def test_a_doubtful_reading_is_suspect_and_kept() -> None:
+def test_a_doubtful_reading_is_suspect_and_not_replaced() -> None:
     doubtful = at(VALUE.shape, 0, slice(6, 9))
     cells = judged(recovery_of(VALUE, doubtful=doubtful, faults=[fault("a", "drifting", 6, None)]))
     assert cells.flag[0, 0].tolist() == [1] * 6 + [3] * 3 + [1] * 15

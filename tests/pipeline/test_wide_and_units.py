@@ -99,9 +99,9 @@ def test_the_command_writes_a_wide_table_and_keeps_the_rows(
     table = pd.read_csv(tmp_path / "wide.csv", parse_dates=["time"]).set_index("time")
     assert list(table.columns) == list(expected.columns)
     np.testing.assert_allclose(table.to_numpy(), expected.to_numpy(), rtol=1e-12)
-    kept = Archive(tmp_path / "wide.csv").rows()
-    assert len(kept) == expected.size
-    assert set(kept.variables) == {"temp (°C)"}
+    archived = Archive(tmp_path / "wide.csv").rows()
+    assert len(archived) == expected.size
+    assert set(archived.variables) == {"temp (°C)"}
     capsys.readouterr()
     assert main(["clean", str(source), str(tmp_path / "folder"), "--wide"]) == 2
     assert "choose an OUT that ends in .csv" in capsys.readouterr().err
@@ -124,7 +124,7 @@ def test_wide_and_per_reading_are_refused_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "said", "units", "name"),
+    ("column", "settings", "units", "name"),
     [
         ("temp (°C)", {}, "°C", "temp"),
         ("temp", {}, None, "temp"),
@@ -134,7 +134,7 @@ def test_wide_and_per_reading_are_refused_together() -> None:
     ],
 )
 def test_units_reach_run_json_netcdf_and_pictures(
-    long: pd.DataFrame, tmp_path: Path, column: str, said: dict[str, Any], units: str | None, name: str
+    long: pd.DataFrame, tmp_path: Path, column: str, settings: dict[str, Any], units: str | None, name: str
 ) -> None:
     xarray = pytest.importorskip("xarray")
     pytest.importorskip("matplotlib")
@@ -142,7 +142,7 @@ def test_units_reach_run_json_netcdf_and_pictures(
 
     frame = long.rename(columns={"temp (°C)": column})
     frame.to_csv(tmp_path / "readings.csv", index=False)
-    clean_archive(tmp_path / "readings.csv", tmp_path / "out.nc", Options.of(one_pass=True, **said))
+    clean_archive(tmp_path / "readings.csv", tmp_path / "out.nc", Options.of(one_pass=True, **settings))
     with xarray.open_dataset(tmp_path / "out.nc", engine="h5netcdf") as dataset:
         variable = "temp" if column.startswith("temp") else "value"
         for part in (variable, f"{variable}_cleaned"):
@@ -151,13 +151,13 @@ def test_units_reach_run_json_netcdf_and_pictures(
     record = json.loads((tmp_path / "out.nc.meta" / "run.json").read_text())
     key = column if column.startswith("temp") else ""
     assert record.get("units", {}).get(key) == units
-    cleaned = clean(frame, one_pass=True, **said)
+    cleaned = clean(frame, one_pass=True, **settings)
     for source in (cleaned, tmp_path / "out.nc"):
         label = course(source, "s03").axes[0].get_ylabel()
         assert label == (f"{name}, {units}" if units else name)
 
 
-def test_units_of_what_is_not_there_are_refused(long: pd.DataFrame) -> None:
+def test_units_of_missing_variables_are_refused(long: pd.DataFrame) -> None:
     with pytest.raises(ConfigError, match="units names variable 'ph'; there is temp"):
         clean(long, units={"ph": "1"})
     with pytest.raises(ConfigError, match="names is a text, or a text per variable"):

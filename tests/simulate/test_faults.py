@@ -35,9 +35,9 @@ def test_without_faults_only_readings_are_missing() -> None:
     sound = truth()
     case = degrade(sound, Case("none", observed=0.8), seed=0)
     assert not case.faulty.any()
-    there = np.isfinite(case.readings)
-    assert there.mean() == pytest.approx(0.8, abs=0.02)
-    np.testing.assert_array_equal(case.readings[there], sound[there])
+    observed = np.isfinite(case.readings)
+    assert observed.mean() == pytest.approx(0.8, abs=0.02)
+    np.testing.assert_array_equal(case.readings[observed], sound[observed])
 
 
 def test_outages_take_whole_days() -> None:

@@ -46,8 +46,8 @@ def root_mean_square(errors: list[float]) -> float:
     return math.sqrt(sum(error**2 for error in errors) / len(errors)) if errors else math.nan
 
 
-def share(of: list[bool]) -> float:
-    return sum(of) / len(of) if of else math.nan
+def share(hits: list[bool]) -> float:
+    return sum(hits) / len(hits) if hits else math.nan
 
 
 @given(st.integers(0, 10**6), st.integers(0, 3))

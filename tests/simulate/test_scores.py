@@ -103,13 +103,13 @@ def test_methods_without_an_interval_have_no_coverage() -> None:
 
 def test_unscored_sensors_count_for_nothing() -> None:
     recovery, case = example()
-    without = score(recovery, case, dropped=0, unscored=(1,))
-    assert without.precision == 1.0
-    assert without.recall == pytest.approx(1 / 2)
-    assert np.isnan(without.false_alarms), "sensor 0 has no sound day with a reading"
-    alone = score(recovery, case, dropped=0, unscored=(0,))
-    assert alone.false_alarms == pytest.approx(1 / 3)
-    assert alone.missing == pytest.approx(2.0)
+    without = paper_scores(recovery, case, dropped=0, unscored=(1,))
+    assert without["precision"] == 1.0
+    assert without["recall"] == pytest.approx(1 / 2)
+    assert np.isnan(without["false_alarms"]), "sensor 0 has no sound day with a reading"
+    alone = paper_scores(recovery, case, dropped=0, unscored=(0,))
+    assert alone["false_alarms"] == pytest.approx(100 / 3)
+    assert alone["missing"] == pytest.approx(2.0)
 
 
 def test_the_papers_scores_by_hand() -> None:
@@ -141,7 +141,7 @@ def test_the_papers_scores_drop_the_first_days_too() -> None:
     assert result["f1_best"] == pytest.approx(2 / 4)
 
 
-def test_without_faults_there_is_nothing_to_find() -> None:
+def test_without_faults_there_is_no_f1() -> None:
     recovery, case = example()
     sound = Degraded.by_day(case.readings, case.truth, np.full(case.kind.shape, ""))
     result = paper_scores(recovery, sound, dropped=0)
@@ -150,7 +150,7 @@ def test_without_faults_there_is_nothing_to_find() -> None:
     assert np.isnan(result["faulty"])
 
 
-def test_what_nobody_knows_counts_as_zero() -> None:
+def test_cells_without_a_truth_count_as_zero() -> None:
     recovery, case = example()
     unknown = Recovery(**{**vars(recovery), "low_rank": np.full(case.truth.shape, np.nan)})
     assert paper_scores(unknown, case, dropped=0)["re"] == 1
@@ -248,10 +248,10 @@ def test_rows_are_judged_as_what_the_model_returned() -> None:
         readings = tensor_readings(network.readings[..., day : day + 1], start + day * DAY)
         (part,) = mender.push(replace(readings, sensors=network.sensors))
         parts.append(part.rows)
-    mine, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)
+    actual, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)
     for name in ("cleaned", "lower", "upper", "faulty", "spikes"):
-        np.testing.assert_array_equal(getattr(mine, name), getattr(wanted, name), err_msg=name)
-    assert (mine.reason[mine.faulty] == wanted.reason[wanted.faulty]).all()
+        np.testing.assert_array_equal(getattr(actual, name), getattr(wanted, name), err_msg=name)
+    assert (actual.reason[actual.faulty] == wanted.reason[wanted.faulty]).all()
 
 
 def test_faults_are_counted_once_each_and_spikes_apart() -> None:

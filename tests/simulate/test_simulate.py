@@ -48,12 +48,12 @@ def test_every_climate_has_finite_truth_and_labelled_axes(climate: str, slots: i
     assert np.isfinite(network.truth).all()
 
 
-def test_readings_differ_from_the_truth_only_where_it_is_said() -> None:
+def test_readings_differ_from_the_truth_only_where_they_are_marked() -> None:
     network = city(60, 90, seed=4)
-    said = network.wrong | network.spikes | np.isnan(network.readings)
-    np.testing.assert_array_equal(network.readings[~said], network.truth[~said])
-    there = np.isfinite(network.readings)
-    assert np.all((network.readings != network.truth)[network.spikes & there])
+    differing = network.wrong | network.spikes | np.isnan(network.readings)
+    np.testing.assert_array_equal(network.readings[~differing], network.truth[~differing])
+    observed = np.isfinite(network.readings)
+    assert np.all((network.readings != network.truth)[network.spikes & observed])
     np.testing.assert_array_equal(network.wrong.any(axis=1), network.kind != "")
     marked = np.zeros_like(lines(network.truth), dtype=bool)
     for fault in network.faults:
@@ -141,13 +141,13 @@ def test_the_papers_tensor_has_its_rank_its_faults_and_its_gaps() -> None:
     for axis in range(2):
         assert np.linalg.matrix_rank(np.moveaxis(whole, axis, 0).reshape(20, -1)) == 3
     part = drawn[0]
-    there = np.isfinite(part.readings)
-    assert 0.75 < there.mean() < 0.85
+    observed = np.isfinite(part.readings)
+    assert 0.75 < observed.mean() < 0.85
     assert 0.1 < part.faulty.mean() < 0.3
-    sound = np.broadcast_to(~part.faulty[:, None, :], there.shape)
-    np.testing.assert_array_equal(part.readings[sound & there], part.truth[sound & there])
-    assert np.abs(part.readings[~sound & there]).max() <= 2
-    assert np.std(part.readings[~sound & there]) > 1
+    sound = np.broadcast_to(~part.faulty[:, None, :], observed.shape)
+    np.testing.assert_array_equal(part.readings[sound & observed], part.truth[sound & observed])
+    assert np.abs(part.readings[~sound & observed]).max() <= 2
+    assert np.std(part.readings[~sound & observed]) > 1
 
 
 def test_the_papers_tensors_take_a_magnitude_and_a_length() -> None:

@@ -26,9 +26,9 @@ def correlation(estimate: FloatArray, reference: FloatArray) -> float:
     """Return the mean over sensors of the correlation with the reference, where both are known."""
     rows = []
     for sensor in estimate:
-        both = np.isfinite(sensor) & np.isfinite(reference)
-        if both.sum() > 2 and np.std(sensor[both]) > 0:
-            rows.append(float(np.corrcoef(sensor[both], reference[both])[0, 1]))
+        common = np.isfinite(sensor) & np.isfinite(reference)
+        if common.sum() > 2 and np.std(sensor[common]) > 0:
+            rows.append(float(np.corrcoef(sensor[common], reference[common])[0, 1]))
     return float(np.mean(rows)) if rows else float("nan")
 
 
@@ -73,9 +73,9 @@ class Aot(Experiment):
         days = [readings[..., day] for day in range(readings.shape[-1])]
         with measured() as cost:
             recovery = mend(line_up("aot")[job.method], days, job.seed, passes=job.option("passes"))
-        known = {"seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days), "passes": job.option("passes")}
+        costs = {"seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days), "passes": job.option("passes")}
         return [
-            {"output": name, **_range(values), "correlation": correlation(values, reference), **known}
+            {"output": name, **_range(values), "correlation": correlation(values, reference), **costs}
             for name, values in (("low_rank", recovery.low_rank), ("cleaned", recovery.cleaned))
         ]
 
@@ -87,13 +87,13 @@ class Aot(Experiment):
         paper: dict[tuple[str, ...], dict[str, float]] = {}
         bars: dict[tuple[str, ...], dict[str, Bar]] = {}
         for row in rows:
-            which = (row["method"], row["setting"], row["output"])
+            key = (row["method"], row["setting"], row["output"])
             printed = published.get(row["method"])
-            if printed is not None and which[2] in ("low_rank", "raw") and which[1] != RAW["readings"]:
-                paper[which] = dict(zip(COLUMNS, printed, strict=False))
-            if row["kind"] == "ours" and which[1] == "1 pass" and raw and not plan.quick:
+            if printed is not None and key[2] in ("low_rank", "raw") and key[1] != RAW["readings"]:
+                paper[key] = dict(zip(COLUMNS, printed, strict=False))
+            if row["kind"] == "ours" and key[1] == "1 pass" and raw and not plan.quick:
                 low, high = raw[0]["lowest"], raw[0]["highest"]
-                bars[which] = {
+                bars[key] = {
                     "correlation": Bar(low=LEAST_CORRELATION),
                     "lowest": Bar(low - MARGIN, low + MARGIN),
                     "highest": Bar(high - MARGIN, high + MARGIN),

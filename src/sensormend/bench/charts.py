@@ -11,19 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sensormend.bench.styles import KINDS, LineEnd, finish_panel, in_order, style_of
+from sensormend.bench.styles import KINDS, LineEnd, finish_axes, finish_panel, in_order, style_of
 from sensormend.plot.canvas import GREYS, INK, bare, blank, heading, save_both
-from sensormend.plot.decomposition import decomposition
-from sensormend.plot.maps import city_map
 
 __all__ = [
     "Panel",
     "PlottedLine",
     "Rows",
     "bar_chart",
-    "city_map",
     "convergence_chart",
-    "decomposition",
     "diverged",
     "diverged_note",
     "faults_chart",
@@ -92,7 +88,7 @@ def diverged_note(rows: Rows) -> str:
 
 
 WIDTH = 10.0
-ERRORS = {"missing": "error at missing readings", "faulty": "error in faulty fibers"}
+ERRORS = {"missing": "error at missing readings (°C)", "faulty": "error in faulty fibers (°C)"}
 # A bar is cut at this multiple of the median method, with its number beside it: else the worst hides the others.
 CUT = 2.5
 SIDE_BY_SIDE = 6
@@ -101,22 +97,12 @@ SIDE_BY_SIDE = 6
 
 def bar_chart(
     rows: Rows, folder: Path | str, name: str = "noaa", *,
-    published: Mapping[tuple[str, str], float] | None = None, unit: str = "°C", title: str = "",
+    published: Mapping[tuple[str, str], float] | None = None, title: str = "",
 ) -> list[Path]:  # fmt: skip
     """Draw the table of one network as bars: F1, and the errors at missing readings and in faulty fibers.
 
-    Parameters
-    ----------
-    rows
-        Measured runs; each `setting` is one bar per method, the last one in full colour.
-    folder, name
-        `name.png` and `name.svg` are written to this folder.
-    published
-        F1 in the paper, by method and setting.
-    unit
-        Unit of the errors, which are root mean squares.
-    title
-        Title of the figure.
+    Each `setting` is one bar per method, the last one in full colour; `published` is F1 in the paper, by method and
+    setting.
     """
     methods = in_order(row["method"] for row in rows)
     settings = list(dict.fromkeys(str(row.get("setting", "")) for row in rows))
@@ -126,7 +112,7 @@ def bar_chart(
     _draw_f1(panels[0], rows, methods, settings, published or {})
     for axes, (column, label) in zip(panels[1:], ERRORS.items(), strict=True):
         _draw_bars(axes, rows, methods, settings, column, cut=True)
-        axes.set_xlabel(f"{label} ({unit})", color=INK, fontsize=10)
+        axes.set_xlabel(label, color=INK, fontsize=10)
     panels[0].set_yticks(range(len(methods)), methods)
     panels[0].set_ylim(len(methods) - 0.4, -0.6)
     for label, method in zip(panels[0].get_yticklabels(), methods, strict=True):
@@ -147,9 +133,7 @@ def bar_chart(
     return save_both(figure, folder, name)
 
 
-def faults_chart(
-    rows: Rows, folder: Path | str, name: str = "faults", *, unit: str = "°C", title: str = ""
-) -> list[Path]:  # fmt: skip
+def faults_chart(rows: Rows, folder: Path | str, name: str = "faults", *, title: str = "") -> list[Path]:
     """Draw methods against cases (the column `setting`) as tables in colours: F1 and the two errors.
 
     They are by reading where faults begin at any hour, else by fiber. The best of every column is in bold; dark is
@@ -164,8 +148,7 @@ def faults_chart(
     figure.get_layout_engine().set(w_pad=0.05, h_pad=0.1, wspace=0.01)
     shape: dict[str, Any] = {"nrows": 1, "ncols": 3, "sharey": True} if beside else {"nrows": 3, "ncols": 1}
     panels = figure.subplots(**shape)
-    named = {"f1": "F1 score", **{column: f"{label} ({unit})" for column, label in ERRORS.items()}}
-    for axes, (column, label) in zip(panels, named.items(), strict=True):
+    for axes, (column, label) in zip(panels, {"f1": "F1 score", **ERRORS}.items(), strict=True):
         _draw_table(axes, rows, methods, cases, column)
         axes.set_title(label, fontsize=10.5, color=INK, loc="left")
     for axes in panels[:1] if beside else panels:
@@ -223,7 +206,7 @@ def _draw_bars(
             axes.barh(place + offset, shown, 0.9 * height, color=colour, zorder=2)
             label = ("▸ " if value > limit else "") + _shown_value(value)
             if inside and shown > 0.25 * limit:
-                ink = INK if _lightness(colour) > 0.55 else "white"
+                ink = INK if np.dot((0.299, 0.587, 0.114), colour) > 0.55 else "white"
                 _beside(axes, shown, place + offset, label, ink, xytext=(-3, 0), ha="right")
             else:
                 mark = _mean(rows, method, setting, "f1_best")[0] if inside else np.nan
@@ -244,10 +227,6 @@ def _pale(colour: str, share: float) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(1 - share * (1 - part) for part in to_rgb(colour))
-
-
-def _lightness(colour: tuple[float, ...]) -> float:
-    return float(np.dot((0.299, 0.587, 0.114), colour))
 
 
 def _draw_f1(
@@ -282,11 +261,7 @@ def _bar_keys(figure: Any, settings: list[str], note: str, *, published: bool) -
     )
     if published:
         handles.append(Line2D([], [], marker="D", ms=4, mfc="white", mec=INK, ls="none", label="F1 in the paper"))
-    legend = figure.legend(
-        handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9.5, labelcolor=INK,
-        title=fill(note, 130) or None, title_fontproperties={"size": 8.5},
-    )  # fmt: skip
-    legend.get_title().set_color(GREYS[0])
+    _add_legend(figure, handles, note, ncols=len(handles), fontsize=9.5)
 
 
 def _draw_table(axes: Any, rows: Rows, methods: list[str], cases: list[str], column: str) -> None:
@@ -331,7 +306,6 @@ def _goodness(table: Any, *, larger: bool) -> Any:
         return np.where(np.isfinite(table), np.clip(best / np.maximum(table, 1e-300), 0, 1), np.nan)
 
 
-GROWTH_WIDTH, HEIGHT = 10.0, 3.7
 FEW_DECADES = 100
 """Lengths closer together than this have a tick each, others have ticks at powers of ten."""
 PANELS = {
@@ -350,7 +324,7 @@ def growth_chart(rows: Rows, folder: Path | str, name: str = "growth", *, title:
     """
     shifted = [_with_one_more(row) for row in rows]
     shown = [column for column in PANELS if any(np.isfinite(number(row, column)) for row in shifted)] or ["seconds"]
-    figure = blank(GROWTH_WIDTH, HEIGHT + 0.35 * bool(title))
+    figure = blank(WIDTH, 3.7 + 0.35 * bool(title))
     heading(figure, title)
     figure.get_layout_engine().set(w_pad=0.06, h_pad=0.06, wspace=0.02)
     for axes, column in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
@@ -372,16 +346,11 @@ def _draw(axes: Any, rows: Rows, column: str) -> None:
     for method in reversed(in_order(row["method"] for row in rows)):
         style = style_of(method)
         line = gather([row for row in rows if row["method"] == method], column)
-        drawn = np.where(line.mean > 0, line.mean, np.nan)
+        drawn = _positive(line.mean)
         axes.plot(line.x, drawn, label=method, **style.line)
-        if np.isfinite(line.spread).any():
-            low = np.maximum(line.mean - line.spread, line.mean / 3)
-            axes.fill_between(line.x, low, line.mean + line.spread, color=style.colour, alpha=0.10, lw=0, zorder=1)
-        last = np.flatnonzero(np.isfinite(drawn))
-        if last.size:
-            ends.append(
-                LineEnd(line.x[last[-1]], drawn[last[-1]], method, style.colour, bold=style.kind == "ours")
-            )  # fmt: skip
+        _band(axes, line, style.colour, log=True)
+        last = np.flatnonzero(np.isfinite(drawn))[-1:]
+        ends += [LineEnd(line.x[k], drawn[k], method, style.colour, bold=style.kind == "ours") for k in last]
     places = sorted({number(row, "x") for row in rows})
     if places[-1] < FEW_DECADES * places[0]:
         axes.set_xticks(places)
@@ -409,33 +378,15 @@ def line_charts(
 ) -> list[Path]:  # fmt: skip
     """Draw each panel's column against `x`: the mean over the trials, and one standard deviation around it.
 
-    Parameters
-    ----------
-    rows
-        Measured runs.
-    folder, name
-        `name.png` and `name.svg` are written to this folder.
-    panels
-        Side by side; four of them two by two.
-    x_label
-        Label of the x axis of each panel.
-    title
-        Title of the figure.
-    log_x
-        Whether the x axis is logarithmic.
+    The panels stand side by side, four of them two by two.
     """
-    return _lines(rows, folder, name, panels, x_label, title, log_x=log_x)
-
-
-def _lines(
-    rows: Rows, folder: Path | str, name: str, panels: Sequence[Panel], x_label: str, title: str, note: str = "",
-    *, log_x: bool = False,
-) -> list[Path]:  # fmt: skip
     columns = len(panels) if len(panels) <= 3 else 2
     lines = -(-len(panels) // columns)
-    figure = blank(WIDTH, 3.5 * lines + 0.35 * bool(title) + _legend_height(rows) + 0.2 * bool(note))
+    legend = _legend_columns(rows)
+    below = 0.3 + 0.2 * max(map(len, legend)) + 0.2 * bool(diverged(rows))
+    figure = blank(WIDTH, 3.5 * lines + 0.35 * bool(title) + below)
     heading(figure, title)
-    _airy(figure)
+    _set_padding(figure)
     grid = figure.subplots(lines, columns, squeeze=False).ravel()
     beyond: list[str] = []
     for axes, panel in zip(grid, panels, strict=False):
@@ -443,8 +394,13 @@ def _lines(
         axes.set_xlabel(x_label, color=INK, fontsize=10)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
-    _legend(figure, rows, _notes(rows, beyond, note))
+    edge = f"Past the upper edge: {', '.join(in_order(beyond))}." if beyond else ""
+    _legend(figure, legend, " ".join(part for part in (diverged_note(rows), edge) if part))
     return save_both(figure, folder, name)
+
+
+CONVERGENCE_STYLES: tuple[tuple[Any, float], ...] = (((0, (1, 1.2)), 0.75), ((0, (4, 1.5)), 0.85), ("-", 1.0))
+"""Line style and opacity, which differ in grey: dotted to solid, as the minibatches grow."""
 
 
 def convergence_chart(rows: Rows, folder: Path | str, name: str = "convergence", *, title: str = "") -> list[Path]:
@@ -458,25 +414,24 @@ def convergence_chart(rows: Rows, folder: Path | str, name: str = "convergence",
     columns = -(-len(methods) // lines)
     figure = blank(WIDTH, 2.6 * lines + 0.9 + 0.35 * bool(title))
     heading(figure, title)
-    _airy(figure)
+    _set_padding(figure)
     grid = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
-    # Three styles that differ in grey: thin and dotted to thick and solid, as the minibatches grow.
-    looks: list[dict[str, Any]] = [
-        {"linestyle": style, "linewidth": 1.2 + 1.1 * place / max(len(settings) - 1, 1), "alpha": alpha}
-        for place, (style, alpha) in enumerate(
-            zip(_cycle([(0, (1, 1.2)), (0, (4, 1.5)), "-"], settings), _cycle([0.75, 0.85, 1.0], settings), strict=True)
-        )
-    ]
+    looks = []
+    for place in range(len(settings)):
+        # The largest setting is always the solid line.
+        style, alpha = CONVERGENCE_STYLES[max(place - len(settings), -len(CONVERGENCE_STYLES))]
+        width = 1.2 + 1.1 * place / max(len(settings) - 1, 1)
+        looks.append({"linestyle": style, "linewidth": width, "alpha": alpha})
     for axes, method in zip(grid.ravel(), methods, strict=False):
-        style = style_of(method)
+        colour, bold = style_of(method).colour, style_of(method).kind == "ours"
         for setting, look in zip(settings, looks, strict=True):
             own = [row for row in rows if row["method"] == method and str(row.get("setting", "")) == setting]
             line = gather(own, "re", at=lambda row: number(row, "minibatch", "x"))
-            axes.plot(line.x, _positive(line.mean), color=style.colour, label=setting, **look)
-            _band(axes, line.x, line.mean, line.spread, style.colour, log=True)
+            axes.plot(line.x, _positive(line.mean), color=colour, label=setting, **look)
+            _band(axes, line, colour, log=True)
         axes.set_yscale("log")
-        _finish(axes)
-        axes.set_title(method, fontsize=10, color=INK, fontweight="bold" if style.kind == "ours" else "normal")
+        finish_axes(axes)
+        axes.set_title(method, fontsize=10, color=INK, fontweight="bold" if bold else "normal")
     for axes in grid.ravel()[len(methods) :]:
         axes.set_visible(False)
     for place in range(len(methods)):
@@ -489,14 +444,10 @@ def convergence_chart(rows: Rows, folder: Path | str, name: str = "convergence",
     from matplotlib.lines import Line2D
 
     keys = [
-        Line2D([], [], color=INK, label=_subscripted(setting), **look)
+        Line2D([], [], color=INK, label=setting.replace("I3", "$I_3$"), **look)
         for setting, look in zip(settings, looks, strict=True)
     ]
-    legend = figure.legend(
-        handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=10, labelcolor=INK,
-        handlelength=3, **_noted(_notes(rows)),
-    )  # fmt: skip
-    legend.get_title().set_color(GREYS[0])
+    _add_legend(figure, keys, diverged_note(rows), ncols=len(keys), fontsize=10, handlelength=3)
     return save_both(figure, folder, name)
 
 
@@ -508,7 +459,7 @@ def _draw_panel(axes: Any, rows: Rows, panel: Panel, *, log_x: bool) -> list[str
         line = gather([row for row in rows if row["method"] == method], panel.column)
         shown = _positive(line.mean) if panel.log else line.mean
         axes.plot(line.x, shown, label=method, **style.line)
-        _band(axes, line.x, line.mean, line.spread, style.colour, log=panel.log)
+        _band(axes, line, style.colour, log=panel.log)
         if panel.top is not None and (line.mean > panel.top).any():
             beyond.append(method)
     _scale(axes, panel)
@@ -518,7 +469,7 @@ def _draw_panel(axes: Any, rows: Rows, panel: Panel, *, log_x: bool) -> list[str
         axes.set_xscale("log")
     if 0 < len(places) <= MOST_TICKS:
         axes.set_xticks(places, _apart([math.log(place) for place in places] if log_x else places, places))
-    _finish(axes)
+    finish_axes(axes)
     return beyond
 
 
@@ -546,27 +497,16 @@ def _scale(axes: Any, panel: Panel) -> None:
         axes.set_ylim(-0.03 * top, top)
 
 
-def _finish(axes: Any) -> None:
-    axes.grid(axis="y", color=GREYS[3], lw=0.7, zorder=0)
-    axes.set_axisbelow(True)
-    bare(axes, sides=("left", "bottom"))
-    axes.tick_params(which="minor", length=0)
-
-
-def _band(axes: Any, x: Any, mean: Any, spread: Any, colour: str, *, log: bool) -> None:
-    if not np.isfinite(spread).any():
-        return
-    low = np.maximum(mean - spread, mean / 3) if log else mean - spread
-    axes.fill_between(x, low, mean + spread, color=colour, alpha=0.10, lw=0, zorder=1)
+def _band(axes: Any, line: PlottedLine, colour: str, *, log: bool) -> None:
+    """Shade one standard deviation around a line."""
+    x, mean, spread = line
+    if np.isfinite(spread).any():
+        low = np.maximum(mean - spread, mean / 3) if log else mean - spread
+        axes.fill_between(x, low, mean + spread, color=colour, alpha=0.10, lw=0, zorder=1)
 
 
 def _positive(values: Any) -> Any:
     return np.where(values > 0, values, np.nan)
-
-
-def _cycle(looks: list[Any], of: Sequence[object]) -> list[Any]:
-    """Return styles from the end of the list, so that the largest setting is always the solid line."""
-    return [looks[max(len(looks) - len(of) + place, 0) % len(looks)] for place in range(len(of))]
 
 
 def _by_number(text: str) -> tuple[float, str]:
@@ -575,10 +515,6 @@ def _by_number(text: str) -> tuple[float, str]:
         return float(digits[-1]), text
     except (IndexError, ValueError):
         return float("inf"), text
-
-
-def _subscripted(setting: str) -> str:
-    return setting.replace("I3", "$I_3$")
 
 
 def _legend_columns(rows: Rows) -> list[list[tuple[str, str]]]:
@@ -608,15 +544,10 @@ def _legend_columns(rows: Rows) -> list[list[tuple[str, str]]]:
     return columns
 
 
-def _legend_height(rows: Rows) -> float:
-    return 0.3 + 0.2 * max(map(len, _legend_columns(rows))) + 0.2 * bool(diverged(rows))
-
-
-def _legend(figure: Any, rows: Rows, notes: str) -> None:
-    """Draw one legend below all panels, and above it a note on what the figure does not show."""
+def _legend(figure: Any, columns: list[list[tuple[str, str]]], note: str) -> None:
+    """Draw the legend of `_legend_columns`."""
     from matplotlib.lines import Line2D
 
-    columns = _legend_columns(rows)
     height = max(map(len, columns))
     handles = []
     for column in columns:
@@ -625,31 +556,27 @@ def _legend(figure: Any, rows: Rows, notes: str) -> None:
                 handles.append(Line2D([], [], label=method, **style_of(method).line))
             else:
                 handles.append(Line2D([], [], linestyle="none", label=method or KINDS[kind]))
-    legend = figure.legend(
-        handles=handles, loc="outside lower center", ncols=len(columns), frameon=False, fontsize=9.5,
-        labelcolor=INK, handlelength=3.2, columnspacing=2.0, labelspacing=0.35, borderaxespad=0.3,
-        **_noted(notes),
+    legend = _add_legend(
+        figure, handles, note, ncols=len(columns), fontsize=9.5, handlelength=3.2, columnspacing=2.0,
+        labelspacing=0.35, borderaxespad=0.3,
     )  # fmt: skip
     for text in legend.get_texts():
         if text.get_text() in KINDS.values():
             text.set(color=GREYS[0], fontstyle="italic")
         elif style_of(text.get_text()).kind == "ours":
             text.set_fontweight("bold")
+
+
+def _add_legend(figure: Any, handles: list[Any], note: str, **settings: Any) -> Any:
+    """Draw one legend below all panels, and above it a note on what the figure does not show."""
+    legend = figure.legend(
+        handles=handles, loc="outside lower center", frameon=False, labelcolor=INK, title=fill(note, 130) or None,
+        title_fontproperties={"size": 8.5}, **settings,
+    )  # fmt: skip
     legend.get_title().set_color(GREYS[0])
+    return legend
 
 
-def _noted(notes: str) -> dict[str, Any]:
-    if not notes:
-        return {}
-    return {"title": fill(notes, 130), "title_fontproperties": {"size": 8.5}}
-
-
-def _notes(rows: Rows, beyond: Sequence[str] = (), note: str = "") -> str:
-    """Return a note on what the figure does not show."""
-    edge = f"Past the upper edge: {', '.join(in_order(beyond))}." if beyond else ""
-    return " ".join(part for part in (note, diverged_note(rows), edge) if part)
-
-
-def _airy(figure: Any) -> None:
+def _set_padding(figure: Any) -> None:
     """Keep each panel's label away from the panel before it."""
     figure.get_layout_engine().set(w_pad=0.09, h_pad=0.06, wspace=0.02)

@@ -39,23 +39,18 @@ class RollingMedian:
 
     A reading farther than three (robust) standard deviations of that sensor's distances from its rolling median is an
     outlier; a fiber half of whose readings are outliers is faulty. Each sensor is judged alone, so that a fault that
-    lasts longer than the window, an offset or a stuck value, moves the median and is not detected.
-
-    Parameters
-    ----------
-    hours
-        The window, in slots.
+    lasts longer than the window of so many `slots`, an offset or a stuck value, moves the median and is not detected.
     """
 
-    def __init__(self, hours: int = 25) -> None:
-        self.hours = hours
+    def __init__(self, slots: int = 25) -> None:
+        self.slots = slots
 
     def recover(self, tensor: ArrayLike) -> Recovery:
         """Judge the whole tensor (sensor, slot, day), then interpolate."""
         readings = as_readings(tensor, min_axes=3)
         line = as_series(readings, 1)[:, 0]
         closed = interpolate(line)
-        distance = np.abs(line - median_filter(closed, size=(1, self.hours), mode="nearest"))
+        distance = np.abs(line - median_filter(closed, size=(1, self.slots), mode="nearest"))
         excess = distance / _limit(distance)
         return _verdict(readings, excess, lambda wrong: interpolate(np.where(wrong, np.nan, line)))
 
@@ -63,14 +58,9 @@ class RollingMedian:
 class BuddyCheck:
     """Compare each reading with an estimate from the most correlated sensors; fill gaps with that estimate.
 
-    A sensor's buddies are those most correlated with it over the whole time; their estimate is the median of their
-    readings, each shifted by its usual distance. A reading farther from it than three (robust) standard deviations is
-    an outlier; a fiber half of whose readings are outliers is faulty.
-
-    Parameters
-    ----------
-    buddies
-        Number of correlated sensors.
+    The number of a sensor's `buddies` is given; they are those most correlated with it over the whole time. Their
+    estimate is the median of their readings, each shifted by its usual distance. A reading farther from it than three
+    (robust) standard deviations is an outlier; a fiber half of whose readings are outliers is faulty.
     """
 
     def __init__(self, buddies: int = 5) -> None:
@@ -104,9 +94,8 @@ class BuddyCheck:
 
 def _limit(distance: FloatArray) -> FloatArray:
     """Return three robust standard deviations of every sensor's distances, (sensor, 1)."""
-    with np.errstate(invalid="ignore"):
-        heard = np.where(np.isnan(distance).all(axis=1, keepdims=True), 0.0, distance)
-    usual = np.nanmedian(heard, axis=1, keepdims=True)
+    known = np.where(np.isnan(distance).all(axis=1, keepdims=True), 0.0, distance)
+    usual = np.nanmedian(known, axis=1, keepdims=True)
     limit: FloatArray = np.maximum(SIGMAS * AS_NORMAL * usual, 1e-9)
     return limit
 
@@ -185,14 +174,21 @@ class Contestant:
 def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
     """Return the contestants of `noaa`, `aot`, `faults` or `simulated` (of this rank and size), by name."""
     if where == "simulated":
-        line = [*_ours(), *_simulated(rank, size)]
+        published = _simulated(rank, size)
     elif where == "aot":
-        line = [*_ours(), *_aot()]
+        published = _aot()
     elif where in ("noaa", "faults"):
-        line = [*_ours(), *_noaa(every=where == "noaa")]
+        published = _noaa(all_settings=where == "noaa")
     else:
         raise ValueError(f"no line-up for {where!r}")
-    return {contestant.name: contestant for contestant in line}
+    ours = Contestant("AutoOLRTR", lambda seed: AutoOLRTR(seed=seed), "ours", 14)
+    plain = [
+        Contestant("rolling median", lambda seed: RollingMedian(), "plain", 0.5, note="25 h, 3 sigma, straight lines"),
+        Contestant(
+            "buddy check", lambda seed: BuddyCheck(), "plain", 0.5, note="the 5 most correlated sensors, 3 sigma"
+        ),
+    ]
+    return {contestant.name: contestant for contestant in (ours, *published, *plain)}
 
 
 def chosen(names: str, where: str) -> list[str]:
@@ -200,13 +196,13 @@ def chosen(names: str, where: str) -> list[str]:
 
     A name stands for all its settings (`OLRTR` for each rank), `all` for every contestant.
     """
-    known = list(line_up(where))
+    all_names = list(line_up(where))
     chosen_names: list[str] = []
     for name in (part.strip() for part in names.split(",")):
-        matches = [each for each in known if name in ("all", each) or each.startswith(f"{name} ")]
+        matches = [known for known in all_names if name in ("all", known) or known.startswith(f"{name} ")]
         if not matches:
-            raise ConfigError(f"no method {name!r}; known: all, {', '.join(known)}")
-        chosen_names += [each for each in matches if each not in chosen_names]
+            raise ConfigError(f"no method {name!r}; known: all, {', '.join(all_names)}")
+        chosen_names += [match for match in matches if match not in chosen_names]
     return chosen_names
 
 
@@ -222,34 +218,21 @@ def mend(
     if contestant.zeros:
         minibatches = [np.nan_to_num(part) for part in minibatches]
     single = minibatches[0].ndim == 2
-    whole = (np.stack if single else np.concatenate)(list(minibatches), axis=-1)
+    joined = (np.stack if single else np.concatenate)(list(minibatches), axis=-1)
     model = contestant.make(seed)
     turns = contestant.passes if passes is None else passes
     if not isinstance(model, OnlineMethod):
-        return model.recover(whole)
+        return model.recover(joined)
     if turns == 1:
         results = [model.update(part) for part in minibatches]
         return Recovery.stack(results) if single else Recovery.concatenate(results)
     for turn in range(turns):
         back = turn % 2 == 1 and turn < turns - 1 and contestant.kind != "ours"
-        recovery = model.recover(whole[:, ::-1, ::-1] if back else whole)
+        recovery = model.recover(joined[:, ::-1, ::-1] if back else joined)
     return recovery
 
 
-def _ours() -> list[Contestant]:
-    return [Contestant("AutoOLRTR", lambda seed: AutoOLRTR(seed=seed), "ours", 14)]
-
-
-def _plain() -> list[Contestant]:
-    return [
-        Contestant("rolling median", lambda seed: RollingMedian(), "plain", 0.5, note="25 h, 3 sigma, straight lines"),
-        Contestant(
-            "buddy check", lambda seed: BuddyCheck(), "plain", 0.5, note="the 5 most correlated sensors, 3 sigma"
-        ),
-    ]
-
-
-def _noaa(*, every: bool) -> list[Contestant]:
+def _noaa(*, all_settings: bool) -> list[Contestant]:
     # Rank 3 is what OLRTR's authors run, rank 20 what their paper says of all methods; OSTD's own paper has rank 10.
     usual = [
         Contestant("OLRTR r20", lambda seed: OLRTR(20, 70, seed=seed), "online", 20, note="the paper's settings"),
@@ -263,7 +246,7 @@ def _noaa(*, every: bool) -> list[Contestant]:
                    lambda seed: OLRTR(3, 330, tol=1e-3, max_iter=10, dictionary_update="jacobi", seed=seed),
                    "online", 2, note="the authors' settings and sweep"),
     ]  # fmt: skip
-    others = [
+    online = [
         Contestant("ORLTM", lambda seed: ORLTM(20, seed=seed), "online", 60, note=f"a reconstruction; {CLOSED}"),
         Contestant("StocRPCA", lambda seed: StocRPCA(20, columns=NOAA_COLUMNS, seed=seed), "online", 25, note=CLOSED),
         Contestant("OSTD", lambda seed: OSTD(10, seed=seed), "online", 4, note=CLOSED),
@@ -276,13 +259,13 @@ def _noaa(*, every: bool) -> list[Contestant]:
         Contestant("RTR", lambda seed: RTR(), "batch", 30, note="lambda from the data's shape"),
         Contestant("TRPCA", lambda seed: TRPCA(), "batch", 30, note=CLOSED),
     ]
-    if not every:
+    if not all_settings:
         twice = ("OLRSC 2 epochs", "GRASTA r20")
-        return [*usual, *(other for other in others if other.name not in twice), *batch, *_plain()]
-    ostd = next(other for other in others if other.name == "OSTD")
+        return [*usual, *(contestant for contestant in online if contestant.name not in twice), *batch]
+    ostd = next(contestant for contestant in online if contestant.name == "OSTD")
     zeros = replace(ostd, name="OSTD gaps as 0", note="handed 0 for a gap", zeros=True)
     fixed = Contestant("RTR 0.75", lambda seed: RTR(0.75), "batch", 30, note="lambda 0.75")
-    return [*usual, *jacobi, *others, zeros, batch[0], fixed, batch[1], *_plain()]
+    return [*usual, *jacobi, *online, zeros, batch[0], fixed, batch[1]]
 
 
 def _aot() -> list[Contestant]:
@@ -297,26 +280,26 @@ def _aot() -> list[Contestant]:
         Contestant("GRASTA", lambda seed: GRASTA(3, seed=seed), "online", 15, 3, three),
         Contestant("RTR", lambda seed: RTR(), "batch", 30, note="lambda from the data's shape"),
         Contestant("TRPCA", lambda seed: TRPCA(), "batch", 30, note=CLOSED),
-        *_plain(),
+
     ]  # fmt: skip
 
 
 def _simulated(rank: int, size: int) -> list[Contestant]:
     # The paper's rule in its simulations: the true rank, alpha 3, a fiber is faulty where any |E| exceeds 1.
-    at = 1.0
+    limit = 1.0
     # Small tensors need more than the default finds, and more than the 1 / (0.03 size) of RTR's authors. Tuned on one
     # draw of 15 minibatches for each of 10, 20, 30 and 50: this is near the best of them all.
     lam = 2 / math.sqrt(size)
     return [
-        Contestant("OLRTR", lambda seed: OLRTR(rank, 3, threshold=at, seed=seed), "online", 0.3),
-        Contestant("ORLTM", lambda seed: ORLTM(rank, threshold=at, seed=seed), "online", 1,
+        Contestant("OLRTR", lambda seed: OLRTR(rank, 3, threshold=limit, seed=seed), "online", 0.3),
+        Contestant("ORLTM", lambda seed: ORLTM(rank, threshold=limit, seed=seed), "online", 1,
                    note=f"a reconstruction; {CLOSED}"),
-        Contestant("StocRPCA", lambda seed: StocRPCA(rank, columns=MINIBATCHES * size**2, threshold=at, seed=seed),
+        Contestant("StocRPCA", lambda seed: StocRPCA(rank, columns=MINIBATCHES * size**2, threshold=limit, seed=seed),
                    "online", 12, note=CLOSED),
-        Contestant("OSTD", lambda seed: OSTD(rank, threshold=at, seed=seed), "online", 0.8, note=CLOSED),
-        Contestant("OLRSC", lambda seed: OLRSC(rank, threshold=at, seed=seed), "online", 6, note=CLOSED),
-        Contestant("GRASTA", lambda seed: GRASTA(rank, threshold=at, seed=seed), "online", 8),
-        Contestant("RTR", lambda seed: RTR(lam, threshold=at), "batch", 8, note="lambda 2 / sqrt(I), tuned"),
-        Contestant("TRPCA", lambda seed: TRPCA(threshold=at), "batch", 60, note=CLOSED),
-        *_plain(),
+        Contestant("OSTD", lambda seed: OSTD(rank, threshold=limit, seed=seed), "online", 0.8, note=CLOSED),
+        Contestant("OLRSC", lambda seed: OLRSC(rank, threshold=limit, seed=seed), "online", 6, note=CLOSED),
+        Contestant("GRASTA", lambda seed: GRASTA(rank, threshold=limit, seed=seed), "online", 8),
+        Contestant("RTR", lambda seed: RTR(lam, threshold=limit), "batch", 8, note="lambda 2 / sqrt(I), tuned"),
+        Contestant("TRPCA", lambda seed: TRPCA(threshold=limit), "batch", 60, note=CLOSED),
+
     ]  # fmt: skip

@@ -108,23 +108,18 @@ def load_reference() -> FloatArray:
 
 
 def real_data(file: str, *, url: str | None = None) -> Path:
-    """Return the path of a file of real data, downloaded where needed.
+    """Return the path of a file in the folders that are searched; those in `PUBLIC` are downloaded where needed.
 
-    Parameters
-    ----------
-    file
-        A name in `PUBLIC`, or of any file in the folders that are searched.
-    url
-        A mirror that has the files directly under it; by default `$SENSORMEND_DATA_URL`, else the repository of the
-        authors.
+    `url` is a mirror that has the files directly under it; by default `$SENSORMEND_DATA_URL`, else the repository of
+    the authors.
     """
-    given = os.environ.get("SENSORMEND_DATA")
-    places = [Path(given)] if given else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
+    folder = os.environ.get("SENSORMEND_DATA")
+    places = [Path(folder)] if folder else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
     for place in places:
         if (place / file).is_file():
             return place / file
-    if given:
-        raise SensormendError(f"{file} is not in {given}: set SENSORMEND_DATA to the folder that has it, or unset it")
+    if folder:
+        raise SensormendError(f"{file} is not in {folder}: set SENSORMEND_DATA to the folder that has it, or unset it")
     if file not in PUBLIC:
         raise SensormendError(f"{file} is not here: set SENSORMEND_DATA to the folder that has it")
     return _fetched(file, url or os.environ.get("SENSORMEND_DATA_URL"))

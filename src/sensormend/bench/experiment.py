@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -146,9 +145,10 @@ class RunPlan:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> RunPlan:
         """Return the plan of `to_dict`."""
-        known = {field.name for field in fields(cls)} - {"options"}
-        options = tuple(sorted((name, _frozen(value)) for name, value in record.get("options", {}).items()))
-        return cls(**{name: record[name] for name in known if name in record}, options=options)
+        names = {field.name for field in fields(cls)} - {"options"}
+        options = {name: tuple(value) if isinstance(value, list) else value
+                   for name, value in record.get("options", {}).items()}  # fmt: skip
+        return cls(**{name: record[name] for name in names if name in record}, options=tuple(sorted(options.items())))
 
     def words(self) -> list[str]:
         """Return the command-line arguments of this plan; of a file its name only."""
@@ -172,12 +172,11 @@ def _without_folders(options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     return chosen | {"data": Path(chosen["data"]).name} if "digest" in chosen else chosen
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+class Experiment:
+    """One experiment: one file, one subcommand, one entry of the page.
 
-
-class Experiment(ABC):
-    """One experiment: one file, one subcommand, one entry of the page."""
+    One that only draws pictures has no `jobs`, and so no `run` and no `tables`.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -193,20 +192,20 @@ class Experiment(ABC):
         data = plan.option("data")
         return self.title + (f" on {Path(data).name}" if data else "") + (" (quick run)" if plan.quick else "")
 
-    def prepare(self, plan: RunPlan) -> None:  # noqa: B027, most have nothing to prepare
+    def prepare(self, plan: RunPlan) -> None:
         """Locate the data, once, before the first run; raise SensormendError where there is none."""
 
-    @abstractmethod
     def jobs(self, plan: RunPlan) -> list[Job]:
         """Return the runs of a plan, in the order of the tables."""
+        return []
 
-    @abstractmethod
     def run(self, job: Job) -> list[Row]:
         """Perform one run; return its rows without the columns of `Job.row`."""
+        raise NotImplementedError
 
-    @abstractmethod
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
         """Return the tables of the rows of a plan."""
+        return []
 
     def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         """Draw the rows of a plan into a folder and return the pictures, PNG and SVG."""
@@ -295,10 +294,10 @@ def runs_note(rows: Sequence[Row], plan: RunPlan, *, minibatches: int | None = N
 
 def about(rows: Sequence[Row], where: str) -> str:
     """Return the notes on the methods, those with the same note together."""
-    here = {row["method"] for row in rows}
+    methods = {row["method"] for row in rows}
     names_of_note: dict[str, list[str]] = {}
     for contestant in line_up(where).values():
-        for note in contestant.note.split("; ") if labelled(contestant.name) in here and contestant.note else ():
+        for note in contestant.note.split("; ") if labelled(contestant.name) in methods and contestant.note else ():
             names_of_note.setdefault(note, []).append(contestant.name)
     return " ".join(f"{', '.join(names)}: {note}." for note, names in names_of_note.items())
 
@@ -316,21 +315,14 @@ def by_method(
     groups = _groups(rows, ("method", *also))
     cells = [
         [
-            _cell(group, name, bar=(bars or {}).get(which, {}).get(name),
-                  paper=(paper or {}).get(which, {}).get(name, float("nan")), tells=number == 0)
+            _cell(group, name, bar=(bars or {}).get(key, {}).get(name),
+                  paper=(paper or {}).get(key, {}).get(name, float("nan")), with_diverged=number == 0)
             for number, name in enumerate(columns)
         ]
-        for which, group in groups.items()
+        for key, group in groups.items()
     ]  # fmt: skip
-    return ResultTable(
-        title=title,
-        note=note,
-        labels=("kind", "method", *also.values()),
-        rows=[(group[0]["kind"], *which) for which, group in groups.items()],
-        columns=tuple(COLUMNS[name] for name in columns),
-        cells=cells,
-        aside=aside,
-    )
+    labels, titles = ("kind", "method", *also.values()), tuple(COLUMNS[name] for name in columns)
+    return ResultTable(title, note, labels, _labels(groups), titles, cells, aside=aside)
 
 
 def pivot(
@@ -346,22 +338,17 @@ def pivot(
     groups = _groups(rows, ("method", *also))
     cells = [
         [
-            _cell([row for row in group if row[at] in (value, None)], column, bar=(bars or {}).get((which[0], value)))
+            _cell([row for row in group if row[at] in (value, None)], column, bar=(bars or {}).get((key[0], value)))
             for value in values
         ]
-        for which, group in groups.items()
+        for key, group in groups.items()
     ]
-    return ResultTable(
-        title=title,
-        note=note,
-        labels=("kind", "method", *also.values()),
-        rows=[(group[0]["kind"], *which) for which, group in groups.items()],
-        columns=tuple(f"{value:g}" for value in values),
-        cells=cells,
-        axis=axis,
-        figure=COLUMNS[column],
-        aside=aside,
-    )
+    labels, titles = ("kind", "method", *also.values()), tuple(f"{value:g}" for value in values)
+    return ResultTable(title, note, labels, _labels(groups), titles, cells, axis, COLUMNS[column], aside)
+
+
+def _labels(groups: Mapping[tuple[str, ...], list[Row]]) -> list[tuple[str, ...]]:
+    return [(group[0]["kind"], *key) for key, group in groups.items()]
 
 
 def _groups(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
@@ -373,10 +360,10 @@ def _groups(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[str, ...], 
 
 
 def _cell(
-    rows: Sequence[Row], column: str, *, bar: Bar | None = None, paper: float = float("nan"), tells: bool = True
+    rows: Sequence[Row], column: str, *, bar: Bar | None = None, paper: float = float("nan"), with_diverged: bool = True
 ) -> Cell:
-    """Return one cell; `tells` is whether it shows the number of diverged runs, which one cell of a line does."""
+    """Return one cell; it shows the number of diverged runs if `with_diverged`, which one cell of a line does."""
     done = [row for row in rows if row["status"] == "done"]
     values = [float("nan") if row.get(column) is None else float(row[column]) for row in done]
-    diverged = len(rows) - len(done) if tells else 0
+    diverged = len(rows) - len(done) if with_diverged else 0
     return Cell(*mean_and_spread(values), bar=bar, paper=paper, runs=len(rows), diverged=diverged)

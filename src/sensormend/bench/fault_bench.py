@@ -31,7 +31,7 @@ from sensormend.bench.measure import measured
 from sensormend.bench.tables import Bar, ResultTable
 from sensormend.errors import ConfigError
 from sensormend.recovery import BoolArray, FloatArray, Recovery
-from sensormend.simulate.degrade import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade
+from sensormend.simulate.degrade import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade, in_time
 from sensormend.simulate.scores import DROPPED, lasting_scores, paper_scores, reading_scores
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "EstimatingModel",
     "Faults",
     "LatencyScores",
-    "SmallCase",
     "alarms_by_slot",
     "chosen_cases",
     "delays",
@@ -124,17 +123,15 @@ def delays(alarms: BoolArray, case: Degraded, *, first: int = FIRST_DAY) -> list
     Faults count that begin on day `first` or later, last 6 h or more, and have a reading. An alarm after the end of a
     fault is a false one.
     """
-    sensors, slots, days = case.readings.shape
-    observed, raised = (
-        np.moveaxis(cells, 1, 2).reshape(sensors, days * slots) for cells in (np.isfinite(case.readings), alarms)
-    )
+    observed, raised = in_time(np.isfinite(case.readings)), in_time(alarms)
+    slots = case.readings.shape[1]
     hours = 24 / slots
     counted = []
     for fault in case.faults:
-        here = np.flatnonzero(observed[fault.sensor, fault.start : fault.stop])
-        if fault.start < first * slots or hours * fault.length < SHORTEST or not here.size:
+        readings = np.flatnonzero(observed[fault.sensor, fault.start : fault.stop])
+        if fault.start < first * slots or hours * fault.length < SHORTEST or not readings.size:
             continue
-        alarm = np.flatnonzero(raised[fault.sensor, fault.start + here[0] : fault.stop])
+        alarm = np.flatnonzero(raised[fault.sensor, fault.start + readings[0] : fault.stop])
         counted.append(hours * float(alarm[0]) if alarm.size else float("inf"))
     return counted
 
@@ -148,8 +145,8 @@ def latency_scores(
     hours = np.array(delays(alarms, case, first=first))
     sound = ~case.wrong[..., first:]
 
-    def share(of: BoolArray) -> float:
-        return float(of.mean()) if of.size else float("nan")
+    def share(mask: BoolArray) -> float:
+        return float(mask.mean()) if mask.size else float("nan")
 
     return LatencyScores(
         faults=hours.size,
@@ -181,15 +178,8 @@ LASTING_LEAST = EARLIEST + LASTING_DAYS + SOUND_AFTER
 """Days of data that these cases need."""
 
 
-@dataclass(frozen=True)
-class SmallCase:
-    """A case on a few sensors, drawn at random from the network."""
-
-    sensors: int
-    case: Case
-
-
-SMALL: dict[str, SmallCase] = {f"small-{count}": SmallCase(count, CASES["hours-90"]) for count in (1, 2, 3, 5, 8)}
+SMALL: dict[str, int] = {f"small-{count}": count for count in (1, 2, 3, 5, 8)}
+"""`hours-90` on so many sensors, drawn at random from the network."""
 DRAWS = 3
 """Draws of the sensors of a `small` case in one trial, since sensors differ in how hard they are to judge."""
 SINGLE_KINDS: dict[str, Case] = {f"{kind}-90": Case(kind, observed=0.9) for kind in KINDS}
@@ -199,7 +189,7 @@ EVERY_CASE = {
     **SINGLE_KINDS,
     **KINDS_AND_OUTAGES,
     **LASTING,
-    **{name: small.case for name, small in SMALL.items()},
+    **dict.fromkeys(SMALL, CASES["hours-90"]),
 }
 GROUPS = {
     "all": list(CASES),
@@ -361,6 +351,16 @@ def chosen_cases(names: str) -> list[str]:
     return cases
 
 
+def _groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the rows by the way in which their case is scored."""
+    groups: dict[str, list[Row]] = {name: [] for name in ("by day", "by reading", "lasting", "small", "latency")}
+    for row in rows:
+        case = row["setting"]
+        own = "latency" if case == LATENCY else "lasting" if case in LASTING else "small" if case in SMALL else ""
+        groups[own or ("by reading" if EVERY_CASE[case].hourly else "by day")].append(row)
+    return groups
+
+
 class Faults(Experiment):
     """Cases of `docs/faults.md` on a network of real or simulated readings."""
 
@@ -381,10 +381,10 @@ class Faults(Experiment):
         beyond = [number for number in plan.option("unscored", ()) if not 0 <= number < count]
         if beyond:
             raise ConfigError(f"--unscored: {data} has sensors 0 to {count - 1}, not {beyond[0]}")
-        left = count - len(plan.option("unscored", ()))
+        available = count - len(plan.option("unscored", ()))
         for name in self._cases(plan):
-            if name in SMALL and SMALL[name].sensors > left:
-                raise ConfigError(f"--cases {name} draws {SMALL[name].sensors} sensors, and {data} has {left} of them")
+            if SMALL.get(name, 0) > available:
+                raise ConfigError(f"--cases {name} draws {SMALL[name]} sensors, and {data} has {available} of them")
 
     def _cases(self, plan: RunPlan) -> list[str]:
         return chosen_cases(plan.option("cases", QUICK_CASES if plan.quick else "all"))
@@ -395,27 +395,27 @@ class Faults(Experiment):
         days = plan.option("days", QUICK_DAYS if plan.quick else DAYS)
         if days <= DROPPED:
             raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
-        known = {"data": plan.option("data", "noaa"), "sensors": plan.option("sensors"), "days": days,
+        shared = {"data": plan.option("data", "noaa"), "sensors": plan.option("sensors"), "days": days,
                  "slots": plan.option("slots", SLOTS), "unscored": plan.option("unscored", ())}  # fmt: skip
         if plan.option("digest"):
-            known["digest"] = plan.option("digest")
+            shared["digest"] = plan.option("digest")
         cases = self._cases(plan)
         if days < LASTING_LEAST and any(case in LASTING for case in cases):
             raise ConfigError(f"faults that last {LASTING_DAYS} days need --days {LASTING_LEAST} or more, not {days}")
         jobs = []
         for name in chosen(plan.methods, "faults"):
             contestant = contestants[name]
-            size = contestant.cost * contestant.passes * (known["sensors"] or SENSORS) * known["slots"]
+            size = contestant.cost * contestant.passes * (shared["sensors"] or SENSORS) * shared["slots"]
             for case in cases:
-                options, weight = known | {"kind": contestant.kind}, size * days
+                options, weight = shared | {"kind": contestant.kind}, size * days
                 if case in SMALL:
-                    weight = weight * DRAWS * SMALL[case].sensors / (known["sensors"] or SENSORS)
+                    weight = weight * DRAWS * SMALL[case] / (shared["sensors"] or SENSORS)
                 if case == LATENCY:
                     # Only AutoOLRTR can estimate a day that is not over.
                     if contestant.kind != "ours":
                         continue
                     options |= {"days": min(days, LATENCY_DAYS)}
-                    weight = size * (options["days"] + max(options["days"] - FIRST_DAY, 0) * known["slots"])
+                    weight = size * (options["days"] + max(options["days"] - FIRST_DAY, 0) * shared["slots"])
                 jobs += [
                     Job(self.name, name, case, list(EVERY_CASE).index(case), trial, seed,
                         tuple(sorted(options.items())), weight)
@@ -458,13 +458,13 @@ class Faults(Experiment):
 
     def _run_small(self, job: Job, truth: FloatArray) -> Row:
         """Draw a few sensors, add faults and clean them, several times; return the means."""
-        small, contestant = SMALL[job.setting], line_up("faults")[job.method]
-        random = np.random.default_rng((job.seed, small.sensors))
+        sensors, contestant = SMALL[job.setting], line_up("faults")[job.method]
+        random = np.random.default_rng((job.seed, sensors))
         drawn_from = np.setdiff1d(np.arange(truth.shape[0]), job.option("unscored"))
         scores = []
         for draw in range(DRAWS):
-            rows = random.choice(drawn_from, small.sensors, replace=False)
-            spoilt = degrade(truth[rows], small.case, DRAWS * job.seed + draw)
+            rows = random.choice(drawn_from, sensors, replace=False)
+            spoilt = degrade(truth[rows], EVERY_CASE[job.setting], DRAWS * job.seed + draw)
             days = [spoilt.readings[..., day] for day in range(truth.shape[-1])]
             with measured() as cost:
                 recovery = mend(contestant, days, job.seed)
@@ -490,34 +490,21 @@ class Faults(Experiment):
         )  # fmt: skip
         more = f"{runs} {RELATIVE_ERROR} RE of cleaned: of the cleaned values on sound fibers, Frobenius norm. {COST}"
         title, case = self.heading(plan), {"setting": "case"}
-        latency = [row for row in rows if row["setting"] == LATENCY]
-        lasting = [row for row in rows if row["setting"] in LASTING]
-        small = [row for row in rows if row["setting"] in SMALL]
-        apart = {LATENCY, *LASTING, *SMALL}
-        by_reading = [row for row in rows if row["setting"] not in apart and EVERY_CASE[row["setting"]].hourly]
-        by_day = [row for row in rows if row["setting"] not in apart and not EVERY_CASE[row["setting"]].hourly]
+        groups = _groups(rows)
         tables = []
-        if by_day:
+        if by_day := groups["by day"]:
             tables.append(by_method(by_day, COLUMNS, also=case, bars=bars, title=title, note=note))
-        if by_reading:
-            words = f"{runs} {BY_READING} Errors in the unit of the data. {COST} {about(by_reading, 'faults')}"
-            name = f"{title}: faults that begin at any hour, by reading"
-            tables.append(by_method(by_reading, READING_COLUMNS, also=case, bars=bars, title=name, note=words))
-        if lasting:
-            words = f"{runs} {BY_LASTING} Errors in the unit of the data. {COST} {about(lasting, 'faults')}"
-            name = f"{title}: faults that last 90 days"
-            tables.append(by_method(lasting, LASTING_COLUMNS, also=case, bars=bars, title=name, note=words))
-        if small:
-            words = (
-                f"{runs} {BY_READING} {BY_SMALL} Errors in the unit of the data. {COST} {about(small, 'faults')}"
-            )  # fmt: skip
-            name = f"{title}: a few sensors, by reading"
-            tables.append(by_method(small, READING_COLUMNS, also=case, bars=bars, title=name, note=words))
-        if latency:
-            words, name = (
-                f"{runs_only(latency, plan)} {latency[0]['days']} days. {BY_HOUR} {COST}",
-                f"{title}: hours until a fault is reported",
-            )
+        for group, name, columns, meaning in (
+            ("by reading", "faults that begin at any hour, by reading", READING_COLUMNS, BY_READING),
+            ("lasting", "faults that last 90 days", LASTING_COLUMNS, BY_LASTING),
+            ("small", "a few sensors, by reading", READING_COLUMNS, f"{BY_READING} {BY_SMALL}"),
+        ):
+            if own := groups[group]:
+                words = f"{runs} {meaning} Errors in the unit of the data. {COST} {about(own, 'faults')}"
+                tables.append(by_method(own, columns, also=case, bars=bars, title=f"{title}: {name}", note=words))
+        if latency := groups["latency"]:
+            words = f"{runs_only(latency, plan)} {latency[0]['days']} days. {BY_HOUR} {COST}"
+            name = f"{title}: hours until a fault is reported"
             tables.append(by_method(latency, LATENCY_COLUMNS, also=case, bars=bars, title=name, note=words))
         if by_day:
             name = f"{title}: relative errors and memory"

@@ -44,11 +44,11 @@ def measured() -> Iterator[Measured]:
     result = Measured()
     _give_back()
     before = _resident("VmRSS") if _forget_peak() else float("nan")
-    started, began = perf_counter(), process_time()
+    started, processor_started = perf_counter(), process_time()
     try:
         yield result
     finally:
-        result.seconds, result.processor = perf_counter() - started, process_time() - began
+        result.seconds, result.processor = perf_counter() - started, process_time() - processor_started
         result.peak_mb = max(0.0, _resident("VmHWM") - before) if before == before else before
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sensormend.bench.charts import city_map, decomposition
-from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
+from sensormend.bench.experiment import Experiment, Row, RunPlan
 from sensormend.bench.measure import workers
-from sensormend.bench.tables import ResultTable
 from sensormend.model.auto import AutoOLRTR
+from sensormend.plot.decomposition import decomposition
+from sensormend.plot.maps import city_map
 from sensormend.simulate.network import city
 
 __all__ = ["Pictures"]
@@ -28,18 +28,6 @@ class Pictures(Experiment):
         "The readings of some days as the sum of what the network agrees on and of whole days of single sensors; and "
         "the city at one hour on six days, raw above and cleaned below, each sensor with the area nearest to it."
     )
-
-    def jobs(self, plan: RunPlan) -> list[Job]:
-        """Return none: nothing is measured here."""
-        return []
-
-    def run(self, job: Job) -> list[Row]:
-        """Do nothing."""
-        return []
-
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Return none."""
-        return []
 
     def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         """Simulate half a year, clean it in one pass, and draw it, in a separate process with one BLAS thread."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,9 @@ def write_page(store: Store) -> Path:
     records = store.records()
     parts = [
         (name, EXPERIMENTS[record["experiment"]], record)
-        for known in EXPERIMENTS
+        for experiment_name in EXPERIMENTS
         for name, record in records.items()
-        if record.get("experiment") == known
+        if record.get("experiment") == experiment_name
     ]
     content = [_section(store, *part) for part in parts]
     links = [
@@ -142,16 +142,12 @@ def _machine(records: Mapping[str, Mapping[str, Any]]) -> str:
     head = "".join(f"<th class=label>{escape(name)}</th>" for name in ("", *MACHINE.values()))
     lines = []
     for name, record in records.items():
-        cells: Sequence[str] = [name, *(_cell_text(record.get(field)) for field in MACHINE)]
+        cells = [name, *("-" if record.get(field) is None else str(record[field]) for field in MACHINE)]
         lines.append("<tr>" + "".join(f"<td class=label>{escape(cell)}</td>" for cell in cells) + "</tr>\n")
     return (
         '<section id="machine">\n<h2>How this was made</h2>\n<div class="table" tabindex="0"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(lines)}</tbody></table></div>\n</section>\n"
     )
-
-
-def _cell_text(value: object) -> str:
-    return "-" if value is None else str(value)
 
 
 def _link(file: str) -> str:

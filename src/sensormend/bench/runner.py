@@ -30,9 +30,9 @@ class RunProgress:
 
     doing: str
     done: int
-    of: int
+    runs: int
     share: float
-    left: float
+    seconds_left: float
 
 
 @dataclass(frozen=True)
@@ -90,26 +90,19 @@ def perform(job: Job) -> tuple[list[Row], float]:
         rows = [{"status": "done", **row} for row in experiment.run(job)]
     except DivergenceError:
         rows = [{"status": "diverged"}]
-    known = job.row() | {"kind": job.option("kind", "plain")}
-    return [known | row for row in rows], perf_counter() - started
+    columns = job.row() | {"kind": job.option("kind", "plain")}
+    return [columns | row for row in rows], perf_counter() - started
 
 
 def run(
     wanted: Sequence[tuple[Experiment, RunPlan]], out: Path, *, processes: int = 1, fresh: bool = False,
-    progress: Callable[[RunProgress], None] | None = None, each: Callable[[Ran], None] | None = None,
+    progress: Callable[[RunProgress], None] = lambda tick: None,
     complain: Callable[[str, SensormendError], None] | None = None,
 ) -> list[Ran]:  # fmt: skip
     """Run experiments into a folder, each with its tables, pictures and the page as soon as it is done.
 
-    Parameters
-    ----------
-    processes
-        Number of processes; 0 runs in this one.
-    fresh
-        Whether to repeat runs that are done.
-    progress, each, complain
-        Called after every run, after every experiment, and for an experiment without data; without `complain` that
-        raises.
+    With 0 `processes` they run in this one; with `fresh` runs that are done are repeated. `progress` is
+    called after every run, `complain` for an experiment without data, which raises without it.
     """
     if processes < 0:
         raise ConfigError(f"--jobs must be 1 or more, not {processes}")
@@ -134,35 +127,30 @@ def run(
                     clock.add(job)
             todo.append((experiment, plan, jobs))
         waiting = sum(not store.has(job.key) for _, _, jobs in todo for job in jobs)
-        if progress is not None:
-            progress(RunProgress("the first run", 0, waiting, 0.0, float("nan")))
+        progress(RunProgress("the first run", 0, waiting, 0.0, float("nan")))
         with _doing(processes, waiting) as results:
             for experiment, plan, jobs in todo:
-                record, left = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
+                record, missing = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
                 before = store.records().get(experiment.stem(plan))
-                if before and before["plan"] == record["plan"] and len(left) < len(jobs):
+                if before and before["plan"] == record["plan"] and len(missing) < len(jobs):
                     # A continued experiment keeps its start; where no run is left it keeps its record.
-                    record = record | {"started": before["started"]} if left else dict(before)
+                    record = record | {"started": before["started"]} if missing else dict(before)
                 try:
-                    for job, rows, seconds in results(left):
+                    for job, rows, seconds in results(missing):
                         store.append(job.key, rows)
                         clock.done(job, seconds)
-                        if progress is not None:
-                            doing = f"{experiment.name}: {job.method}, {job.setting}"
-                            progress(
-                                RunProgress(doing, clock.runs, waiting, clock.share, clock.left(max(processes, 1)))
-                            )
+                        doing = f"{experiment.name}: {job.method}, {job.setting}"
+                        left = clock.left(max(processes, 1))
+                        progress(RunProgress(doing, clock.runs, waiting, clock.share, left))
                     done = show(experiment, plan, store)
                     record |= {"pictures": _pictures(done)}
                 finally:
-                    record |= {"ended": now()} if left or "ended" not in record else {}
+                    record |= {"ended": now()} if missing or "ended" not in record else {}
                     record |= {"done": sum(store.has(job.key) for job in jobs)}
                     store.record(experiment.stem(plan), record)
                     store.seal()
                 page = write_page(store)
                 ran.append(Ran(done.name, done.tables, [*done.written, page]))
-                if each is not None:
-                    each(ran[-1])
     return ran
 
 
@@ -211,15 +199,10 @@ Results = Callable[[list[Job]], Iterator[tuple[Job, list[Row], float]]]
 def _doing(processes: int, needed: int) -> Iterator[Results]:
     """Yield a function that performs jobs and yields each as it ends; in this process where `processes` is 0."""
     if not processes or not needed:
-        yield _here
+        yield lambda jobs: ((job, *perform(job)) for job in jobs)
         return
     with workers(processes) as pool:
         yield lambda jobs: _pooled(pool, jobs)
-
-
-def _here(jobs: list[Job]) -> Iterator[tuple[Job, list[Row], float]]:
-    for job in jobs:
-        yield job, *perform(job)
 
 
 def _pooled(pool: ProcessPoolExecutor, jobs: list[Job]) -> Iterator[tuple[Job, list[Row], float]]:

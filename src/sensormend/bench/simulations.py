@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -94,9 +93,9 @@ class Sweep(Experiment):
     bars: ClassVar[Mapping[str, Mapping[float, Bar]]] = {}
     """Targets of AutoOLRTR, by column and x."""
 
-    @abstractmethod
     def settings(self, *, quick: bool) -> list[Setting]:
         """Return the points."""
+        raise NotImplementedError
 
     def minibatches(self, plan: RunPlan) -> int:
         """Return the number of minibatches."""
@@ -125,8 +124,8 @@ class Sweep(Experiment):
         contestant = line_up("simulated", job.option("rank"), job.option("size"))[job.method]
         with measured() as cost:
             recovery = mend(contestant, [part.readings for part in parts], job.seed)
-        whole = joined(parts)
-        scores = paper_scores(recovery, whole, dropped=DROPPED * job.option("size"))
+        case = joined(parts)
+        scores = paper_scores(recovery, case, dropped=DROPPED * job.option("size"))
         extra = {"minibatches": job.option("minibatches"), "passes": contestant.passes}
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]
 
@@ -137,8 +136,9 @@ class Sweep(Experiment):
         size, rank = QUICK_SIZE if plan.quick else FULL_SIZE
         around = self.around.format(cube=f"{size} x {size} x {size}", rank=rank)
         runs = f"{runs_note(rows, plan, minibatches=self.minibatches(plan))} {around}"
-        last = about(rows, "simulated")
-        rule = detection(THRESHOLD)
+        methods, rule = about(rows, "simulated"), detection(THRESHOLD)
+        # The targets of AutoOLRTR were set for the sizes of a full run.
+        bars = {} if plan.quick else self.bars
         names = {
             "re": ("relative error (RE)", f"{RE} {CLAIMS.get(self.name, '')}"),
             "f1": ("F1 at the paper's rule", rule),
@@ -152,8 +152,9 @@ class Sweep(Experiment):
         }
         return [
             pivot(
-                rows, column, axis=self.axis, title=f"{self.title}: {words}", note=f"{runs} {note} {last}",
-                bars=self._bars(column, quick=plan.quick), aside=column not in ("re", "f1", "f1_best", "seconds"),
+                rows, column, axis=self.axis, title=f"{self.title}: {words}", note=f"{runs} {note} {methods}",
+                bars={("AutoOLRTR", x): bar for x, bar in bars.get(column, {}).items()},
+                aside=column not in ("re", "f1", "f1_best", "seconds"),
             )
             for column, (words, note) in names.items()
             if any(np.isfinite(row[column]) for row in rows)
@@ -168,12 +169,6 @@ class Sweep(Experiment):
         return line_charts(
             rows, folder, self.stem(plan), panels=panels, x_label=self.axis, title=title, log_x=self.log_x
         )
-
-    def _bars(self, column: str, *, quick: bool) -> dict[tuple[str, float], Bar]:
-        """Return the targets by (method, x); they were set for the sizes of a full run."""
-        if quick:
-            return {}
-        return {("AutoOLRTR", x): bar for x, bar in self.bars.get(column, {}).items()}
 
 
 SIZES, QUICK_SIZES = (10, 20, 30, 40, 50), (10, 20)

@@ -14,9 +14,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import duckdb
@@ -29,7 +28,7 @@ from sensormend.files import locked, write_beside
 __all__ = ["SCHEMA", "Store", "code_version"]
 
 _TEXT = ("experiment", "method", "kind", "setting", "output", "status")
-_WHOLE = ("trial", "seed", "minibatch", "days", "minibatches", "passes", "faults")
+_INTEGERS = ("trial", "seed", "minibatch", "days", "minibatches", "passes", "faults")
 _NUMBERS = (
     "x", "re", "re_text", "re_code", "re_cleaned", "f1", "precision", "recall", "f1_best", "threshold_best",
     "missing", "faulty", "repaired", "trusted", "false_alarms", "coverage_missing", "coverage_repaired",
@@ -39,7 +38,7 @@ _NUMBERS = (
 )  # fmt: skip
 SCHEMA: dict[str, str] = {
     **dict.fromkeys(_TEXT, "VARCHAR"),
-    **dict.fromkeys(_WHOLE, "BIGINT"),
+    **dict.fromkeys(_INTEGERS, "BIGINT"),
     **dict.fromkeys(_NUMBERS, "DOUBLE"),
 }
 """The columns of a row and their types."""
@@ -62,41 +61,30 @@ def code_version() -> str:
 
 
 class Store:
-    """The results in one folder; as a context manager it locks the folder for writing.
+    """The results in one folder; as a context manager it creates the folder and locks it for writing.
 
-    Parameters
-    ----------
-    folder
-        The folder, created where it is missing.
-    version
-        Version of the code that makes new rows; rows of other versions are kept.
+    `version` is that of the code that makes new rows; rows of other versions are kept.
     """
 
     def __init__(self, folder: Path, version: str | None = None) -> None:
         self.folder = folder
         self.version = code_version() if version is None else version
         self._lines: dict[str, dict[str, Any]] = {}
-        self._lock: AbstractContextManager[None] | None = None
+        self._lock = ExitStack()
 
     def __enter__(self) -> Self:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             refusal = f"another run is writing to {self.folder}: wait for it, or give another --out"
-            lock = locked(self.folder / ".lock", refusal)
-            lock.__enter__()
-            self._lock = lock
+            self._lock.enter_context(locked(self.folder / ".lock", refusal))
             self._read()
             self._rewrite()
         except OSError as error:
             raise SensormendError(f"cannot keep results in {self.folder}: {error}") from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._lock is not None:
-            self._lock.__exit__(None, None, None)
-            self._lock = None
+    def __exit__(self, *error: object) -> None:
+        self._lock.close()
 
     @property
     def lines(self) -> Path:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sensormend.plot.canvas import BLUE, GREYS, INK, ORANGE, bare
 
-__all__ = ["KINDS", "LineEnd", "Style", "apart", "finish_panel", "in_order", "label_ends", "style_of"]
+__all__ = ["KINDS", "LineEnd", "Style", "apart", "finish_axes", "finish_panel", "in_order", "style_of"]
 
 KINDS = {"ours": "ours", "online": "online", "batch": "batch", "plain": "plain rules"}
 """Titles of the kinds of methods in a legend, in its order."""
@@ -78,9 +78,9 @@ _ALIASES = {"ORLTM (reconstruction)": "ORLTM"}
 
 def style_of(method: str) -> Style:
     """Return a method's style; an unknown one gets its initial as marker, and a colour from its name."""
-    known = STYLES.get(_ALIASES.get(method, method))
-    if known is not None:
-        return known
+    style = STYLES.get(_ALIASES.get(method, method))
+    if style is not None:
+        return style
     kind = "ours" if method.startswith("AutoOLRTR") else "online"
     initial = next((letter for letter in method if letter.isalnum()), "x")
     return Style(_FREE_COLOURS[crc32(method.encode()) % len(_FREE_COLOURS)], f"${initial}$", kind)
@@ -97,8 +97,8 @@ def in_order(methods: Iterable[str]) -> list[str]:
     return sorted(set(methods), key=key)
 
 
-BESIDE = 1.02
-"""Where the names begin, as a share of the panel's width."""
+NAMES_FROM, NAMES_GAP = 1.02, 0.065
+"""Where the names of lines begin, as a share of the panel's width, and their least distance, of its height."""
 
 
 @dataclass(frozen=True)
@@ -112,38 +112,31 @@ class LineEnd:
     bold: bool = False
 
 
+def finish_axes(axes: Any) -> None:
+    """Draw horizontal grid lines behind the data, and only the left and the bottom side of the frame."""
+    axes.grid(axis="y", color=GREYS[3], lw=0.7, zorder=0)
+    axes.set_axisbelow(True)
+    bare(axes, sides=("left", "bottom"))
+    axes.tick_params(which="minor", length=0)
+
+
 def finish_panel(axes: Any, ends: Sequence[LineEnd], *, across: str, up: str) -> None:
-    """Label a panel's axes, with integers written out, and its lines at their ends."""
+    """Label a panel with its final scales and limits: its axes, and each line at the height of its end."""
     axes.set_ylabel(up, color=INK, fontsize=10)
     axes.set_xlabel(across, color=INK, fontsize=10)
     axes.xaxis.set_major_formatter(lambda value, place: f"{value:,.0f}")
     axes.yaxis.set_major_formatter(lambda value, place: f"{value:,g}")
-    axes.grid(axis="y", color=GREYS[3], lw=0.7, zorder=0)
-    axes.set_axisbelow(True)
-    bare(axes, sides=("left", "bottom"))
-    axes.tick_params(which="minor", length=0, labelbottom=False, labelleft=False)
-    label_ends(axes, ends)
-
-
-def label_ends(axes: Any, ends: Sequence[LineEnd], *, gap: float = 0.065) -> None:
-    """Write each line's name to the right of the panel, at the height of its end.
-
-    Parameters
-    ----------
-    axes
-        With its final scales and limits.
-    gap
-        The least distance of two names, as a share of the panel's height.
-    """
+    finish_axes(axes)
+    axes.tick_params(which="minor", labelbottom=False, labelleft=False)
     finite = [end for end in ends if np.isfinite(end.y)]
     if not finite:
         return
     axes.autoscale_view()
     heights = (axes.transScale + axes.transLimits).transform([(end.x, end.y) for end in finite])[:, 1]
-    for end, height in zip(finite, apart(heights, gap), strict=True):
+    for end, height in zip(finite, apart(heights, NAMES_GAP), strict=True):
         axes.text(
-            BESIDE, height, end.name, transform=axes.transAxes, va="center", ha="left", fontsize=9, color=end.colour,
-            fontweight="bold" if end.bold else "normal",
+            NAMES_FROM, height, end.name, transform=axes.transAxes, va="center", ha="left", fontsize=9,
+            color=end.colour, fontweight="bold" if end.bold else "normal",
         )  # fmt: skip
 
 
@@ -160,11 +153,13 @@ def apart(heights: Sequence[float], gap: float) -> list[float]:
     for height in np.asarray(heights, dtype=float)[order]:
         groups.append([height])
         # Two groups that touch become one, around the mean of the wanted heights.
-        while len(groups) > 1 and _middle(groups[-1]) - _middle(groups[-2]) < gap * _steps(groups[-1], groups[-2]):
+        while len(groups) > 1 and np.mean(groups[-1]) - np.mean(groups[-2]) < gap * len(groups[-2] + groups[-1]) / 2:
             last = groups.pop()
             groups[-1] += last
     placed = [
-        _middle(group) + gap * (number - (len(group) - 1) / 2) for group in groups for number in range(len(group))
+        float(np.mean(group)) + gap * (number - (len(group) - 1) / 2)
+        for group in groups
+        for number in range(len(group))
     ]
     for number in reversed(range(len(placed))):
         highest = 1.0 if number + 1 == len(placed) else placed[number + 1] - gap
@@ -174,11 +169,3 @@ def apart(heights: Sequence[float], gap: float) -> list[float]:
     places = np.empty(len(placed))
     places[order] = placed
     return [float(height) for height in places]
-
-
-def _middle(group: list[float]) -> float:
-    return float(np.mean(group))
-
-
-def _steps(upper: list[float], lower: list[float]) -> float:
-    return (len(upper) + len(lower)) / 2

@@ -127,13 +127,13 @@ class ResultTable:
         names = self.headers[len(self.labels) :]
         edges = 3
         taken = 1 + sum(edges + max(len(row[n]) for row in [self.labels, *self.rows]) for n in range(len(self.labels)))
-        parts, left = [[0]], width - taken
+        parts, width_left = [[0]], width - taken
         for number, name in enumerate(names):
             shown = [part for line in lines for part in Text.from_markup(line[number]).plain.split("\n")]
-            left -= edges + max(map(len, [*name.split(), *shown]))
-            if left < 0 and number > parts[-1][0]:
+            width_left -= edges + max(map(len, [*name.split(), *shown]))
+            if width_left < 0 and number > parts[-1][0]:
                 parts.append([number])
-                left = width - taken - edges - max(map(len, [*name.split(), *shown]))
+                width_left = width - taken - edges - max(map(len, [*name.split(), *shown]))
             elif number:
                 parts[-1].append(number)
         return [self._screen_part(names, lines, part, last=part is parts[-1]) for part in parts]

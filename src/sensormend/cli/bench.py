@@ -224,8 +224,8 @@ def _progress() -> Iterator[Callable[[RunProgress], None]]:
     def update(tick: RunProgress) -> None:
         # Started with the first run, so that a wrong call prints its one line only.
         progress.start()
-        runs = f"{tick.done}/{tick.of} runs"
-        progress.update(task, completed=tick.share, description=tick.doing, runs=runs, left=tick.left)
+        runs = f"{tick.done}/{tick.runs} runs"
+        progress.update(task, completed=tick.share, description=tick.doing, runs=runs, left=tick.seconds_left)
 
     try:
         yield update

@@ -35,7 +35,7 @@ from sensormend.simulate.scores import (
     score,
     straight_line,
 )
-from sensormend.simulate.staged_faults import ACCEPTED_FROM, DRIFTS_FROM, LEAST, StagedFaults
+from sensormend.simulate.staged_faults import ACCEPTED_FROM, DRIFTS_FROM, LEAST_SENSORS, StagedFaults
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.service import Service
 from sensormend.stream.sources.city import FIRST, City
@@ -226,7 +226,7 @@ def _show_staged(
 ) -> None:
     """Print the results on the three faults that every demo has."""
     days = network.readings.shape[-1]
-    if staged.sensors < LEAST or days <= ACCEPTED_FROM + 1:
+    if staged.sensors < LEAST_SENSORS or days <= ACCEPTED_FROM + 1:
         return
     faults = Archive(out).faults()
     console.print("\nThree of them, closely:")

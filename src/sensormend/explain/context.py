@@ -46,16 +46,16 @@ class ReadingRow:
     corrected: bool
 
     @classmethod
-    def of(cls, rows: Rows, k: int) -> ReadingRow:
-        """Return row `k`."""
-        numbers = {name: float(getattr(rows, name)[k]) for name in ("value", "cleaned", "lower", "upper")}
+    def of(cls, rows: Rows, index: int) -> ReadingRow:
+        """Return one of the rows."""
+        numbers = {name: float(getattr(rows, name)[index]) for name in ("value", "cleaned", "lower", "upper")}
         return cls(
-            time=int(rows.time[k]),
-            n=int(rows.n[k]),
-            flag=Flag(int(rows.flag[k])),
-            reason=REASONS[rows.reason[k]],
-            estimated=int(rows.origin[k]) == ESTIMATED,
-            corrected=int(rows.origin[k]) == CORRECTED,
+            time=int(rows.time[index]),
+            n=int(rows.n[index]),
+            flag=Flag(int(rows.flag[index])),
+            reason=REASONS[rows.reason[index]],
+            estimated=int(rows.origin[index]) == ESTIMATED,
+            corrected=int(rows.origin[index]) == CORRECTED,
             **numbers,
         )
 
@@ -74,7 +74,7 @@ class ReadingContext:
         Rows of the sensor from a month before to a day after, and the index of the reading among them.
     fault
         The fault that the reading belongs to; None without one.
-    others, courses
+    correlated, courses
         The most correlated sensors, and their rows from a day before to a day after, by name.
     usual
         Rows of the sensor in the month before, or before its fault.
@@ -88,7 +88,7 @@ class ReadingContext:
     place: int
     own: Rows
     fault: FaultInterval | None
-    others: tuple[CorrelatedSensor, ...]
+    correlated: tuple[CorrelatedSensor, ...]
     courses: dict[str, Rows]
     usual: Rows
     run: dict[str, Any]
@@ -100,7 +100,7 @@ class ReadingContext:
 
     def number(self, value: float) -> str:
         """Format a number with one digit more than is uncertain."""
-        sizes = [self.row.upper - self.row.lower, *(other.spread for other in self.others)]
+        sizes = [self.row.upper - self.row.lower, *(other.spread for other in self.correlated)]
         sizes = [size for size in sizes if math.isfinite(size) and size > 0]
         size = min(sizes) if sizes else abs(value) / 100 or 1.0
         return f"{value:.{min(max(1 - math.floor(math.log10(size)), 0), 6)}f}"
@@ -124,17 +124,8 @@ def reading_context(
 ) -> ReadingContext:
     """Return the context of the reading of a sensor in the slot that contains a time.
 
-    Parameters
-    ----------
-    archive, sensor, time, variable
-        The reading.
-    among
-        Sensors to compare it with; all by default.
-
-    Raises
-    ------
-    InputError, ConfigError
-        The sensor, the variable or the row does not exist; the message names what does.
+    It is compared with the sensors `among`, by default with all. Raises `InputError` or `ConfigError` where there is no
+    such sensor, variable or row; the message names what there is.
     """
     variable = _variable(archive, sensor, variable)
     run = archive.run()
@@ -151,34 +142,36 @@ def reading_context(
     until = min(row.time, fault.start) if fault else row.time
     past = _in_slots(archive.rows(among, until - USUAL_SPAN, until, variable), run)
     step = _step(run, own)
-    then = _in_slots(archive.rows(among, row.time - step, row.time + step, variable), run)
-    then = then.taken(then.time == row.time)
-    others = tuple(correlated_sensors(past, then, sensor))
+    present = _in_slots(archive.rows(among, row.time - step, row.time + step, variable), run)
+    present = present.taken(present.time == row.time)
+    correlated = tuple(correlated_sensors(past, present, sensor))
     usual = _only(past, sensor)
-    names = [other.sensor for other in others]
-    near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run) if names else None
-    courses = {name: _only(near, name) for name in names} if near is not None else {}
-    return ReadingContext(sensor, variable, row, place, own, fault, others, courses, usual, run)
+    names = [other.sensor for other in correlated]
+    courses = {}
+    if names:
+        near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run)
+        courses = {name: _only(near, name) for name in names}
+    return ReadingContext(sensor, variable, row, place, own, fault, correlated, courses, usual, run)
 
 
 def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: ReadingRow) -> FaultInterval | None:
     """Return the fault that a row belongs to; of several at its time the one with its reason, else the latest."""
-    around = [
+    covering = [
         fault
         for fault in faults
         if fault.sensor == sensor and fault.variable in ("", variable) and fault.start <= row.time < fault.end
     ]
-    return max(around, key=lambda fault: (fault.reason == row.reason, fault.start), default=None)
+    return max(covering, key=lambda fault: (fault.reason == row.reason, fault.start), default=None)
 
 
 def _variable(archive: Archive, sensor: str, variable: str | None) -> str:
-    known = sorted({entry.variable for entry in archive.sensors() if entry.sensor == sensor})
-    known = known or sorted(archive.rows(sensor).variables)
-    if variable is None and len(known) > 1:
-        raise ConfigError(f"{sensor} measures {', '.join(known)}: say which with --variable")
-    if variable is not None and variable not in known:
-        raise InputError(f"{sensor} has no variable {variable!r}; there is {', '.join(known) or 'none'}")
-    return known[0] if variable is None else variable
+    variables = sorted({entry.variable for entry in archive.sensors() if entry.sensor == sensor})
+    variables = variables or sorted(archive.rows(sensor).variables)
+    if variable is None and len(variables) > 1:
+        raise ConfigError(f"{sensor} measures {', '.join(variables)}: say which with --variable")
+    if variable is not None and variable not in variables:
+        raise InputError(f"{sensor} has no variable {variable!r}; there is {', '.join(variables) or 'none'}")
+    return variables[0] if variable is None else variable
 
 
 def _step(run: dict[str, Any], own: Rows) -> int:
@@ -209,17 +202,15 @@ def _slot_of(time: Any, run: dict[str, Any]) -> Any:
 def _no_row_message(archive: Archive, sensor: str, variable: str, time: int, own: Rows) -> str:
     missing = f"{sensor} has no row at {time_text(time)}"
     if own.time.size and own.time[0] <= time <= own.time[-1]:
-        near = own.time[np.searchsorted(own.time, time) - 1 :][:2]
-        return f"{missing}; the nearest are at {' and '.join(time_text(int(each)) for each in near)}"
-    spans = [(entry.first, entry.last) for entry in archive.sensors()
-             if (entry.sensor, entry.variable) == (sensor, variable)]  # fmt: skip
-    first, last = spans[0] if spans else (None, None)
-    span = (first, last) if first is not None and last is not None else archive.span()
-    return (
-        missing
-        if span is None
-        else f"{missing}; its readings go from {time_text(span[0])} to {time_text(span[1])}, UTC"
-    )
+        nearest = own.time[np.searchsorted(own.time, time) - 1 :][:2]
+        return f"{missing}; the nearest are at {' and '.join(map(time_text, nearest.tolist()))}"
+    span = archive.span()
+    for entry in archive.sensors():
+        if (entry.sensor, entry.variable) == (sensor, variable) and entry.first is not None and entry.last is not None:
+            span = entry.first, entry.last
+    if span is None:
+        return missing
+    return f"{missing}; its readings go from {time_text(span[0])} to {time_text(span[1])}, UTC"
 
 
 def _only(rows: Rows, sensor: str) -> Rows:

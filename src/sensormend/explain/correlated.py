@@ -51,39 +51,33 @@ class CorrelatedSensor:
         return abs(value - self.expected) > 3 * self.spread
 
 
-def correlated_sensors(past: Rows, then: Rows, sensor: str, most: int = 3) -> list[CorrelatedSensor]:
+def correlated_sensors(past: Rows, present: Rows, sensor: str, most: int = 3) -> list[CorrelatedSensor]:
     """Return the sensors most correlated with one, the best first, that have a good reading at the time in question.
 
-    Parameters
-    ----------
-    past
-        Rows of one variable of all sensors, from the days that correlations are computed over.
-    then
-        Rows of the time in question.
-    sensor
-        The sensor whose reading is in question.
-    most
-        Largest number to return.
+    Correlations are computed over `past`, rows of one variable of all sensors; `present` are rows of the time in
+    question.
     """
     if sensor not in past.sensors:
         return []
     courses, slots = _courses(past)
-    mine = courses[past.sensors.index(sensor)]
-    likeness = _likeness(_without_cycle(courses, slots), past.sensors.index(sensor))
-    good = (then.flag == Flag.GOOD) & np.isfinite(then.value)
-    values = {then.sensors[code]: float(value) for code, value in zip(then.sensor[good], then.value[good], strict=True)}
+    row = past.sensors.index(sensor)
+    likeness = _likeness(_without_cycle(courses, slots), row)
+    good = present.taken((present.flag == Flag.GOOD) & np.isfinite(present.value))
+    values = {present.sensors[code]: float(value) for code, value in zip(good.sensor, good.value, strict=True)}
     correlated: list[CorrelatedSensor] = []
-    for other in np.argsort(-likeness, kind="stable"):
-        name = past.sensors[other]
-        if not likeness[other] > ALIKE or len(correlated) == most:
+    for candidate in np.argsort(-likeness, kind="stable"):
+        name = past.sensors[candidate]
+        if not likeness[candidate] > ALIKE or len(correlated) == most:
             break
         if name == sensor or name not in values:
             continue
-        difference = mine - courses[other]
+        difference = courses[row] - courses[candidate]
         difference = difference[np.isfinite(difference)]
         usual = float(np.median(difference))
         spread = MAD_TO_DEVIATION * float(np.median(np.abs(difference - usual)))
-        correlated.append(CorrelatedSensor(name, float(likeness[other]), values[name], values[name] + usual, spread))
+        correlated.append(
+            CorrelatedSensor(name, float(likeness[candidate]), values[name], values[name] + usual, spread)
+        )
     return correlated
 
 
@@ -98,12 +92,12 @@ def _courses(rows: Rows) -> tuple[FloatArray, NDArray[np.intp]]:
 
 def _without_cycle(courses: FloatArray, slots: NDArray[np.intp]) -> FloatArray:
     """Subtract the mean daily cycle of each sensor: at noon all are warm, related or not."""
-    known = np.isfinite(courses)
+    observed = np.isfinite(courses)
     order = np.argsort(slots, kind="stable")
     edges = np.flatnonzero(np.diff(slots[order], prepend=-1))
     total, count = (
         np.add.reduceat(array[:, order], edges, axis=1)
-        for array in (np.where(known, courses, 0.0), known.astype(float))
+        for array in (np.where(observed, courses, 0.0), observed.astype(float))
     )
     # A time of day with few readings has no reliable mean; the mean of the sensor is used.
     overall = total.sum(axis=1, keepdims=True) / np.maximum(count.sum(axis=1, keepdims=True), 1)
@@ -111,13 +105,17 @@ def _without_cycle(courses: FloatArray, slots: NDArray[np.intp]) -> FloatArray:
     return courses - usual[:, slots]
 
 
-def _likeness(courses: FloatArray, mine: int) -> FloatArray:
-    """Return the correlation of one series with all others over common times; NaN where these are few."""
-    both = np.isfinite(courses) & np.isfinite(courses[mine])
-    count = both.sum(axis=1)
-    own, others = np.where(both, courses[mine], 0.0), np.where(both, courses, 0.0)
+def _likeness(courses: FloatArray, row: int) -> FloatArray:
+    """Return the correlation of the series in a row with all others over common times; -1 where these are few."""
+    common = np.isfinite(courses) & np.isfinite(courses[row])
+    count = common.sum(axis=1)
     size = np.maximum(count, 1)[:, None]
-    own = np.where(both, own - own.sum(axis=1, keepdims=True) / size, 0.0)
-    others = np.where(both, others - others.sum(axis=1, keepdims=True) / size, 0.0)
-    scale = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
-    return np.where((count >= ENOUGH) & (scale > 0), (own * others).sum(axis=1) / np.where(scale > 0, scale, 1.0), -1.0)
+
+    def centred(values: FloatArray) -> FloatArray:
+        values = np.where(common, values, 0.0)
+        return np.where(common, values - values.sum(axis=1, keepdims=True) / size, 0.0)
+
+    own, all_centred = centred(courses[row]), centred(courses)
+    scale = np.sqrt((own**2).sum(axis=1) * (all_centred**2).sum(axis=1))
+    covariance = (own * all_centred).sum(axis=1)
+    return np.where((count >= ENOUGH) & (scale > 0), covariance / np.where(scale > 0, scale, 1.0), -1.0)

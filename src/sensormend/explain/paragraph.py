@@ -17,7 +17,7 @@ from sensormend.readings import DAY, MEANINGS, Flag
 
 __all__ = ["TimeLike", "explain", "paragraph"]
 
-FEW = 4
+MOST_LISTED = 4
 """Most fill values that are listed; the built-in list is longer."""
 
 
@@ -41,34 +41,28 @@ def explain(out: str | os.PathLike[str], sensor: str, time: TimeLike, variable: 
 
 def paragraph(context: ReadingContext) -> str:
     """Return the explanation of a reading."""
-    told = [
-        *_opening(context),
-        *_verdict(context),
-        *_estimate(context),
-        *_interval(context),
-        *_correlated(context),
-    ]
-    return " ".join(told)
+    parts = (_opening(context), _verdict(context), _estimate(context), _interval(context), _correlated(context))
+    return " ".join(part for part in parts if part)
 
 
-def _opening(context: ReadingContext) -> list[str]:
+def _opening(context: ReadingContext) -> str:
     row = context.row
     flag = f"flag {int(row.flag)} ({MEANINGS[row.flag].replace('_', ' ')}{f', {row.reason}' if row.reason else ''})"
     if math.isnan(row.value):
-        return [f"{context.who} has no value at {time_text(row.time)} UTC: {flag}."]
+        return f"{context.who} has no value at {time_text(row.time)} UTC: {flag}."
     mean = f", the mean of {row.n} readings" if row.n > 1 else ""
-    return [f"{context.who} read {context.number(row.value)} at {time_text(row.time)} UTC{mean}: {flag}."]
+    return f"{context.who} read {context.number(row.value)} at {time_text(row.time)} UTC{mean}: {flag}."
 
 
-def _verdict(context: ReadingContext) -> list[str]:
+def _verdict(context: ReadingContext) -> str:
     """Return the meaning of the reason, with its numbers."""
     row = context.row
     if row.flag == Flag.GOOD:
-        return ["Nothing contradicts it, and it is trusted as it is."]
+        return "Nothing contradicts it, and it is trusted as it is."
     if row.flag == Flag.MISSING:
-        return [_missing(context)]
+        return _missing(context)
     if row.flag == Flag.NOT_EVALUATED:
-        return [_not_evaluated(context)]
+        return _not_evaluated(context)
     plain = {
         "duplicate": "Several readings with different values came for the same time; the last one was kept.",
         "late": "It came after its period was closed, and took no part in the judgement.",
@@ -78,24 +72,20 @@ def _verdict(context: ReadingContext) -> list[str]:
     }
     special = {"stuck": _stuck, "spike": _spike, "noisy": _noisy, "gain": _gain, "implausible": _implausible}
     words = special[row.reason](context) if row.reason in special else plain.get(row.reason, "")
-    mild = "It is in doubt, but not past the threshold, and so it is kept." if _is_mild(context) else ""
-    return [text for text in (words, mild) if text]
-
-
-def _is_mild(context: ReadingContext) -> bool:
-    replaced = context.row.estimated or context.row.corrected
-    return context.row.flag == Flag.SUSPECT and context.row.reason != "duplicate" and not replaced
+    if row.flag == Flag.SUSPECT and row.reason != "duplicate" and not row.estimated and not row.corrected:
+        words = f"{words} It is in doubt, but not past the threshold, and so it is kept.".lstrip()
+    return words
 
 
 def _missing(context: ReadingContext) -> str:
     if context.row.reason == "silent":
-        heard = np.flatnonzero((context.own.n > 0) & (context.own.time < context.row.time))
-        last = f"; its last reading before is from {time_text(int(context.own.time[heard[-1]]))}" if heard.size else ""
+        earlier = context.own.time[(context.own.n > 0) & (context.own.time < context.row.time)]
+        last = f"; its last reading before is from {time_text(int(earlier[-1]))}" if earlier.size else ""
         return f"The sensor sent nothing in that whole period{last}."
     if context.row.reason == "fill":
         values = _per_variable(context.run.get("fill"), context.variable)
-        known = f" ({', '.join(f'{value:g}' for value in values)})" if 0 < len(values) <= FEW else ""
-        return f"What came was no number, or a value that stands for one that is missing{known}."
+        shown = f" ({', '.join(f'{value:g}' for value in values)})" if 0 < len(values) <= MOST_LISTED else ""
+        return f"What came was no number, or a value that stands for one that is missing{shown}."
     return "No reading came for it, though others of the same period did."
 
 
@@ -108,25 +98,23 @@ def _per_variable(by_variable: Any, variable: str) -> list[float]:
 def _not_evaluated(context: ReadingContext) -> str:
     if context.row.reason == "alone":
         return "Too few other sensors are related to it to judge it, so it is kept as it is."
-    heard = context.own.time[context.own.n > 0]
-    young = heard.size and context.row.time - heard[0] < USUAL_SPAN - DAY
-    since = f" (the first reading is from {time_text(int(heard[0]))})" if young else ""
+    times = context.own.time[context.own.n > 0]
+    new = times.size and context.row.time - times[0] < USUAL_SPAN - DAY
+    since = f" (the first reading is from {time_text(int(times[0]))})" if new else ""
     return f"It was not judged: the model did not know the sensor well yet{since}, or it was to be ignored."
 
 
 def _stuck(context: ReadingContext) -> str:
-    heard = np.flatnonzero(context.own.n > 0)
-    values, here = context.own.value[heard], int(np.searchsorted(heard, context.place))
-    same = values == context.row.value
-    before = int(np.argmin(np.append(same[:here][::-1], False)))
-    after = int(np.argmin(np.append(same[here:], False)))
-    run = heard[here - before : here + after]
-    moved = _moved(context, int(context.own.time[run[0]]), int(context.own.time[run[-1]])) if run.size else ""
-    if run.size < 3:
+    present = np.flatnonzero(context.own.n > 0)
+    same, own = context.own.value[present] == context.row.value, int(np.searchsorted(present, context.place))
+    before = int(np.argmin(np.append(same[:own][::-1], False)))
+    after = int(np.argmin(np.append(same[own:], False)))
+    times = context.own.time[present[own - before : own + after]].tolist()
+    if len(times) < 3:
         return f"It hardly moves{_moved(context, context.row.time - DAY // 2, context.row.time + DAY // 2)}."
     return (
-        f"It stands still: {run.size} readings in a row, from {time_text(int(context.own.time[run[0]]))} to "
-        f"{time_text(int(context.own.time[run[-1]]))}, are {context.number(context.row.value)}{moved}."
+        f"It stands still: {len(times)} readings in a row, from {time_text(times[0])} to {time_text(times[-1])}, "
+        f"are {context.number(context.row.value)}{_moved(context, times[0], times[-1])}."
     )
 
 
@@ -143,13 +131,10 @@ def _moved(context: ReadingContext, start: int, end: int) -> str:
 def _spike(context: ReadingContext) -> str:
     good = (context.own.flag == Flag.GOOD) & (np.abs(context.own.time - context.row.time) <= DAY)
     before, after = np.flatnonzero(good[: context.place]), np.flatnonzero(good[context.place + 1 :]) + context.place + 1
-    near = [("before it", before[-1:]), ("after it", after[:1])]
-    near_values = [f"{context.number(float(context.own.value[k[0]]))} {when}" for when, k in near if k.size]
-    return (
-        f"It alone differs from the readings around it: the sensor read {_joined(near_values)}."
-        if near_values
-        else "It alone differs from the readings around it."
-    )
+    neighbours = [("before it", before[-1:]), ("after it", after[:1])]
+    values = [f"{context.number(float(context.own.value[k[0]]))} {when}" for when, k in neighbours if k.size]
+    detail = f": the sensor read {_joined(values)}" if values else ""
+    return f"It alone differs from the readings around it{detail}."
 
 
 def _noisy(context: ReadingContext) -> str:
@@ -165,11 +150,8 @@ def _noisy(context: ReadingContext) -> str:
 
 
 def _gain(context: ReadingContext) -> str:
-    day = (
-        (np.abs(context.own.time - context.row.time) <= DAY // 2)
-        & (context.own.n > 0)
-        & np.isfinite(context.own.cleaned)
-    )
+    day = (np.abs(context.own.time - context.row.time) <= DAY // 2) & (context.own.n > 0)
+    day &= np.isfinite(context.own.cleaned)
     if day.sum() < 2:
         return "Its variation is not what the other sensors predict."
     read, expected = (float(np.ptp(column[day])) for column in (context.own.value, context.own.cleaned))
@@ -184,73 +166,72 @@ def _implausible(context: ReadingContext) -> str:
     return "It is so far from everything the network reads that it cannot be."
 
 
-def _estimate(context: ReadingContext) -> list[str]:
+def _estimate(context: ReadingContext) -> str:
     row = context.row
     if math.isnan(row.cleaned):
-        return ["There is no estimate: nothing is known of it yet."]
+        return "There is no estimate: nothing is known of it yet."
     if not row.estimated and not row.corrected:
-        return []
+        return ""
     interval = f" ({context.number(row.lower)} to {context.number(row.upper)})" if row.upper > row.lower else ""
     if row.corrected:
-        return [
+        return (
             f"With its fault taken out it is {context.number(row.cleaned)}{interval}, which stands in its place: that "
             "is surer than the network's estimate."
-        ]
+        )
     if math.isnan(row.value):
-        return [f"The network's estimate in its place is {context.number(row.cleaned)}{interval}."]
-    off = row.value - row.cleaned
-    side = "above" if off > 0 else "below"
-    return [
-        f"That is {context.number(abs(off))} {side} the network's estimate, {context.number(row.cleaned)}{interval}, "
-        "which stands in its place."
-    ]
+        return f"The network's estimate in its place is {context.number(row.cleaned)}{interval}."
+    distance = row.value - row.cleaned
+    side = "above" if distance > 0 else "below"
+    return (
+        f"That is {context.number(abs(distance))} {side} the network's estimate, "
+        f"{context.number(row.cleaned)}{interval}, which stands in its place."
+    )
 
 
-def _interval(context: ReadingContext) -> list[str]:
+def _interval(context: ReadingContext) -> str:
     fault = context.fault
     if fault is None:
-        return []
+        return ""
     score = f", score {fault.score:.1f} where 1 is the threshold" if fault.score > 0 else ""
     # A final row is never changed; the start of a fault may be dated back by later readings.
-    whose = "Later readings showed that it belongs" if context.row.flag == Flag.GOOD else "It belongs"
-    belongs = (
-        f"{whose} to a fault ({fault.reason}{score}) of {how_long(fault.end - fault.start)}, "
-        f"from {time_text(fault.start)} to {time_text(fault.end)}"
+    belongs = "Later readings showed that it belongs" if context.row.flag == Flag.GOOD else "It belongs"
+    return (
+        f"{belongs} to a fault ({fault.reason}{score}) of {how_long(fault.end - fault.start)}, from "
+        f"{time_text(fault.start)} to {time_text(fault.end)}{f': {fault.sentence}' if fault.sentence else '.'}"
     )
-    return [f"{belongs}: {fault.sentence}" if fault.sentence else f"{belongs}."]
 
 
-def _correlated(context: ReadingContext) -> list[str]:
+def _correlated(context: ReadingContext) -> str:
     """Return the readings of the most correlated sensors, and whether they contradict this one."""
     value = context.row.value
-    if not context.others and context.run.get("sensors") == 1:
-        return ["There is no other sensor: it is judged by its own past alone."]
-    if not context.others:
-        known = int((context.usual.flag == Flag.GOOD).sum()) >= ENOUGH
-        return ["No other sensor that is like it had a good reading then." if known
-                else "There are too few good readings before it to say which sensors are like it."]  # fmt: skip
+    if not context.correlated and context.run.get("sensors") == 1:
+        return "There is no other sensor: it is judged by its own past alone."
+    if not context.correlated:
+        if int((context.usual.flag == Flag.GOOD).sum()) >= ENOUGH:
+            return "No other sensor that is like it had a good reading then."
+        return "There are too few good readings before it to say which sensors are like it."
     lines = []
-    for other in context.others:
+    for other in context.correlated:
         read, expected, usual = map(context.number, (other.value, other.expected, other.spread))
         text = f"{other.sensor} read {read}, which lets expect {expected} here"
         if math.isfinite(value):
             text += f", {context.number(abs(value - other.expected))} off where {usual} is usual"
         lines.append(f"{text} (correlation {other.likeness:.2f})")
-    several, span = len(context.others) > 1, "before the fault" if context.fault else "before"
+    several, span = len(context.correlated) > 1, "before the fault" if context.fault else "before"
     like = f"The sensor{'s' if several else ''} most like it over the 30 days {span}"
-    return [f"{like}{_agreement(context, several)}: {'; '.join(lines)}."]
+    return f"{like}{_agreement(context, several)}: {'; '.join(lines)}."
 
 
 def _agreement(context: ReadingContext, several: bool) -> str:
     """Return whether the correlated sensors contradict the reading."""
-    value, many = context.row.value, len(context.others)
+    value, count = context.row.value, len(context.correlated)
     if math.isnan(value):
         return ""
-    against = sum(other.contradicts(value) for other in context.others)
-    if against == many:
+    against = sum(other.contradicts(value) for other in context.correlated)
+    if against == count:
         return " contradict it" if several else " contradicts it"
     if against:
-        return f" are divided, {against} of {many} against it"
+        return f" are divided, {against} of {count} against it"
     if context.row.flag in (Flag.FAIL, Flag.SUSPECT):
         # A single reading of a stuck sensor can be right by chance.
         return f" d{'o' if several else 'oes'} not contradict this one reading by itself"

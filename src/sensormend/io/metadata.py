@@ -52,7 +52,7 @@ TIMES = frozenset({"from", "to", "first", "last", "received"})
 
 @dataclass(frozen=True)
 class FaultInterval:
-    """A line of faults.csv: one episode.
+    """A line of faults.csv: a fault with its names and times as users read it, and a sentence that describes it.
 
     Attributes
     ----------

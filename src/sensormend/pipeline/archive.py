@@ -41,8 +41,8 @@ CHECKPOINT = 20.0
 READ_AHEAD = 200_000
 """Readings that are fetched from the staging at once: 6 MB, and as much for the next group."""
 
-TOGETHER = 32
-"""Files per query for the readings that faults were dated back to."""
+FILES_PER_QUERY = 32
+"""Files that are read at once for the readings that faults were dated back to."""
 
 Stages = Callable[[str, int], Callable[[float], None]]
 """Called at the start of a stage with its name and its number of readings (0 where that is not known yet); returns a
@@ -128,23 +128,20 @@ def clean_archive(
     return report
 
 
+@dataclass(eq=False)
 class _ArchiveRun:
     """One run over one archive, in its work folder."""
 
-    def __init__(
-        self,
-        source: SourcePaths,
-        identity: list[list[str | int]],
-        target: Target,
-        options: Options,
-        checkpoint: Checkpoint,
-        stages: Stages,
-        part: Mapping[str, Any] | None,
-    ) -> None:
-        self.target, self.options, self.stages, self.part = target, options, stages, part
-        self.checkpoint = checkpoint
-        self.identity = identity
-        self.staging, self.survey = self._stage(source)
+    source: SourcePaths
+    identity: list[list[str | int]]
+    target: Target
+    options: Options
+    checkpoint: Checkpoint
+    stages: Stages
+    part: Mapping[str, Any] | None
+
+    def __post_init__(self) -> None:
+        self.staging, self.survey = self._stage()
         self.places = self._places()
 
     def mend(self, started: float) -> Report:
@@ -153,7 +150,7 @@ class _ArchiveRun:
         mender = mender_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
         resumed = self.checkpoint.restore(mender, tally)
-        source = _ReadAhead(staging, self.places, survey.grid, twice=0 if resumed or one_pass else WARM_UP)
+        source = _ReadAhead(staging, self.places, survey.grid, warm_up=0 if resumed or one_pass else WARM_UP)
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
         with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as executor, source:
@@ -201,24 +198,20 @@ class _ArchiveRun:
         if not faults:
             return
         start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
-        files = [
-            file
-            for file in data_files(self.target.work, start, end)
-            if any(fault.marks(date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY) for fault in faults)
-        ]
+        days = {file: date_of(file.parent) * DAY for file in data_files(self.target.work, start, end)}
+        files = [file for file, day in days.items() if any(fault.marks(day, day + DAY) for fault in faults)]
         marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
-        for begin in range(0, len(files), TOGETHER):
-            some = files[begin : begin + TOGETHER]
-            begin_of, end_of = date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY
-            mine = [fault for fault in faults if fault.marks(begin_of, end_of)]
-            spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in mine]
-            before, file, place = rows_of_spans(some, spans)
-            after, which = mark_dated_back(before, mine, mender.maintenance, self.survey.grid)
+        for first in range(0, len(files), FILES_PER_QUERY):
+            group = files[first : first + FILES_PER_QUERY]
+            in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
+            spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
+            before, file, place = rows_of_spans(group, spans)
+            after, marked = mark_dated_back(before, in_group, mender.maintenance, self.survey.grid)
             if not tally.looked_back:
-                tally.count_dated_back(before, which)
-            for number in np.unique(file[which]).tolist():
-                here = which & (file == number)
-                marks.append((some[number], after.taken(here), place[here]))
+                tally.count_dated_back(before, marked)
+            for number in np.unique(file[marked]).tolist():
+                in_file = marked & (file == number)
+                marks.append((group[number], after.taken(in_file), place[in_file]))
         if not tally.looked_back:
             tally.looked_back = True
             self.checkpoint.save(mender, tally)
@@ -241,7 +234,7 @@ class _ArchiveRun:
         self.checkpoint.leave()
         shutil.rmtree(work / "staging", ignore_errors=True)
 
-    def _stage(self, source: SourcePaths) -> tuple[Staging, Survey]:
+    def _stage(self) -> tuple[Staging, Survey]:
         folder = self.target.work / "staging"
         try:
             staging = Staging.open(folder)
@@ -250,7 +243,7 @@ class _ArchiveRun:
         else:
             return staging, survey_readings(staging.sample(), self.options)
         staging = Staging(folder)
-        staging.load(source, self.options, self.stages("reading", 0))
+        staging.load(self.source, self.options, self.stages("reading", 0))
         survey = survey_readings(staging.sample(), self.options)
         grid = survey.grid
         staging.sort(grid.early, grid.period, grid.origin, self.stages("sorting", staging.readings))
@@ -260,36 +253,36 @@ class _ArchiveRun:
         if self.options.coordinates:
             return Places.read(self.options.coordinates)
         sensors = self.staging.sensors
-        seen = [Position(sensors[code], time, *where) for code, time, *where in self.staging.locations]
+        positions = [Position(sensors[code], time, *degrees) for code, time, *degrees in self.staging.locations]
         for path in self._netcdf_files():
             from sensormend.io.netcdf import locations_of
 
-            seen += [Position(sensor, 0, *where) for sensor, where in locations_of(path, self.options).items()]
-        return Places.of(seen, sensors)
+            positions += [Position(sensor, 0, *degrees) for sensor, degrees in locations_of(path, self.options).items()]
+        return Places.of(positions, sensors)
 
     def _netcdf_files(self) -> list[Path]:
         """Return the NetCDF files of the source, which also hold attributes of the variables."""
-        given = [entry[0] for entry in self.identity if len(entry) > 1]
-        return [Path(str(name)) for name in given if format_of(Path(str(name))) == "netcdf"]
+        files = [Path(str(entry[0])) for entry in self.identity if len(entry) > 1]
+        return [path for path in files if format_of(path) == "netcdf"]
 
     def _attributes(self) -> dict[str, dict[str, Any]]:
         """Return the attributes of the variables: units, standard names."""
-        known: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
+        attributes: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
         for path in self._netcdf_files():
             from sensormend.io.netcdf import attributes_of
 
-            known.update(attributes_of(path, self.options))
-        return described(self.staging.variables, self.options, known)
+            attributes.update(attributes_of(path, self.options))
+        return described(self.staging.variables, self.options, attributes)
 
     def _remarks(self) -> list[str]:
         """Return remarks on the sensors: those that moved, and those in maintenance.csv without a reading."""
         remarks = [
             f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved
         ]
-        heard = {*self.staging.sensors, *self.places.coordinates}
         # A part of many networks shares one file of notes, which also names the sensors of the others.
         if self.options.maintenance and self.part is None:
-            names = {note.sensor for note in Maintenance.read(self.options.maintenance).notes} - {ALL, *heard}
+            names = {note.sensor for note in Maintenance.read(self.options.maintenance).notes}
+            names -= {ALL, *self.staging.sensors, *self.places.coordinates}
             remarks += [
                 f"{self.options.maintenance.name} names {name}, of which there is no reading" for name in sorted(names)
             ]
@@ -329,16 +322,17 @@ class _ArchiveRun:
 class _ReadAhead(Closing):
     """Reads the staged readings in groups of periods, the next group while the present one is mended."""
 
-    def __init__(self, staging: Staging, places: Places, grid: Grid, twice: int) -> None:
+    def __init__(self, staging: Staging, places: Places, grid: Grid, warm_up: int) -> None:
         self.periods: Sequence[int] = [int(period) for period in staging.periods]
-        self._place = {period: place for place, period in enumerate(self.periods)}
+        self._index = {period: index for index, period in enumerate(self.periods)}
         self._staging, self._places, self._grid = staging, places, grid
         # A query takes a millisecond, as much as about ten thousand readings.
-        self._together = max(1, READ_AHEAD * len(self.periods) // max(staging.readings, 1))
+        self._group_size = max(1, READ_AHEAD * len(self.periods) // max(staging.readings, 1))
         self._reader = ThreadPoolExecutor(1)
-        self._waiting: dict[int, Future[dict[int, Readings]]] = {}
+        self._next: dict[int, Future[dict[int, Readings]]] = {}
         self._present: tuple[int, dict[int, Readings]] = (-1, {})
-        self._scouted = sum(period < self.periods[0] + twice for period in self.periods)
+        # Periods of the warm-up are read twice.
+        self._warm_up = sum(period < self.periods[0] + warm_up for period in self.periods)
         self._reads = 0
         self.progress: Callable[[float], None] = lambda done: None
 
@@ -348,23 +342,23 @@ class _ReadAhead(Closing):
 
     def read(self, period: int) -> Readings:
         """Return the readings of a period, with moved sensors renamed."""
-        place = self._place[period]
-        group = place // self._together
+        index = self._index[period]
+        group = index // self._group_size
         if self._present[0] != group:
             self._present = (-1, {})
-            future = self._waiting.pop(group, None) or self._reader.submit(self._read_group, group)
+            future = self._next.pop(group, None) or self._reader.submit(self._read_group, group)
             self._present = (group, future.result())
-            following = (group + 1) * self._together < len(self.periods)
-            self._waiting = {group + 1: self._reader.submit(self._read_group, group + 1)} if following else {}
-        done = self._reads if self._reads < self._scouted else place + self._scouted
+            following = (group + 1) * self._group_size < len(self.periods)
+            self._next = {group + 1: self._reader.submit(self._read_group, group + 1)} if following else {}
+        done = self._reads if self._reads < self._warm_up else index + self._warm_up
         self._reads += 1
-        self.progress(done / (len(self.periods) + self._scouted))
+        self.progress(done / (len(self.periods) + self._warm_up))
         return self._places.rename_moved(self._present[1][period])
 
     def _read_group(self, group: int) -> dict[int, Readings]:
-        periods = self.periods[group * self._together : (group + 1) * self._together]
+        periods = self.periods[group * self._group_size : (group + 1) * self._group_size]
         readings = self._staging.read(periods[0], periods[-1] - periods[0] + 1)
         ends = np.searchsorted(self._grid.period_of(readings.time), periods, side="right").tolist()
-        begins = [0, *ends[:-1]]
-        return {period: readings.taken(slice(begin, end))
-                for period, begin, end in zip(periods, begins, ends, strict=True)}  # fmt: skip
+        starts = [0, *ends[:-1]]
+        return {period: readings.taken(slice(start, end))
+                for period, start, end in zip(periods, starts, ends, strict=True)}  # fmt: skip

@@ -26,25 +26,13 @@ __all__ = ["Checkpoint", "changed_options", "fetch", "identity_of", "job_of", "p
 
 
 def job_of(identity: list[list[str | int]], options: Options, before: str | None, work: Path) -> str:
-    """Return the fingerprint of a run; refuse to resume one with another fingerprint.
+    """Return the fingerprint of a run: of its readings, its options, and the contents of the files that these name.
 
-    Parameters
-    ----------
-    identity
-        Of the readings, from `identity_of`.
-    options
-        The user's options, including the contents of the files that they name.
-    before
-        The fingerprint of the interrupted run; None where there is none.
-    work
-        The folder of that run, for a message.
+    If the interrupted run in the folder `work` had another fingerprint (`before`), it is refused to resume it.
     """
     contents = [path.read_bytes() for path in (options.maintenance, options.coordinates) if path and path.is_file()]
-    job = hashlib.sha256(
-        json.dumps(
-            [identity, changed_options(options), [hashlib.sha256(part).hexdigest() for part in contents]]
-        ).encode()
-    ).hexdigest()
+    digests = [hashlib.sha256(content).hexdigest() for content in contents]
+    job = hashlib.sha256(json.dumps([identity, changed_options(options), digests]).encode()).hexdigest()
     if (before or job) != job:
         raise ConfigError(f"the interrupted run in {work} had other readings or options; --overwrite starts over")
     return job
@@ -54,20 +42,20 @@ def identity_of(source: SourcePaths) -> list[list[str | int]]:
     """Return the source as given, with the size and the modification time of each file."""
     if not isinstance(source, str | os.PathLike):
         return [entry for part in source for entry in identity_of(part)]
-    given = os.fspath(source)
-    if given.startswith(postgres.SCHEMES):
-        return [[postgres.shown(given)]]
-    if given == "-" or is_stream(Path(given)):
-        return [[given]]
-    files = [(file.shown, file.path.stat()) for file in find(given, Path())]
+    address = os.fspath(source)
+    if address.startswith(postgres.SCHEMES):
+        return [[postgres.shown(address)]]
+    if address == "-" or is_stream(Path(address)):
+        return [[address]]
+    files = [(file.shown, file.path.stat()) for file in find(address, Path())]
     return [[shown, stat.st_size, stat.st_mtime_ns] for shown, stat in files]
 
 
 def changed_options(options: Options) -> dict[str, Any]:
     """Return the options that differ from the defaults, as JSON values."""
-    plain = asdict(Options())
+    defaults = asdict(Options())
     return {name: value if isinstance(value, int | float | str | list | tuple | dict) else str(value)
-            for name, value in asdict(options).items() if value != plain[name]}  # fmt: skip
+            for name, value in asdict(options).items() if value != defaults[name]}  # fmt: skip
 
 
 STATE_VERSION = 3
@@ -135,9 +123,9 @@ class Checkpoint:
             raise
         sync(self.folder)
         # The state before, and incomplete ones of runs that were killed.
-        for other in self.folder.glob(f"{name.partition('-')[0]}-*"):
-            if other.name != name:
-                shutil.rmtree(other, ignore_errors=True)
+        for earlier in self.folder.glob(f"{name.partition('-')[0]}-*"):
+            if earlier.name != name:
+                shutil.rmtree(earlier, ignore_errors=True)
 
     def restore(self, mender: Mender, tally: Tally) -> bool:
         """Restore the last state; False where there is none."""

@@ -28,7 +28,7 @@ from sensormend.recovery import FloatArray
 
 __all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
 
-LOOK = 200
+INSPECTED = 200
 """Texts of a column that are inspected to recognise its kind."""
 
 
@@ -84,8 +84,7 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
     if options.networks:
         raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
     if is_frame(readings) or is_series(readings):
-        frame = Frame.of(readings, options)
-        return _clean_frame(frame, options, details)
+        return _clean_frame(Frame.of(readings, options), options, details)
     if hasattr(readings, "dims") and hasattr(readings, "coords"):
         return _clean_labelled(readings, options, details)
     if hasattr(readings, "collect"):
@@ -105,7 +104,7 @@ def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
     mended = frame.wide(rows) if options.wide else frame.like(columns_of(rows), record)
     if not details:
         return mended
-    return Cleaned(mended, *(frame.like(_table_columns(*table)) for table in _tables(tally, places)))
+    return Cleaned(mended, *map(frame.like, _tables(tally, places)))
 
 
 def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
@@ -116,35 +115,33 @@ def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
     parts = [part for part in readings_of(array, options) if len(part)]
     if not parts:
         raise InputError("there is no reading at all")
-    last = parts[-1]
-    whole = Readings(
-        last.sensors,
-        last.variables,
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")),
+    columns = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")
     )
+    readings = Readings(parts[-1].sensors, parts[-1].variables, *columns)
     if options.coordinates:
         places = Places.read(options.coordinates)
     else:
-        places = Places.of(Position(name, 0, *where) for name, where in locations_of(array, options).items())
-    rows, tally = _mend(whole, options, places, details=details)
+        places = Places.of(Position(name, 0, *degrees) for name, degrees in locations_of(array, options).items())
+    rows, tally = _mend(readings, options, places, details=details)
     dataset = dataset_of(rows, places.coordinates, described(rows.variables, options, attributes_of(array, options)))
     if not details:
         return dataset
     import pandas
 
-    tables = (pandas.DataFrame(_table_columns(*table)) for table in _tables(tally, places))
-    return Cleaned(dataset, *tables)
+    return Cleaned(dataset, *map(pandas.DataFrame, _tables(tally, places)))
 
 
-def _tables(tally: Tally, places: Places) -> tuple[tuple[Sequence[Any], type], ...]:
-    return (tally.intervals(), FaultInterval), (tally.summaries(places), SensorSummary)
+def _tables(tally: Tally, places: Places) -> list[dict[str, Any]]:
+    """Return faults and sensors as the columns of frames."""
+    return [_columns(tally.intervals(), FaultInterval), _columns(tally.summaries(places), SensorSummary)]
 
 
 TIMES = {"start": "from", "end": "to", "first": "first", "last": "last"}
+"""Fields of `FaultInterval` and `SensorSummary` that are times, and their columns."""
 
 
-def _table_columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
-    """Return the lines of a CSV file of an OUT as the columns of a frame."""
+def _columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for entry in fields(kind):
         column = [getattr(line, entry.name) for line in lines]
@@ -159,7 +156,7 @@ def _table_columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
 def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
     readings = places.rename_moved(_without_wrong_clocks(readings))
     survey = survey_readings(readings, options)
-    source = InMemory.of(readings, survey.grid)
+    source = InMemory(readings, survey.grid)
     mender = mender_for(survey, readings.variables, options)
     tally = Tally(survey.grid, readings.variables)
     parts = []
@@ -171,20 +168,20 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     if not options.one_pass:
         before = rows
         faults = [fault for fault in tally.faults if fault.dated_back]
-        rows, which = mark_dated_back(before, faults, mender.maintenance, survey.grid)
-        tally.count_dated_back(before, which)
+        rows, marked = mark_dated_back(before, faults, mender.maintenance, survey.grid)
+        tally.count_dated_back(before, marked)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
 
 
 def _without_wrong_clocks(readings: Readings) -> Readings:
     """Drop readings whose clock was not set, with a warning."""
-    days, whose, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
-    meant = plausible_periods(days, counts, DAY)[whose]
-    if meant.all():
+    days, day, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
+    plausible = plausible_periods(days, counts, DAY)[day]
+    if plausible.all():
         return readings
-    warnings.warn(f"{np.sum(~meant)} readings a year and more from all others were left out", stacklevel=5)
-    return readings.taken(meant)
+    warnings.warn(f"{np.sum(~plausible)} readings a year and more from all others were left out", stacklevel=5)
+    return readings.taken(plausible)
 
 
 def is_frame(thing: object) -> bool:
@@ -236,21 +233,19 @@ class Frame:
         """Return the readings, in the order of the rows."""
         layout, table = self.layout, self.table
         columns = [_numbers(table[name]) for name in layout.columns]
-        rows, wide = len(table), len(columns)
-        time = np.repeat(self.times(), wide)
+        time = np.repeat(self.times(), len(columns))
         value = np.stack(columns, axis=1).ravel() if columns else np.zeros(0)
-        across = np.tile(np.arange(wide), rows)
-        nobody = np.zeros(rows * wide, dtype=np.int64)
-        sensors: Sequence[str] = layout.columns if layout.across == "sensor" else ("sensor",)
-        variables: Sequence[str] = layout.columns if layout.across == "variable" else (layout.name,)
-        sensor = across if layout.across == "sensor" else nobody
-        variable = across if layout.across == "variable" else nobody
-        if layout.sensor is not None:
-            sensors, codes = _codes(table[layout.sensor])
-            sensor = np.repeat(codes, wide)
-        if layout.variable is not None:
-            variables, codes = _codes(table[layout.variable])
-            variable = np.repeat(codes, wide)
+
+        def names(role: str, column: str | None, otherwise: str) -> tuple[Sequence[str], NDArray[np.int64]]:
+            if column is not None:
+                distinct, codes = _codes(table[column])
+                return distinct, np.repeat(codes, len(columns))
+            if layout.across == role:
+                return layout.columns, np.tile(np.arange(len(columns)), len(table))
+            return (otherwise,), np.zeros(value.size, dtype=np.int64)
+
+        sensors, sensor = names("sensor", layout.sensor, "sensor")
+        variables, variable = names("variable", layout.variable, layout.name)
         readings = Readings(sensors, variables, sensor, variable, time, value)
         # An empty cell of a wide table is no reading, as in a file.
         return readings if layout.across == "value" else readings.taken(~np.isnan(value))
@@ -258,17 +253,13 @@ class Frame:
     def times(self) -> NDArray[np.int64]:
         """Return the times of the rows, composed where they are in several columns."""
         layout, table = self.layout, self.table
-        units = dict(layout.parts)
-        time = (
-            _dates({unit: table[name] for unit, name in units.items()})
-            if "year" in units
-            else _times(table[layout.time])
-        )
+        parts = {unit: table[name] for unit, name in layout.parts}
+        time = _dates(parts) if "year" in parts else _times(table[layout.time])
         if layout.clock is not None:
             time = time + _clocks(table[layout.clock])
-        for unit, length in _CLOCK.items():
-            if unit in units:
-                time = time + _offsets(table[units[unit]], unit, length)
+        for unit, length in (("hour", HOUR), ("minute", MINUTE), ("second", SECOND)):
+            if unit in parts:
+                time = time + _offsets(parts[unit], unit, length)
         return time
 
     def positions(self) -> list[Position]:
@@ -301,20 +292,18 @@ class Frame:
         cleaned = np.full((len(names), int(new.sum())), np.nan)
         cleaned[code, line] = rows.cleaned
         first = order[new]
-        here = np.unique(code).tolist()
-        came = {name: place for place, name in enumerate(self.layout.columns)}
-        here.sort(key=lambda number: (came.get(names[number], len(came)), names[number]))
+        present = np.unique(code).tolist()
+        position = {name: index for index, name in enumerate(self.layout.columns)}
+        present.sort(key=lambda number: (position.get(names[number], len(position)), names[number]))
         time = "time" if self.layout.parts or self.layout.clock else self.layout.time
-        columns: dict[str, Any] = {time: rows.time[first].astype("datetime64[us]")}
+        columns: dict[str, Any] = {}
         if several:
-            columns = {
-                self.layout.sensor or "sensor": np.array(rows.sensors, dtype=object)[rows.sensor[first]],
-                **columns,
-            }
-        columns |= {names[number]: cleaned[number] for number in here}
+            columns[self.layout.sensor or "sensor"] = np.array(rows.sensors, dtype=object)[rows.sensor[first]]
+        columns[time] = rows.time[first].astype("datetime64[us]")
+        columns |= {names[number]: cleaned[number] for number in present}
         frame = self.like(columns)
         if self.series is not None:
-            return frame.set_index(time)[names[here[0]]].rename(self.series[0])
+            return frame.set_index(time)[names[present[0]]].rename(self.series[0])
         return frame.set_index(time) if self.indexed else frame
 
     def like(self, columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
@@ -332,10 +321,10 @@ class Frame:
             table = table.with_columns(
                 nw.selectors.by_dtype(nw.Float64).fill_nan(None), *(nw.col(name).cast(nw.String) for name in unknown)
             )
-        made = table.to_native()
+        frame = table.to_native()
         if attrs and self.table.implementation.is_pandas():
-            made.attrs.update(attrs)
-        return made
+            frame.attrs.update(attrs)
+        return frame
 
 
 def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
@@ -371,17 +360,17 @@ def rows_of(frame: Any) -> Rows:
     sensors, sensor = _codes(table["sensor"])
     named = "variable" in table.columns and not table["variable"].is_null().all()
     variables, variable = _codes(table["variable"]) if named else ((EVERY,), np.zeros(len(table), dtype=np.int64))
-    reasons, reason = _codes(table["reason"].cast(nw.String).fill_null(""))
-    code = np.array([REASONS.index(word) if word in REASONS else 0 for word in reasons], dtype=np.int8)
-    origin = np.zeros(len(table), dtype=np.int8)
-    for number, word in enumerate(ORIGINS[1:], start=1):
-        if "origin" in table.columns:
-            origin[(table["origin"].cast(nw.String).fill_null("") == word).to_numpy()] = number
+
+    def coded(name: str, words: Sequence[str]) -> NDArray[np.int8]:
+        distinct, code = _codes(table[name].cast(nw.String).fill_null(""))
+        return np.array([words.index(word) if word in words else 0 for word in distinct], dtype=np.int8)[code]
+
+    origin = coded("origin", ORIGINS) if "origin" in table.columns else np.zeros(len(table), dtype=np.int8)
     numbers = {name: _numbers(table[name]) for name in ("value", "cleaned", "lower", "upper")}
     count = table["n"].to_numpy() if "n" in table.columns else np.isfinite(numbers["value"])
     return Rows(
         sensors, variables, sensor, variable, _times(table["time"]), n=count.astype(np.int32), **numbers,
-        flag=table["flag"].to_numpy().astype(np.int8), reason=code[reason], origin=origin,
+        flag=table["flag"].to_numpy().astype(np.int8), reason=coded("reason", REASONS), origin=origin,
     )  # fmt: skip
 
 
@@ -390,8 +379,8 @@ def _plain_pandas(frame: Any) -> Any:
     if frame.columns.nlevels > 1:
         raise InputError("the frame has columns with names of several levels; give each column one name")
     if _has_meaning(frame.index):
-        known = [name for name in frame.index.names if name is not None and name in frame.columns]
-        frame = frame.reset_index(level=known, drop=True) if known else frame
+        repeated = [name for name in frame.index.names if name is not None and name in frame.columns]
+        frame = frame.reset_index(level=repeated, drop=True) if repeated else frame
         frame = frame.reset_index() if _has_meaning(frame.index) else frame
     if not all(isinstance(name, str) for name in frame.columns):
         frame = frame.rename(columns=str)
@@ -432,7 +421,7 @@ def _kind(column: nw.Series[Any]) -> Kind:
     if dtype.is_numeric():
         return "number"
     if dtype == nw.String or dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.Object:
-        entries = column.drop_nulls().head(LOOK).to_list()
+        entries = column.drop_nulls().head(INSPECTED).to_list()
         return kind_of([str(entry) for entry in entries]) if entries else "other"
     return "other"
 
@@ -462,9 +451,6 @@ def _times(column: nw.Series[Any]) -> NDArray[np.int64]:
     elif dtype != nw.Datetime:
         return _written_times(column)
     return column.dt.timestamp("us").to_numpy().astype(np.int64)
-
-
-_CLOCK = {"hour": HOUR, "minute": MINUTE, "second": SECOND}
 
 
 def _dates(parts: Mapping[str, nw.Series[Any]]) -> NDArray[np.int64]:
@@ -505,15 +491,15 @@ def _offsets(column: nw.Series[Any], unit: str, length: int) -> NDArray[np.int64
 
 def _clocks(column: nw.Series[Any]) -> NDArray[np.int64]:
     """Return the microseconds since midnight of texts like 06:30, 6:30:15 or 6:30 pm."""
-    known: dict[str, int] = {}
+    times: dict[str, int] = {}
     for text in {str(entry) for entry in column.to_list()}:
         shape = re.fullmatch(r"\s*(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*([ap]m)?\s*", text, re.IGNORECASE)
         if not shape:
             raise InputError(f"column {column.name!r} has {text!r}, which is no time of the day like 06:30")
         half = (shape[4] or "").lower()
         hour = int(shape[1]) % 12 + 12 * (half == "pm") if half else int(shape[1])
-        known[text] = hour * HOUR + int(shape[2]) * MINUTE + round(float(shape[3] or 0) * SECOND)
-    return np.array([known[str(entry)] for entry in column.to_list()], dtype=np.int64)
+        times[text] = hour * HOUR + int(shape[2]) * MINUTE + round(float(shape[3] or 0) * SECOND)
+    return np.array([times[str(entry)] for entry in column.to_list()], dtype=np.int64)
 
 
 def _refuse(column: nw.Series[Any], wrong: NDArray[np.bool_], why: str) -> None:
@@ -532,28 +518,25 @@ def _epochs(column: nw.Series[Any]) -> NDArray[np.int64]:
         )
     if written.name == "strptime":
         texts = (f"{number:.0f}" for number in numbers)
-        return _seconds([datetime.strptime(text, written.formats[0]) for text in texts])
+        times = [datetime.strptime(text, written.formats[0]) for text in texts]
+        return np.array(times, dtype="datetime64[us]").astype(np.int64)
     if column.dtype.is_integer():
-        whole = column.to_numpy().astype(np.int64)
-        return whole * written.scale if written.scale else whole // 1000
+        integers = column.to_numpy().astype(np.int64)
+        return integers * written.scale if written.scale else integers // 1000
     return np.round(numbers * (written.scale or 1e-3)).astype(np.int64)
 
 
-def _seconds(moments: list[datetime]) -> NDArray[np.int64]:
-    return np.array(moments, dtype="datetime64[us]").astype(np.int64)
-
-
 def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
-    known = {}
+    times = {}
     for text in column.unique().to_list():
         try:
-            known[text] = time_of(str(text))
+            times[text] = time_of(str(text))
         except ValueError:
             raise InputError(
                 f"column {column.name!r} has {str(text)!r}, which is no time like 2020-03-01 06:00; "
                 "make it a column of times first"
             ) from None
-    return np.array([known[text] for text in column.to_list()], dtype=np.int64)
+    return np.array([times[text] for text in column.to_list()], dtype=np.int64)
 
 
 def _numbers(column: nw.Series[Any]) -> FloatArray:

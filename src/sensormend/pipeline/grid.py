@@ -118,17 +118,7 @@ def place(
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
 ) -> Placed:
-    """Assign the readings of one period to slots.
-
-    Parameters
-    ----------
-    grid, readings
-        The grid, and readings that all fall into one period of it.
-    channel, channels
-        The channel of every reading, and how many there are.
-    fill, valid
-        Fill values and limits, for each of the readings' variables.
-    """
+    """Assign readings of one period to slots; `fill` and `valid` are by the readings' variables."""
     value, time = readings.value, readings.time
     cell = channel * grid.slots + grid.slot_of(time)
     missing, beyond = no_number(readings, fill), np.zeros(value.size, dtype=bool)
@@ -144,16 +134,16 @@ def place(
         repeated[order], clash = _repetitions(cell[order], time[order], value[order], missing[order])
         contradictory[cell[order][clash]] = True
     counted = ~(missing | repeated)
-    number, count = _sums(cell[order], value[order], (counted & ~beyond)[order], cells)
-    odd, odd_count = _sums(cell[order], value[order], (counted & beyond)[order], cells)
-    implausible = (count == 0) & (odd_count > 0)
-    count, number = np.where(implausible, odd_count, count), np.where(implausible, odd, number)
-    came = np.bincount(cell[missing], minlength=cells) > 0
+    total, count = _sums(cell[order], value[order], (counted & ~beyond)[order], cells)
+    beyond_total, beyond_count = _sums(cell[order], value[order], (counted & beyond)[order], cells)
+    implausible = (count == 0) & (beyond_count > 0)
+    count, total = np.where(implausible, beyond_count, count), np.where(implausible, beyond_total, total)
+    without_number = np.bincount(cell[missing], minlength=cells) > 0
     shape = (channels, grid.slots)
     return Placed(
-        value=np.where(count > 0, number / np.maximum(count, 1), np.nan).reshape(shape),
+        value=np.where(count > 0, total / np.maximum(count, 1), np.nan).reshape(shape),
         n=count.astype(np.int32).reshape(shape),
-        filled=(came & (count == 0)).reshape(shape),
+        filled=(without_number & (count == 0)).reshape(shape),
         contradictory=contradictory.reshape(shape),
         implausible=implausible.reshape(shape),
         cell=cell,
@@ -172,16 +162,16 @@ def no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
         value = np.where(missing, 0.0, value)
     for variable, codes in enumerate(fill):
         if codes:
-            among = _is_one_of(value, np.unique(codes))
-            missing |= among & (readings.variable == variable) if len(fill) > 1 else among
+            coded = _is_one_of(value, np.unique(codes))
+            missing |= coded & (readings.variable == variable) if len(fill) > 1 else coded
     return missing
 
 
 def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:
     """Return which values are codes, also after a conversion to single precision."""
-    at = np.searchsorted(codes, value - 1e-6 * np.abs(value))
-    near = codes[np.minimum(at, codes.size - 1)]
-    return np.asarray(np.abs(value - near) <= 1e-6 * np.abs(near))
+    index = np.searchsorted(codes, value - 1e-6 * np.abs(value))
+    nearest = codes[np.minimum(index, codes.size - 1)]
+    return np.asarray(np.abs(value - nearest) <= 1e-6 * np.abs(nearest))
 
 
 def _repetitions(
@@ -204,6 +194,6 @@ def _repetitions(
 def _sums(
     cell: NDArray[np.int64], value: FloatArray, chosen: BoolArray, cells: int
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    mine = cell[chosen]
-    sums = np.bincount(mine, weights=value[chosen], minlength=cells).astype(np.float64, copy=False)
-    return sums, np.bincount(mine, minlength=cells).astype(np.int64, copy=False)
+    cell = cell[chosen]
+    sums = np.bincount(cell, weights=value[chosen], minlength=cells).astype(np.float64, copy=False)
+    return sums, np.bincount(cell, minlength=cells).astype(np.int64, copy=False)

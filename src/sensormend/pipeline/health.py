@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.readings import DAY, ESTIMATED, REASONS, Flag, Rows
+from sensormend.readings import DAY, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray
 
 __all__ = [
@@ -92,20 +92,6 @@ class Health:
     heard: int | None
 
 
-def _counted_as(rows: Rows) -> dict[str, BoolArray]:
-    """Return for each of the `COUNTS` which rows it includes."""
-    spike = (rows.flag == Flag.FAIL) & (rows.reason == SPIKE)
-    return {
-        "slots": np.ones(len(rows), dtype=bool),
-        "missing": rows.flag == Flag.MISSING,
-        "faulty": (rows.flag == Flag.FAIL) & ~spike,
-        "spikes": spike,
-        "suspect": rows.flag == Flag.SUSPECT,
-        "unjudged": rows.flag == Flag.NOT_EVALUATED,
-        "estimated": rows.origin == ESTIMATED,
-    }
-
-
 def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:
     """Return the state, an index into `HEALTH`, for counts of any shape.
 
@@ -140,9 +126,18 @@ def states_by_cell(rows: Rows, first: int, last: int, days: int = 1) -> tuple[li
     pairs, channel = np.unique(np.stack([rows.sensor, rows.variable]), axis=1, return_inverse=True)
     names = [(rows.sensors[sensor], rows.variables[variable]) for sensor, variable in pairs.T.tolist()]
     cell = channel.reshape(-1) * cells + (rows.time // DAY - first) // days
+    wrong, spike = rows.flag == Flag.FAIL, rows.reason == SPIKE
+    counted = {
+        "slots": np.ones(len(rows), dtype=bool),
+        "missing": rows.flag == Flag.MISSING,
+        "faulty": wrong & ~spike,
+        "spikes": wrong & spike,
+        "suspect": rows.flag == Flag.SUSPECT,
+        "unjudged": rows.flag == Flag.NOT_EVALUATED,
+    }
     counts = {
         name: np.bincount(cell[chosen], minlength=len(names) * cells).reshape(len(names), cells)
-        for name, chosen in _counted_as(rows).items()
+        for name, chosen in counted.items()
     }
     return names, states(counts)
 
@@ -186,9 +181,9 @@ def shade_words(own: Rows) -> NDArray[Any]:
 
 def carry_over_gaps(words: NDArray[Any], missing: BoolArray) -> None:
     """Give missing readings between two with the same reason that reason: they belong to the same fault."""
-    here, all_of_them = np.flatnonzero(~missing), np.arange(missing.size)
-    if here.size:
-        before = here[np.clip(np.searchsorted(here, all_of_them, side="right") - 1, 0, None)]
-        after = here[np.clip(np.searchsorted(here, all_of_them), None, here.size - 1)]
-        amid = missing & (words[before] == words[after])
-        words[amid] = words[before][amid]
+    present, every_row = np.flatnonzero(~missing), np.arange(missing.size)
+    if present.size:
+        before = present[np.clip(np.searchsorted(present, every_row, side="right") - 1, 0, None)]
+        after = present[np.clip(np.searchsorted(present, every_row), None, present.size - 1)]
+        between = missing & (words[before] == words[after])
+        words[between] = words[before][between]

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.files import beside, read_table, sync
-from sensormend.io.metadata import time_of
-from sensormend.readings import SECOND
+from sensormend.io.metadata import iso, time_of
 from sensormend.recovery import BoolArray
 
 __all__ = ["ACTIONS", "ALL", "EVER", "Maintenance", "Note", "as_time", "write_note"]
@@ -78,32 +77,26 @@ class Maintenance:
             for note in self.notes
             if note.action == "recalibrated" and note.concerns(sensor) and note.variable in ("", variable)
         }
-        return sum(fresh < period_end for fresh in times)
+        return sum(time < period_end for time in times)
 
     def hidden(
         self, sensors: Sequence[str], variables: Sequence[str], times: NDArray[np.int64], step: int
     ) -> BoolArray | None:
         """Return the cells (sensor, variable, slot) that the model must not see; None for no such cell."""
         start, end = int(times[0]), int(times[-1]) + step
-        spans = [note for note in self.notes if note.action in ("ignore", "removed")]
+        notes = [note for note in self.notes if note.action in ("ignore", "removed")]
         for note in self.notes:
             if note.action == "recalibrated" and note.start < end:
                 # Readings before a recalibration within the period have the level before it.
-                old = start if start <= note.right_from < end else note.start
-                spans.append(Note(note.sensor, min(old, note.start), note.right_from, "ignore", note.variable))
-        return _cells(spans, sensors, variables, times, step)
+                first = min(start, note.start) if start <= note.right_from < end else note.start
+                notes.append(Note(note.sensor, first, note.right_from, "ignore", note.variable))
+        return _cells(notes, sensors, variables, times, step)
 
-    def real(
-        self, sensors: Sequence[str], variables: Sequence[str], times: NDArray[np.int64], step: int
+    def noted(
+        self, action: str, sensors: Sequence[str], variables: Sequence[str], times: NDArray[np.int64], step: int
     ) -> BoolArray | None:
-        """Return the cells that are noted as real; None for no such cell."""
-        return _cells([note for note in self.notes if note.action == "real"], sensors, variables, times, step)
-
-    def removed(
-        self, sensors: Sequence[str], variables: Sequence[str], times: NDArray[np.int64], step: int
-    ) -> BoolArray | None:
-        """Return the cells of removed sensors; None for no such cell."""
-        return _cells([note for note in self.notes if note.action == "removed"], sensors, variables, times, step)
+        """Return the cells (sensor, variable, slot) in a note with an action; None for no such cell."""
+        return _cells([note for note in self.notes if note.action == action], sensors, variables, times, step)
 
     def removed_at(self, time: int) -> tuple[tuple[str, str], ...]:
         """Return sensor and variable of the notes of removal that hold at a time; an empty variable stands for all."""
@@ -138,24 +131,24 @@ def write_note(path: str | os.PathLike[str], note: Note) -> bool:
     """
     # A symbolic link is kept.
     path = Path(path).resolve()
-    known = Maintenance.read(path).notes if path.exists() else ()
-    if note in known:
+    notes = Maintenance.read(path).notes if path.exists() else ()
+    if note in notes:
         return False
     text = _text_of(path) or f"{','.join(COLUMNS)}\n"
-    end = "\r\n" if "\r\n" in text else "\n"
+    newline = "\r\n" if "\r\n" in text else "\n"
     header = text.splitlines()[0]
     columns = [name.strip().lower() for name in next(csv.reader([header.removeprefix("\ufeff")]))]
     if note.variable and "variable" not in columns:
         columns.append("variable")
         text = f"{header},variable{text[len(header) :]}"
-    text += "" if text.endswith(("\n", "\r")) else end
-    cells = dict(zip(COLUMNS, (note.sensor, _written(note.start), _written(note.end), note.action, note.variable),
-                     strict=True))  # fmt: skip
+    text += "" if text.endswith(("\n", "\r")) else newline
+    start, end = ("" if abs(time) >= EVER else iso(time) for time in (note.start, note.end))
+    cells = dict(zip(COLUMNS, (note.sensor, start, end, note.action, note.variable), strict=True))
     line = io.StringIO()
-    csv.writer(line, lineterminator=end).writerow([cells.get(name, "") for name in columns])
+    csv.writer(line, lineterminator=newline).writerow([cells.get(name, "") for name in columns])
     with beside(path) as new:
         new.write_text(text + line.getvalue(), encoding="utf-8", newline="")
-        if Maintenance.read(new).notes != (*known, note):
+        if Maintenance.read(new).notes != (*notes, note):
             raise ConfigError(f"{path.name}: a note on {note.sensor!r} cannot be added; write it by hand")
         if path.exists():
             shutil.copymode(path, new)
@@ -173,13 +166,6 @@ def _text_of(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
 
-def _written(time: int) -> str:
-    if abs(time) >= EVER:
-        return ""
-    exact = np.datetime64(time, "us")
-    return str(exact if time % SECOND else exact.astype("datetime64[s]"))
-
-
 def _is_comment(cells: Mapping[str, str]) -> bool:
     """Return whether a line is a comment; a line of a sensor whose name begins with # has an action."""
     first = next(iter(cells.values()))
@@ -193,14 +179,12 @@ def _cells(
     if not notes:
         return None
     cells = np.zeros((len(sensors), len(variables), times.size), dtype=bool)
-    place = {sensor: row for row, sensor in enumerate(sensors)}
+    row_of = {sensor: row for row, sensor in enumerate(sensors)}
     for note in notes:
-        rows = slice(None) if note.sensor == ALL else place.get(note.sensor)
-        if rows is None:
-            continue
-        mine = [note.variable in ("", variable) for variable in variables]
-        slots = (times + step > note.start) & (times < note.end)
-        cells[rows] |= np.array(mine)[:, None] & slots
+        rows = slice(None) if note.sensor == ALL else row_of.get(note.sensor)
+        if rows is not None:
+            chosen = np.array([note.variable in ("", variable) for variable in variables])
+            cells[rows] |= chosen[:, None] & (times + step > note.start) & (times < note.end)
     return cells
 
 

@@ -30,10 +30,10 @@ __all__ = [
     "STATE_VERSION",
     "WARM_UP",
     "DatedFault",
-    "GivenPeriods",
     "InMemory",
     "Mended",
     "Mender",
+    "ModelPeriods",
     "PeriodSource",
     "mender_for",
     "walk",
@@ -49,12 +49,10 @@ MOST_JUMPS = 1000
 
 @dataclass(frozen=True)
 class DatedFault:
-    """A fault of the model on the time axis.
+    """A `Fault` of the model in one period, with its times instead of the model's slots.
 
     Attributes
     ----------
-    fault
-        The model's fault.
     sensor
         An index into the names of the rows.
     start, end
@@ -69,7 +67,7 @@ class DatedFault:
 
 
 @dataclass
-class GivenPeriods:
+class ModelPeriods:
     """The periods of the grid that the model was given, in the order in which it counts them.
 
     Attributes
@@ -82,10 +80,10 @@ class GivenPeriods:
 
     Examples
     --------
-    >>> given = GivenPeriods()
+    >>> periods = ModelPeriods()
     >>> for period in (100, 101, 102, 100, 101, 107):
-    ...     given.add(period)
-    >>> given.jumps, [given.period_of(number) for number in range(6)]
+    ...     periods.add(period)
+    >>> periods.jumps, [periods.period_of(number) for number in range(6)]
     ([(3, 100), (5, 107)], [None, None, None, 100, 101, 107])
     """
 
@@ -103,10 +101,10 @@ class GivenPeriods:
 
     def period_of(self, number: int) -> int | None:
         """Return the grid's number of the model's period; None for one from before time went back."""
-        place = bisect_right(self.jumps, number, key=lambda jump: jump[0]) - 1
-        if place < 0:
+        before = bisect_right(self.jumps, number, key=lambda jump: jump[0])
+        if not before:
             return None
-        first, period = self.jumps[place]
+        first, period = self.jumps[before - 1]
         return period + number - first
 
 
@@ -198,37 +196,34 @@ class Mender:
         if not variables or len(set(variables)) < len(variables):
             raise ConfigError(f"variables are one or more different names; got {list(variables)}")
         self.grid, self.variables = grid, tuple(variables)
-        fill, valid = fill or {}, valid or {}
-        everywhere = (-np.inf, np.inf)
-        self._fill = [tuple(fill.get(name, fill.get(EVERY, ()))) for name in self.variables]
-        self._valid = [valid.get(name, valid.get(EVERY, everywhere)) for name in self.variables]
+
+        def by_variable(values: Mapping[str, Any] | None, default: Any) -> list[Any]:
+            values = values or {}
+            return [values.get(name, values.get(EVERY, default)) for name in self.variables]
+
+        self._fill, self._valid = by_variable(fill, ()), by_variable(valid, (-np.inf, np.inf))
+        self._tolerance = by_variable(tolerance, None)
         self.maintenance = maintenance or Maintenance()
         self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
-        limits = tolerance or {}
-        self._tolerance = [limits.get(name, limits.get(EVERY)) for name in self.variables]
         self.model = model or AutoOLRTR(fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance)
         self.sensors: tuple[str, ...] = ()
         self.period: int | None = None
         self._rows: dict[str, int] = {}
-        self._heard = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
+        # By sensor and variable: the last period with a reading.
+        self._last_period = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
         self._seen_range = SeenRange.of(len(self.variables), known=model is None)
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
         # Shared by all copies, as the model is, and advanced by the copy that lets it learn.
-        self._given = GivenPeriods()
-        self._recalibrations: dict[tuple[str, int], int] = {}
+        self._model_periods = ModelPeriods()
         # By sensor and variable: the number of recalibrations that the model has taken in.
+        self._recalibrations: dict[tuple[str, int], int] = {}
 
     def push(self, readings: Readings, period: int | None = None) -> list[Mended]:
-        """Mend the readings of one period, later than all before it; empty periods in between are mended first.
+        """Mend all readings of one period, later than all before it; empty periods in between are mended first.
 
-        Parameters
-        ----------
-        readings
-            All readings of the period; there may be none if `period` is given.
-        period
-            Its number; by default that of the readings.
+        There may be no readings if the number of the `period` is given.
         """
         period = self._period_of(readings, period)
         if self.period is not None and period <= self.period:
@@ -257,7 +252,7 @@ class Mender:
         """Return a mender with the same settings and the same model, but without sensors and periods."""
         twin = copy.copy(self)
         twin.sensors, twin.period, twin._rows = (), None, {}
-        twin._heard = self._heard[:0]
+        twin._last_period = self._last_period[:0]
         twin._names, twin._row_of_name = (), self._row_of_name[:0]
         return twin
 
@@ -268,10 +263,11 @@ class Mender:
             "variables": list(self.variables),
             "sensors": list(self.sensors),
             "period": self.period,
-            "given": [self._given.count, self._given.jumps],
+            "given": [self._model_periods.count, self._model_periods.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
-        arrays = {"heard": self._heard, **{f"seen_{name}": array for name, array in vars(self._seen_range).items()}}
+        seen_range = {f"seen_{name}": array for name, array in vars(self._seen_range).items()}
+        arrays = {"heard": self._last_period, **seen_range}
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -279,18 +275,18 @@ class Mender:
         settings, arrays = read_state(path, method="Mender", version=STATE_VERSION)
         try:
             grid, variables = Grid(*settings["grid"]), tuple(settings["variables"])
-            sensors, period, heard = tuple(settings["sensors"]), settings["period"], arrays["heard"]
+            sensors, period, last_period = tuple(settings["sensors"]), settings["period"], arrays["heard"]
             count, jumps = settings["given"]
-            given = GivenPeriods(count, [(number, where) for number, where in jumps])
+            model_periods = ModelPeriods(count, [(number, on_grid) for number, on_grid in jumps])
             recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):
             raise StateError(f"{Path(path).name} was written with another grid or other variables")
-        self.sensors, self.period, self._heard = sensors, period, heard
+        self.sensors, self.period, self._last_period = sensors, period, last_period
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
-        self._given, self._recalibrations = given, recalibrations
+        self._model_periods, self._recalibrations = model_periods, recalibrations
         if "seen_low" in arrays:
             self._seen_range = SeenRange(arrays["seen_low"], arrays["seen_high"], arrays["seen_judged"])
         else:
@@ -314,43 +310,43 @@ class Mender:
         grid, times = self.grid, self.grid.times_of(period)
         rows = self._rows_of(readings)
         variable = self._variables_of(readings)
-        heard = np.full((len(self.sensors), len(self.variables)), NEVER, dtype=np.int64)
-        heard[: self._heard.shape[0]] = self._heard
-        heard[rows, variable] = period
-        listed = heard > period - 1 - self._silent_periods
-        removed = self.maintenance.removed(self.sensors, self.variables, times, grid.step)
+        last_period = np.full((len(self.sensors), len(self.variables)), NEVER, dtype=np.int64)
+        last_period[: self._last_period.shape[0]] = self._last_period
+        last_period[rows, variable] = period
+        listed = last_period > period - 1 - self._silent_periods
+        removed = self.maintenance.noted("removed", self.sensors, self.variables, times, grid.step)
         if removed is not None:
             # A removed sensor has no rows, except for periods in which it reports readings, which are not judged.
-            listed &= ~removed.all(axis=2) | (heard == period)
-        here = np.flatnonzero(listed.any(axis=1))
-        shape = (here.size, len(self.variables), grid.slots)
+            listed &= ~removed.all(axis=2) | (last_period == period)
+        sensors = np.flatnonzero(listed.any(axis=1))
+        shape = (sensors.size, len(self.variables), grid.slots)
         place_of = np.zeros(len(self.sensors), dtype=np.int64)
-        place_of[here] = np.arange(here.size)
+        place_of[sensors] = np.arange(sensors.size)
         channel = place_of[rows] * len(self.variables) + variable
         readings = Readings(self.sensors, self.variables, rows, variable, readings.time, readings.value)
         placed = place(grid, readings, channel, shape[0] * shape[1], self._fill, self._valid)
-        names = [self.sensors[row] for row in here]
+        names = [self.sensors[row] for row in sensors]
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
-        real = self.maintenance.real(names, self.variables, times, grid.step)
+        real = self.maintenance.noted("real", names, self.variables, times, grid.step)
         seen = np.isfinite(placed.value) & ~placed.implausible
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
-        number = self._given.count
+        number = self._model_periods.count
         recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
         cells = judge(recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots)
-        right = recovery.evaluated[..., None] & ~recovery.wrong & ~recovery.doubtful
-        seen_range = self._seen_range.wider(placed.value.reshape(shape), seen & ~recovery.spikes, right)
+        good = recovery.evaluated[..., None] & ~recovery.wrong & ~recovery.doubtful
+        seen_range = self._seen_range.wider(placed.value.reshape(shape), seen & ~recovery.spikes, good)
         if names and learning is not None:
-            seen_range.check(self._seen_range, cells, listed[here], names, self.variables, times)
-        listed = listed[here].ravel()
-        slots = _slot_rows(self, period, here, listed, placed, cells)
-        self._heard, self.period, self._seen_range = heard, period, seen_range
+            seen_range.check(self._seen_range, cells, listed[sensors], names, self.variables, times)
+        listed = listed[sensors].ravel()
+        slots = _slot_rows(self, period, sensors, listed, placed, cells)
+        self._last_period, self.period, self._seen_range = last_period, period, seen_range
         return Mended(
             period,
             slots,
             recovery.low_rank.reshape(-1, grid.slots)[listed],
             recovery.score.ravel()[listed],
-            self._episodes(recovery.faults, names, here, number, period),
-            _reading_rows(slots, readings, placed, listed, _either(hidden, real)) if self._per_reading else None,
+            self._dated(recovery.faults, names, sensors, number, period),
+            _reading_rows(slots, readings, placed, listed, hidden, real) if self._per_reading else None,
         )
 
     def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool | None) -> Recovery:
@@ -375,12 +371,12 @@ class Mender:
                 faults=(),
                 iterations=0,
             )
-        news = self._new_recalibrations(names, period)
+        recalibrated = self._new_recalibrations(names, period)
         # A peek changes nothing, including the accepted levels.
-        model = self.model.copy() if news and not learning else self.model
-        known = set(model.sensors) if news else set()
-        for name, variable in news:
-            if name in known:
+        model = self.model.copy() if recalibrated and not learning else self.model
+        modelled = set(model.sensors) if recalibrated else set()
+        for name, variable in recalibrated:
+            if name in modelled:
                 model.accept(name, variable)
         try:
             recovery = (model.update if learning else model.estimate)(minibatch, sensors=names)
@@ -391,8 +387,8 @@ class Mender:
             )
             raise ValueRangeError(message) from None
         if learning:
-            self._given.add(period)
-            self._recalibrations.update(news)
+            self._model_periods.add(period)
+            self._recalibrations.update(recalibrated)
         return recovery
 
     def _new_recalibrations(self, names: list[str], period: int) -> dict[tuple[str, int], int]:
@@ -410,22 +406,14 @@ class Mender:
         }
         return {channel: count for channel, count in counts.items() if count != self._recalibrations.get(channel, 0)}
 
-    def _episodes(
-        self, faults: Sequence[Fault], names: list[str], here: NDArray[np.intp], number: int, period: int
+    def _dated(
+        self, faults: Sequence[Fault], names: list[str], sensors: NDArray[np.intp], number: int, period: int
     ) -> tuple[DatedFault, ...]:
-        """Return the faults of sensors in this period with their times.
+        """Return the model's faults with their times, in its period `number`, which is `period` on the grid.
 
-        Parameters
-        ----------
-        faults
-            The model's faults. Those of sensors that are gone, and those that ended before time went back, are left
-            out.
-        names, here
-            The period's sensors, and their rows.
-        number, period
-            The number of the period in the model, and on the grid.
+        Those of sensors that are gone, and those that ended before time went back, are left out.
         """
-        row_of = {name: int(row) for name, row in zip(names, here, strict=True)} if faults else {}
+        row_of = dict(zip(names, sensors.tolist(), strict=True)) if faults else {}
         dated = []
         for fault in faults:
             row = row_of.get(str(fault.sensor))
@@ -433,20 +421,20 @@ class Mender:
             if row is None or (fault.end is not None and end is None):
                 continue
             start = self._time_of(fault.start, number, period)
-            start = self.grid.start_of(self._given.jumps[0][1]) if start is None else start
+            start = self.grid.start_of(self._model_periods.jumps[0][1]) if start is None else start
             end = None if end is None else end + self.grid.step
             # Readings that are noted as real or to be ignored belong to no fault.
             start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
             if start < (self.grid.start_of(period + 1) if end is None else end):
                 dated.append(DatedFault(fault, row, start, end))
-        return tuple(sorted(dated, key=lambda episode: (episode.start, episode.fault.id)))
+        return tuple(sorted(dated, key=lambda one: (one.start, one.fault.id)))
 
     def _time_of(self, slot: int, number: int, period: int) -> int | None:
         """Return the time of a slot in the model's count; None for one from before time went back."""
-        its = slot // self.grid.slots
-        # The present period may be a peek, which is not in `GivenPeriods`.
-        where = period if its == number else self._given.period_of(its)
-        return None if where is None else self.grid.start_of(where) + slot % self.grid.slots * self.grid.step
+        own, slot = divmod(slot, self.grid.slots)
+        # The present period may be a peek, which is not in `ModelPeriods`.
+        on_grid = period if own == number else self._model_periods.period_of(own)
+        return None if on_grid is None else self.grid.start_of(on_grid) + slot * self.grid.step
 
     def _rows_of(self, readings: Readings) -> NDArray[np.int64]:
         """Return the row of every reading's sensor; new sensors are appended in order of name."""
@@ -475,12 +463,12 @@ class Mender:
 
 
 def _slot_rows(
-    mender: Mender, period: int, here: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Verdicts
+    mender: Mender, period: int, sensors: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Verdicts
 ) -> Rows:
     """Return the rows of the listed channels, one channel after the other."""
     count, slots = int(listed.sum()), mender.grid.slots
     channel = np.flatnonzero(listed)
-    sensor, variable = here[channel // len(mender.variables)], channel % len(mender.variables)
+    sensor, variable = sensors[channel // len(mender.variables)], channel % len(mender.variables)
 
     def flat(array: NDArray[Any]) -> NDArray[Any]:
         array = array.reshape(-1, slots)
@@ -498,54 +486,47 @@ def _slot_rows(
     )
 
 
-def _either(hidden: BoolArray | None, real: BoolArray | None) -> BoolArray | None:
-    return real if hidden is None else hidden if real is None else hidden | real
-
-
-def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolArray, noted: BoolArray | None) -> Rows:
+def _reading_rows(
+    slots: Rows,
+    readings: Readings,
+    placed: Placed,
+    listed: BoolArray,
+    hidden: BoolArray | None,
+    real: BoolArray | None,
+) -> Rows:
     """Return a row per reading with the verdict of its slot, and a row per empty slot.
 
-    The limits do not apply in `noted` cells, which have notes of users.
+    The limits do not apply in cells that are noted as `hidden` or `real`.
     """
-    beyond = placed.beyond if noted is None else placed.beyond & ~noted.ravel()[placed.cell]
-    per_slot = len(slots) // max(int(listed.sum()), 1)
+    beyond = placed.beyond
+    for cells in (hidden, real):
+        if cells is not None:
+            beyond = beyond & ~cells.ravel()[placed.cell]
+    per_channel = len(slots) // max(int(listed.sum()), 1)
     first = np.full(listed.size, -1, dtype=np.int64)
-    first[listed] = np.arange(int(listed.sum())) * per_slot
-    row = first[placed.cell // per_slot] + placed.cell % per_slot
+    first[listed] = np.arange(int(listed.sum())) * per_channel
+    row = first[placed.cell // per_channel] + placed.cell % per_channel
     empty = np.ones(len(slots), dtype=bool)
     empty[row] = False
     source = np.concatenate([row, np.flatnonzero(empty)])
     order = np.lexsort((np.concatenate([readings.time, slots.time[empty]]), source))
-    count = len(readings)
-
-    def column(name: str, own: NDArray[Any] | None = None) -> NDArray[Any]:
-        taken: NDArray[Any] = getattr(slots, name)[source]
-        if own is not None:
-            taken[:count] = own
-        return taken[order]
-
     value = np.where(placed.no_number, np.nan, readings.value)
-    slot_value, flag, reason, origin = slots.value[row], slots.flag[row], slots.reason[row], slots.origin[row]
-    clash = placed.repeated & (value != slot_value) & (slots.reason[row] == REASONS.index("duplicate"))
-    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond, Flag.FAIL, flag))
-    flag = np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag)
-    reason = np.where(placed.no_number, REASONS.index("fill"), reason)
-    reason = np.where(beyond, REASONS.index("implausible"), reason)
-    own = (origin == OBSERVED) & ~placed.no_number & ~beyond & ~placed.repeated
-    values = {name: np.where(own, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")}
-    return Rows(
-        sensors=slots.sensors,
-        variables=slots.variables,
-        sensor=column("sensor"),
-        variable=column("variable"),
-        time=column("time", readings.time),
-        value=column("value", value),
-        n=column("n", (~placed.no_number).astype(np.int32)),
-        **{name: column(name, values[name]) for name in values},
-        flag=column("flag", flag.astype(np.int8)),
-        reason=column("reason", reason.astype(np.int8)),
-        origin=column("origin"),
-    )
+    clash = placed.repeated & (value != slots.value[row]) & (slots.reason[row] == REASONS.index("duplicate"))
+    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond, Flag.FAIL, slots.flag[row]))
+    reason = np.where(placed.no_number, REASONS.index("fill"), slots.reason[row])
+    trusted = (slots.origin[row] == OBSERVED) & ~placed.no_number & ~beyond & ~placed.repeated
+    own = {
+        "time": readings.time,
+        "value": value,
+        "n": ~placed.no_number,
+        **{name: np.where(trusted, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")},
+        "flag": np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag),
+        "reason": np.where(beyond, REASONS.index("implausible"), reason),
+    }
+    rows = slots.taken(source)
+    for name, column in own.items():
+        getattr(rows, name)[: len(readings)] = column
+    return rows.taken(order)
 
 
 def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
@@ -583,27 +564,20 @@ class PeriodSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
 class InMemory:
-    """Readings in memory, sorted by period: a `PeriodSource`."""
+    """A `PeriodSource` of readings in memory; within a period they keep their order."""
 
-    readings: Readings
-    periods: Sequence[int]
-    places: dict[int, slice]
-
-    @classmethod
-    def of(cls, readings: Readings, grid: Grid) -> InMemory:
-        """Sort readings by period; within a period they keep their order."""
+    def __init__(self, readings: Readings, grid: Grid) -> None:
         period = grid.period_of(readings.time)
         order = np.argsort(period, kind="stable")
-        periods, first = np.unique(period[order], return_index=True)
-        ends = np.append(first[1:], len(readings))
-        places = {int(one): slice(int(start), int(end)) for one, start, end in zip(periods, first, ends, strict=True)}
-        return cls(readings.taken(order), list(places), places)
+        periods, starts = np.unique(period[order], return_index=True)
+        self.periods: Sequence[int] = periods.tolist()
+        self._parts = dict(zip(self.periods, np.split(order, starts[1:]), strict=True))
+        self._readings = readings
 
     def read(self, period: int) -> Readings:
         """Return the readings of one period."""
-        return self.readings.taken(self.places[period])
+        return self._readings.taken(self._parts[period])
 
 
 def walk(source: PeriodSource, mender: Mender, *, one_pass: bool = False) -> Iterator[Mended]:
@@ -614,11 +588,11 @@ def walk(source: PeriodSource, mender: Mender, *, one_pass: bool = False) -> Ite
     """
     first = None if one_pass or mender.period is not None else source.periods[0]
     if first is not None:
-        ahead = mender.fresh_copy()
+        trainer = mender.fresh_copy()
         for period in source.periods:
             if period < first + WARM_UP:
-                ahead.push(source.read(int(period)))
+                trainer.push(source.read(period))
         mender.model.rewind()
     for period in source.periods:
         if mender.period is None or period > mender.period:
-            yield from mender.push(source.read(int(period)))
+            yield from mender.push(source.read(period))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -36,11 +36,11 @@ class Position:
     latitude: float
     longitude: float
 
-    def metres_from(self, other: Position) -> float:
+    def metres_from(self, position: Position) -> float:
         """Return the distance on the ground in metres."""
-        north = math.radians(self.latitude - other.latitude)
-        east = math.radians((self.longitude - other.longitude + 180) % 360 - 180)
-        east *= math.cos(math.radians((self.latitude + other.latitude) / 2))
+        north = math.radians(self.latitude - position.latitude)
+        east = math.radians((self.longitude - position.longitude + 180) % 360 - 180)
+        east *= math.cos(math.radians((self.latitude + position.latitude) / 2))
         return EARTH * math.hypot(north, east)
 
 
@@ -57,28 +57,23 @@ class Places:
     def of(cls, positions: Iterable[Position], taken: Iterable[str] = ()) -> Places:
         """Derive the moves of the sensors from their positions, each of which holds until the next one.
 
-        Parameters
-        ----------
-        positions
-            Positions in any order; 0, 0 is ignored, since a receiver without a fix reports it.
-        taken
-            Names of sensors that are in use.
+        A position of 0, 0 is ignored, since a receiver without a fix reports it. Names that are `taken` are not given.
         """
-        seen: dict[str, list[Position]] = {}
+        by_sensor: dict[str, list[Position]] = {}
         for place in sorted(positions, key=lambda place: (place.sensor, place.time)):
             if abs(place.latitude) <= 90 and abs(place.longitude) <= 360 and (place.latitude or place.longitude):
-                seen.setdefault(place.sensor, []).append(place)
-        names = {*taken, *seen}
+                by_sensor.setdefault(place.sensor, []).append(place)
+        names = {*taken, *by_sensor}
         places = cls()
-        for sensor, course in seen.items():
-            known: list[tuple[Position, str]] = []
+        for sensor, course in by_sensor.items():
+            named: list[tuple[Position, str]] = []
             for place in _stays(course):
-                name = next((name for old, name in known if place.metres_from(old) <= MOVED), None)
+                name = next((name for earlier, name in named if place.metres_from(earlier) <= MOVED), None)
                 if name is None:
                     numbers = (f"{sensor}@{number}" for number in count(2))
-                    name = next(free for free in numbers if free not in names) if known else sensor
+                    name = next(free for free in numbers if free not in names) if named else sensor
                     names.add(name)
-                    known.append((place, name))
+                    named.append((place, name))
                     places.coordinates[name] = (place.latitude, place.longitude)
                 places.stays.setdefault(sensor, []).append((place.time, name))
         return places
@@ -109,15 +104,15 @@ class Places:
             return readings
         if readings.sensors is not self._names:
             self._names = readings.sensors
-            later = (name for one in moved for _, name in self.stays[one])
-            self._renamed = list(dict.fromkeys([*readings.sensors, *later]))
+            new_names = (name for moving in moved for _, name in self.stays[moving])
+            self._renamed = list(dict.fromkeys([*readings.sensors, *new_names]))
         sensor = readings.sensor.astype(np.int64, copy=True)
         code_of = {name: code for code, name in enumerate(self._renamed)}
-        for one in moved:
-            mine = np.flatnonzero(readings.sensor == code_of.get(one, -1))
-            for start, name in self.stays[one][1:]:
-                sensor[mine[readings.time[mine] >= start]] = code_of[name]
-        return Readings(self._renamed, readings.variables, sensor, readings.variable, readings.time, readings.value)
+        for moving in moved:
+            rows = np.flatnonzero(readings.sensor == code_of.get(moving, -1))
+            for start, name in self.stays[moving][1:]:
+                sensor[rows[readings.time[rows] >= start]] = code_of[name]
+        return replace(readings, sensors=self._renamed, sensor=sensor)
 
 
 def _stays(course: Sequence[Position]) -> list[Position]:

@@ -1,4 +1,4 @@
-"""`sentence` describes a fault in plain English; the other functions write sizes, times, shares and counts."""
+"""`what_it_does` describes a fault in plain English; the other functions write sizes, times, shares and counts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from sensormend.io.metadata import SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
-    "FaultDescription",
     "FaultEffect",
-    "ReadingSums",
     "add_sums",
     "comma",
     "counted",
@@ -26,7 +24,6 @@ __all__ = [
     "number",
     "percent",
     "readable",
-    "sentence",
     "signed",
     "size_words",
     "unsigned",
@@ -35,7 +32,7 @@ __all__ = [
     "without_number",
 ]
 
-OFTEN = tuple(
+INTERVALS = tuple(
     (count * unit, count, name)
     for unit, name, counts in (
         (SECOND, "second", (1, 2, 5, 10, 15, 20, 30, 45)),
@@ -49,21 +46,21 @@ OFTEN = tuple(
 
 MINUS = "\N{MINUS SIGN}"
 
-CLIMB, FEW = 3 * DAY, 3
+LONGEST_CLIMB, LEAST_READINGS = 3 * DAY, 3
 """The longest duration and the least number of readings of a fault that is described by the course of its readings:
 over more days they rise and fall by themselves."""
 
-BETWEEN = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(OFTEN)]
+INTERVAL_EDGES = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(INTERVALS)]
 
 
-class ReadingSums(Protocol):
-    """Sums over the wrong readings of a fault.
+class FaultEffect(Protocol):
+    """The effect of a fault on the readings.
 
     Attributes
     ----------
     count, value, distance, square, farthest
-        Their number, their sum, the sum of their distances from the estimates, of the squares of these, and the
-        largest distance.
+        Of its wrong readings: their number, their sum, the sum of their distances from the estimates, of the squares of
+        these, and the largest distance.
     first_value, last_value
         The first and the last of them; NaN where there is none.
     """
@@ -75,10 +72,6 @@ class ReadingSums(Protocol):
     farthest: float
     first_value: float
     last_value: float
-
-
-class FaultEffect(ReadingSums, Protocol):
-    """The effect of a fault on the readings."""
 
     @property
     def size(self) -> float:
@@ -96,27 +89,13 @@ class FaultEffect(ReadingSums, Protocol):
         ...
 
 
-class FaultDescription(FaultEffect, Protocol):
-    """The fields that `sentence` needs: a fault of `tally.py`."""
-
-    sensor: str
-    variable: str
-    start: int
-    end: int
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether none of its readings is judged wrong."""
-        ...
-
-
-def add_sums(mine: ReadingSums, later: ReadingSums) -> None:
-    """Add the sums of later readings to `mine`."""
-    mine.count, mine.value = mine.count + later.count, mine.value + later.value
-    mine.distance, mine.square = mine.distance + later.distance, mine.square + later.square
-    mine.farthest = max(mine.farthest, later.farthest, key=abs)
-    mine.first_value = later.first_value if math.isnan(mine.first_value) else mine.first_value
-    mine.last_value = mine.last_value if math.isnan(later.last_value) else later.last_value
+def add_sums(fault: FaultEffect, later: FaultEffect) -> None:
+    """Add the sums of later readings to those of a fault."""
+    fault.count, fault.value = fault.count + later.count, fault.value + later.value
+    fault.distance, fault.square = fault.distance + later.distance, fault.square + later.square
+    fault.farthest = max(fault.farthest, later.farthest, key=abs)
+    fault.first_value = later.first_value if math.isnan(fault.first_value) else fault.first_value
+    fault.last_value = fault.last_value if math.isnan(later.last_value) else later.last_value
 
 
 def number(value: float) -> str:
@@ -184,8 +163,14 @@ def size_words(reason: str, size: float, rate: float) -> str:
         return f"\N{MULTIPLICATION SIGN}{signed(size).removeprefix('+')}"
     if reason not in ("offset", "drifting"):
         return ""
-    course = {True: ", rising", False: ", falling"}[rate > 0] if reason == "drifting" and rate else ""
-    return f"{signed(size)}{course if math.isfinite(rate) else ''}"
+    return f"{signed(size)}{_course(rate) if reason == 'drifting' else ''}"
+
+
+def _course(rate: float) -> str:
+    """Return whether a drift rises or falls."""
+    if not math.isfinite(rate) or rate == 0:
+        return ""
+    return ", rising" if rate > 0 else ", falling"
 
 
 def how_long(span: int) -> str:
@@ -214,7 +199,7 @@ def how_often(span: int) -> str:
     >>> [how_often(minutes * MINUTE) for minutes in (14, 61, 119, 23 * 60 + 20, 62 * 60)]
     ['every 15 minutes', 'every hour', 'every 2 hours', 'every day', 'every 3 days']
     """
-    _, count, name = OFTEN[bisect(BETWEEN, span)]
+    _, count, name = INTERVALS[bisect(INTERVAL_EDGES, span)]
     return f"every {name}" if count == 1 else f"every {count} {name}s"
 
 
@@ -232,75 +217,43 @@ def readable(time: int) -> str:
         return "an unknown time"
 
 
-def sentence(fault: FaultDescription, *, open_since: str = "") -> str:
-    """Describe a fault in one sentence with its size and, while it is open, its start, else its duration."""
-    name = who(fault.sensor, fault.variable)
-    span = fault.end - fault.start
-    deed = what_it_does(fault, span, over=not open_since)
-    if fault.doubtful and fault.reason != "silent":
-        deed = f"is doubtful: it {deed}" if open_since else f"was doubtful: it {deed}"
-    if fault.reason == "spike":
-        return f"{name} {deed}."
-    how = "since" if open_since else "within" if "drifted" in deed else "for"
-    return f"{name} {deed}{comma(deed)} {how} {open_since or how_long(span)}."
-
-
-def comma(deed: str) -> str:
+def comma(words: str) -> str:
     """Return the separator between what a fault does and its time."""
-    return "," if "," in deed else ""
+    return "," if "," in words else ""
 
 
 def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
-    """Describe what a faulty sensor does, or did, in the words that table, page, report and alert share.
+    """Describe what a faulty sensor does, or did if it is `over`, in the words that all outputs share.
 
-    Parameters
-    ----------
-    fault
-        Its kind, its size, and the sums over its readings.
-    span
-        Its duration in microseconds.
-    over
-        Whether it is over.
+    `span` is the duration of the fault in microseconds.
     """
 
     def verb(present: str, past: str) -> str:
         return past if over else present
 
     count = max(fault.count, 1)
-    read, usually = fault.value / count, math.sqrt(fault.square / count)
+    mean, deviation = fault.value / count, math.sqrt(fault.square / count)
     shift = fault.size if math.isfinite(fault.size) else fault.distance / count
     side = "high" if shift > 0 else "low"
-    course = {1: ", rising", -1: ", falling"}.get(_sign(fault.rate), "")
-    moved = fault.last_value - fault.first_value
-    climbs = span <= CLIMB and fault.count >= FEW and abs(moved) >= 0.5 * abs(fault.farthest) > 0
+    change = fault.last_value - fault.first_value
+    climbs = span <= LONGEST_CLIMB and fault.count >= LEAST_READINGS and abs(change) >= 0.5 * abs(fault.farthest) > 0
     if fault.reason in ("drifting", "implausible") and climbs:
-        way = verb("climbs", "climbed") if moved > 0 else verb("falls", "fell")
-        return f"{way} from {number(fault.first_value)} to {number(fault.last_value)}"
+        climb = verb("climbs", "climbed") if change > 0 else verb("falls", "fell")
+        return f"{climb} from {number(fault.first_value)} to {number(fault.last_value)}"
+    gain = f"{number(fault.size)} times as much as" if math.isfinite(fault.size) else "more or less than"
+    # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
+    far = f"up to {unsigned(fault.farthest)} off, too far to be true" if fault.square else "beyond the limits given"
     words = {
         "silent": verb("has sent nothing", "sent nothing"),
         "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
         "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
-        "drifting": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else course}",
-        "noisy": f"{verb('scatters', 'scattered')} by {unsigned(usually)}",
-        "gain": f"{verb('moves', 'moved')} {_how_much(fault.size)} the others let expect",
-        "spike": f"read {number(read)} where {number(read - fault.distance / count)} was expected",
-        "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {_too_far(fault)}",
+        "drifting": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(fault.rate)}",
+        "noisy": f"{verb('scatters', 'scattered')} by {unsigned(deviation)}",
+        "gain": f"{verb('moves', 'moved')} {gain} the others let expect",
+        "spike": f"read {number(mean)} where {number(mean - fault.distance / count)} was expected",
+        "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {far}",
     }
-    return words.get(fault.reason, f"{verb('is', 'was')} {unsigned(usually)} off")
-
-
-def _sign(value: float) -> int:
-    return 0 if not math.isfinite(value) or value == 0 else 1 if value > 0 else -1
-
-
-def _too_far(sums: ReadingSums) -> str:
-    # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
-    off = f"up to {unsigned(sums.farthest)} off, too far to be true"
-    return off if sums.square else "beyond the limits given"
-
-
-def _how_much(gain: float) -> str:
-    return f"{number(gain)} times as much as" if math.isfinite(gain) else "more or less than"
+    return words.get(fault.reason, f"{verb('is', 'was')} {unsigned(deviation)} off")
 
 
 def percent(part: float, whole: float = 1.0) -> str:
@@ -318,12 +271,11 @@ def percent(part: float, whole: float = 1.0) -> str:
         return "under 0.1 %"
     if 0.999 < share < 1:
         return "over 99.9 %"
-    return (
-        f"{share:.0%}".replace("%", " %") if 0.1 <= share < 0.995 or share >= 1 else f"{share:.1%}".replace("%", " %")
-    )
+    digits = 0 if 0.1 <= share < 0.995 or share >= 1 else 1
+    return f"{100 * share:.{digits}f} %"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, singular: str, plural: str = "") -> str:
     """Return a count with its noun.
 
     Examples
@@ -331,20 +283,14 @@ def counted(count: int, one: str, many: str = "") -> str:
     >>> counted(1, "sensor"), counted(2000, "sensor")
     ('1 sensor', '2,000 sensors')
     """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:
     """Return one sentence on how many readings were judged; empty where there is none.
 
-    It comes first in every summary: readings that were not judged would otherwise read as sound.
-
-    Parameters
-    ----------
-    flags
-        The number of readings by flag.
-    sensors, without_number
-        The number of sensors, and of those that never reported a number.
+    It comes first in every summary: readings that were not judged would otherwise read as sound. `flags` has the number
+    of readings by flag, `without_number` is the number of sensors that never reported a number.
 
     Examples
     --------
@@ -361,7 +307,7 @@ def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: i
     """
     unjudged, judged = flags.get(Flag.NOT_EVALUATED, 0), _judged(flags)
     dead = f"; from {without_number:,} of {counted(sensors, 'sensor')} no number came." if without_number else "."
-    others = "the others have flag 2 and are kept as they came"
+    unjudged_words = "the others have flag 2 and are kept as they came"
     if not judged and not unjudged:
         return "Nothing was judged: no number came." if flags.get(Flag.MISSING, 0) else ""
     if not judged:
@@ -370,7 +316,7 @@ def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: i
         return f"All readings were judged{dead}"
     share = percent(judged, judged + unjudged)
     if judged < unjudged:
-        return f"Only {share} of the readings were judged: {others}{dead}"
+        return f"Only {share} of the readings were judged: {unjudged_words}{dead}"
     return f"{share} of the readings were judged{dead}"
 
 

@@ -29,7 +29,7 @@ MOST_SLOTS = 288
 """A day of five-minute slots. Finer readings are averaged: the cost of a period grows with the square of its slots, and
 a fault shows in means of five minutes as well as in single seconds."""
 
-TOO_MANY = 5000
+LARGEST_PERIOD = 5000
 """Slots of a period beyond which a grid is refused: the memory of a period grows with their square."""
 
 LEAST_PERIODS = 10
@@ -62,7 +62,7 @@ def survey_readings(sample: Readings, options: Options) -> Survey:
     """Survey a sample: the complete series of some sensors, in any order."""
     if not len(sample):
         raise InputError("there is no reading at all")
-    sample = _by_course(sample)
+    sample = _by_channel(sample)
     _refuse_contradictions(sample)
     grid, notes = _time_grid(sample, options)
     if not options.one_pass:
@@ -78,7 +78,7 @@ def survey_start(sample: Readings, options: Options) -> Survey:
 
     Contradictory readings are accepted here, since a feed cannot be read again with other options.
     """
-    sample = _by_course(sample)
+    sample = _by_channel(sample)
     grid, notes = _time_grid(sample, options)
     if options.period is None and grid.period < DAY:
         grid, notes = _time_grid(sample, replace(options, period=DAY))
@@ -86,7 +86,7 @@ def survey_start(sample: Readings, options: Options) -> Survey:
     return Survey(grid, fill, (*notes, *guessed))
 
 
-def _by_course(sample: Readings) -> Readings:
+def _by_channel(sample: Readings) -> Readings:
     return sample.taken(np.lexsort((sample.time, sample.variable, sample.sensor)))
 
 
@@ -95,12 +95,12 @@ def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ..
     fill: dict[str, tuple[float, ...]] = {}
     notes: list[str] = []
     for index, name in enumerate(sample.variables):
-        given = options.fill_of(name)
-        if given is not None:
-            fill[name] = given
+        fill_given = options.fill_of(name)
+        if fill_given is not None:
+            fill[name] = fill_given
             continue
-        mine = sample.taken(sample.variable == index)
-        fill[name], guessed = fill_values(mine.value, mine.sensor)
+        own = sample.taken(sample.variable == index)
+        fill[name], guessed = fill_values(own.value, own.sensor)
         # Values beyond the user's limits are implausible, not fill values.
         low, high = options.valid_of(name)
         unknown = [value for value in guessed if low <= value <= high]
@@ -135,9 +135,9 @@ def _time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
         step = _step(gaps, owner)
     period = options.period or _period(step, max(span, step))
     if options.step is None and period // step > MOST_SLOTS:
-        finer = step
-        step = _coarser(step, period)
-        notes.append(f"readings every {in_words(finer)} are averaged over {in_words(step)}")
+        coarser = _coarser(step, period)
+        notes.append(f"readings every {in_words(step)} are averaged over {in_words(coarser)}")
+        step = coarser
     if options.step is None and period % step:
         step = _coarser(step, period)
     return _grid(step, period, _early(time, step)), notes
@@ -150,7 +150,7 @@ def check_grid(options: Options) -> None:
 
 
 def _grid(step: int, period: int, early: int) -> Grid:
-    if period > TOO_MANY * step:
+    if period > LARGEST_PERIOD * step:
         raise ConfigError(f"a step of {in_words(step)} gives a period of {in_words(period)} {period // step:,} slots")
     if period < 2 * step:
         raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; give a longer one")
@@ -159,18 +159,15 @@ def _grid(step: int, period: int, early: int) -> Grid:
 
 def _step(gaps: NDArray[np.int64], owner: NDArray[np.integer]) -> int:
     """Return the shortest usual step that most sensors fill."""
-    usual = []
-    for sensor in np.unique(owner)[:200]:
-        mine = gaps[owner == sensor]
-        usual.append(np.median(mine))
-    length = float(np.quantile(usual, 0.75, method="nearest"))
-    candidates = [nice for nice in STEPS if nice >= 0.9 * length] or [round(length / DAY) * DAY]
-    for nice in candidates[:4]:
-        steps = gaps[gaps < 10 * nice] / nice
-        whole = np.maximum(np.round(steps), 1)
+    medians = [np.median(gaps[owner == sensor]) for sensor in np.unique(owner)[:200]]
+    length = float(np.quantile(medians, 0.75, method="nearest"))
+    candidates = [step for step in STEPS if step >= 0.9 * length] or [round(length / DAY) * DAY]
+    for step in candidates[:4]:
+        steps = gaps[gaps < 10 * step] / step
+        rounded = np.maximum(np.round(steps), 1)
         # Regular readings may have gaps; irregular ones need slots wide enough to be filled.
-        if steps.size and (np.mean(np.abs(steps - whole) < 0.15) > 0.8 or steps.size / whole.sum() >= OCCUPIED):
-            return nice
+        if steps.size and (np.mean(np.abs(steps - rounded) < 0.15) > 0.8 or steps.size / rounded.sum() >= OCCUPIED):
+            return step
     return candidates[0]
 
 
@@ -187,11 +184,11 @@ def _period(step: int, span: int) -> int:
 
 def _coarser(step: int, period: int) -> int:
     """Return the finest usual step that divides a period and leaves it not too many slots, else the finest of all."""
-    least = max(step, -(-period // MOST_SLOTS))
-    usual = next((nice for nice in STEPS if nice >= least and period % nice == 0), None)
+    shortest = max(step, -(-period // MOST_SLOTS))
+    usual = next((usual for usual in STEPS if usual >= shortest and period % usual == 0), None)
     if usual is not None and 2 * usual <= period:
         return usual
-    slots = next((slots for slots in range(period // least, 1, -1) if period % slots == 0), None)
+    slots = next((slots for slots in range(period // shortest, 1, -1) if period % slots == 0), None)
     if slots is None:
         raise ConfigError(f"a period of {in_words(period)} cannot be divided into slots of a usual length; give step")
     return period // slots
@@ -201,10 +198,10 @@ def _early(time: NDArray[np.int64], step: int) -> int:
     """Return how much before the start of a slot its readings are taken, where they scatter around the starts."""
     phase = (time % step) / step
     straddling = min(float(np.mean(phase < 0.25)), float(np.mean(phase >= 0.75))) > 0.001
-    turn = np.exp(2j * np.pi * phase).mean()
-    if not straddling or abs(turn) < 0.7:
+    mean_phase = np.exp(2j * np.pi * phase).mean()
+    if not straddling or abs(mean_phase) < 0.7:
         return 0
-    centre = np.angle(turn) / (2 * np.pi) % 1
+    centre = np.angle(mean_phase) / (2 * np.pi) % 1
     early = round(float((0.5 - centre) % 1) * step)
     return early // SECOND * SECOND if step >= 10 * SECOND else early
 
@@ -212,10 +209,7 @@ def _early(time: NDArray[np.int64], step: int) -> int:
 def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[float, ...], list[float]]:
     """Return the fill values, and those of them that are not well known.
 
-    Parameters
-    ----------
-    value, sensor
-        Readings of one variable, sorted by sensor and time, and their sensors.
+    The readings are of one variable, sorted by sensor and time.
     """
     finite = np.isfinite(value)
     value, sensor = value[finite], sensor[finite]
@@ -226,20 +220,21 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
         if high > low and _beyond(code, low, high) > 0.5 and _scattered(value == code, sensor):
             codes.add(code)
     unknown: list[float] = []
-    left = ~np.isin(distinct, list(codes))
+    candidates = ~np.isin(distinct, list(codes))
     for end in (0, -1):
         # Only the outermost value can be one: what lies farther out than a fill value is another fill value.
-        while left.sum() > 2:
-            place = np.flatnonzero(left)[end]
-            code, others = distinct[place], np.isin(value, distinct[left]) & (value != distinct[place])
-            low, high = _bulk(value[others], value)
+        while candidates.sum() > 2:
+            index = np.flatnonzero(candidates)[end]
+            code = distinct[index]
+            inner = value[np.isin(value, distinct[candidates]) & (value != code)]
+            low, high = _bulk(inner, value)
             middle = (code + (high if end else low)) / 2
-            alone = np.sum(value[others] > middle if end else value[others] < middle) <= 0.1 * count[place]
-            far = count[place] >= 10 and high > low and _beyond(code, low, high) > 1 and alone
+            alone = np.sum(inner > middle if end else inner < middle) <= 0.1 * count[index]
+            far = count[index] >= 10 and high > low and _beyond(code, low, high) > 1 and alone
             if not far or not _scattered(value == code, sensor):
                 break
             unknown.append(float(code))
-            left[place] = False
+            candidates[index] = False
     return tuple(sorted(codes.union(unknown))), unknown
 
 
@@ -256,7 +251,7 @@ def _beyond(code: float, low: float, high: float) -> float:
     return outside / (high - low) if high > low else math.inf if outside > 0 else 0.0
 
 
-def _scattered(here: BoolArray, sensor: NDArray[np.integer]) -> bool:
+def _scattered(present: BoolArray, sensor: NDArray[np.integer]) -> bool:
     """Return whether a value comes and goes, or at several sensors: a long run at one sensor is a stuck value."""
-    starts = int(here[0]) + int(np.sum(here[1:] & ~here[:-1]))
-    return starts >= 3 or np.unique(sensor[here]).size >= 2
+    starts = int(present[0]) + int(np.sum(present[1:] & ~present[:-1]))
+    return starts >= 3 or np.unique(sensor[present]).size >= 2

@@ -16,14 +16,13 @@ from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.mender import DatedFault, Mended
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.sentences import add_sums, readable, sentence
+from sensormend.pipeline.sentences import add_sums, comma, how_long, readable, what_it_does, who
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
 
 __all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
 
 SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate"))
-ONCE = 1 << 30
 
 CORRECTABLE = ("offset", "drifting")
 """Kinds whose size at any time follows from size and rate; that of a gain or of noise does not."""
@@ -31,7 +30,9 @@ CORRECTABLE = ("offset", "drifting")
 
 @dataclass
 class FaultEpisode:
-    """One fault of one channel: an episode of the model, or a run of wrong slots that belong to no episode.
+    """A fault with sums over its readings, added up period by period, which becomes a `FaultInterval` of faults.csv.
+
+    It is an episode of the model, or a run of wrong slots of one channel that belong to no episode.
 
     Attributes
     ----------
@@ -49,13 +50,13 @@ class FaultEpisode:
     reach
         The latest time until which it may have lasted: while the model's episode is open, and while only missing slots
         follow its last wrong one.
-    known
+    fault
         The model's fault; None where it is no episode of the model.
     first
         The first slot that rows show as wrong; 0 while there is none.
-    size_then, rate_then, at, half
-        When its start was last dated: its size at the time `at`, the growth of the size in a period, and half the
-        median width of the intervals of `cleaned`.
+    dated_size, dated_rate, dated_at, half_width
+        When its start was last dated: its size at the time `dated_at`, the growth of the size in a period, and half
+        the median width of the intervals of `cleaned`.
     """
 
     sensor: str
@@ -70,12 +71,12 @@ class FaultEpisode:
     square: float = 0.0
     farthest: float = 0.0
     reach: int = 0
-    known: Fault | None = None
+    fault: Fault | None = None
     first: int = 0
-    size_then: float = math.nan
-    rate_then: float = 0.0
-    at: int = 0
-    half: float = math.nan
+    dated_size: float = math.nan
+    dated_rate: float = 0.0
+    dated_at: int = 0
+    half_width: float = math.nan
     first_value: float = math.nan
     last_value: float = math.nan
     wrong: int = 0
@@ -86,29 +87,24 @@ class FaultEpisode:
     @property
     def reason(self) -> str:
         """The model's kind, or the reason that most of its slots have."""
-        if self.known is not None:
-            return self.known.kind
+        if self.fault is not None:
+            return self.fault.kind
         return REASONS[max(self.slots, key=lambda code: (self.slots[code], -code))]
 
     @property
     def size(self) -> float:
         """The model's size; NaN where it is no episode of the model."""
-        return math.nan if self.known is None else self.known.size
+        return math.nan if self.fault is None else self.fault.size
 
     @property
     def rate(self) -> float:
         """The growth of the size in a period."""
-        return 0.0 if self.known is None else self.known.rate
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether none of its readings is judged wrong."""
-        return self.wrong == 0
+        return 0.0 if self.fault is None else self.fault.rate
 
     @property
     def dated_back(self) -> bool:
         """Whether it began before the first row that shows it, and can be corrected there."""
-        return self.known is not None and self.reason in CORRECTABLE and self.start < self.first
+        return self.fault is not None and self.reason in CORRECTABLE and self.start < self.first
 
     def marks(self, start: int, end: int) -> bool:
         """Return whether it can be corrected in readings from `start` to before `end`."""
@@ -116,15 +112,26 @@ class FaultEpisode:
 
     def size_at(self, time: NDArray[np.int64], period: int) -> FloatArray:
         """Return its size at some times; a drift extrapolated beyond zero has size 0."""
-        size = self.size_then - self.rate_then / period * (self.at - time)
-        return np.where(np.sign(size) == np.sign(self.size_then), size, 0.0)
+        size = self.dated_size - self.dated_rate / period * (self.dated_at - time)
+        return np.where(np.sign(size) == np.sign(self.dated_size), size, 0.0)
 
-    def take(self, later: FaultEpisode) -> None:
+    def add(self, later: FaultEpisode) -> None:
         """Add later slots of the same fault."""
         for code, count in later.slots.items():
             self.slots[code] = self.slots.get(code, 0) + count
         self.score, self.wrong = max(self.score, later.score), self.wrong + later.wrong
         add_sums(self, later)
+
+    def sentence(self, *, open_since: str = "") -> str:
+        """Describe it in one sentence with its size and, while it is open, its start, else its duration."""
+        name, span = who(self.sensor, self.variable), self.end - self.start
+        words = what_it_does(self, span, over=not open_since)
+        if self.wrong == 0 and self.reason != "silent":
+            words = f"is doubtful: it {words}" if open_since else f"was doubtful: it {words}"
+        if self.reason == "spike":
+            return f"{name} {words}."
+        preposition = "since" if open_since else "within" if "drifted" in words else "for"
+        return f"{name} {words}{comma(words)} {preposition} {open_since or how_long(span)}."
 
 
 COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")
@@ -158,15 +165,15 @@ class Tally:
         self._grow(len(rows.sensors))
         sensor, variable = rows.sensor[::slots], rows.variable[::slots]
         flag, n, origin = (array.reshape(-1, slots) for array in (rows.flag, rows.n, rows.origin))
-        for code, count in enumerate(np.bincount(rows.flag, minlength=10)):
-            if code in self.flags:
-                self.flags[code] += int(count)
+        by_flag = np.bincount(rows.flag, minlength=10)
+        for code in self.flags:
+            self.flags[code] += int(by_flag[code])
         self.filled += int((origin == ESTIMATED).sum())
         self.corrected += int((origin == CORRECTED).sum())
         value = rows.value.reshape(-1, slots)
         good = (flag == Flag.GOOD) & np.isfinite(mended.network)
         square = np.where(good, value - mended.network, 0.0) ** 2
-        news = (
+        counts = (
             np.full(sensor.size, slots),
             (flag == Flag.MISSING).sum(axis=1),
             (flag == Flag.FAIL).sum(axis=1),
@@ -174,9 +181,9 @@ class Tally:
             n.sum(axis=1),
             square.sum(axis=1),
         )
-        for which, count in enumerate(news):
-            self._counts[which][sensor, variable] += count
-        self._heard(mended.period, sensor, variable, n > 0, value)
+        for total, count in zip(self._counts, counts, strict=True):
+            total[sensor, variable] += count
+        self._note_readings(mended.period, sensor, variable, n > 0, value)
         self._note_faults(mended, sensor, variable)
 
     def _grow(self, sensors: int) -> None:
@@ -186,23 +193,22 @@ class Tally:
             self._counts, self._span = np.pad(self._counts, pad), np.pad(self._span, pad)
             self._last_value = np.pad(self._last_value, pad[1:], constant_values=np.nan)
 
-    def _heard(
+    def _note_readings(
         self,
         period: int,
         sensor: NDArray[np.integer],
         variable: NDArray[np.integer],
-        here: BoolArray,
-        value: NDArray[np.float64],
+        present: BoolArray,
+        value: FloatArray,
     ) -> None:
-        some = here.any(axis=1)
-        times = self.grid.times_of(period)
-        first = times[here.argmax(axis=1)]
-        newest = here.shape[1] - 1 - here[:, ::-1].argmax(axis=1)
-        last = times[newest]
-        mine = sensor[some], variable[some]
-        self._span[0][mine] = np.where(self._span[1][mine] == 0, first[some], self._span[0][mine])
-        self._span[1][mine] = last[some]
-        self._last_value[mine] = value[np.arange(newest.size), newest][some]
+        """Note the times of the first and the last reading of each channel, and its last value."""
+        reporting = present.any(axis=1)
+        times, channels = self.grid.times_of(period), (sensor[reporting], variable[reporting])
+        present, value = present[reporting], value[reporting]
+        first, last = present.argmax(axis=1), present.shape[1] - 1 - present[:, ::-1].argmax(axis=1)
+        self._span[0][channels] = np.where(self._span[1][channels] == 0, times[first], self._span[0][channels])
+        self._span[1][channels] = times[last]
+        self._last_value[channels] = value[np.arange(last.size), last]
 
     def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
         """Assign the period's wrong slots to the model's episodes, and group the others into runs."""
@@ -211,60 +217,60 @@ class Tally:
         wrong = table.fail.copy()
         if mended.faults:
             channel = sensor.astype(np.int64) * len(self.variables) + variable
-            whose = [episode.sensor * len(self.variables) + episode.fault.variable for episode in mended.faults]
-            rows = np.minimum(np.searchsorted(channel, whose), channel.size - 1).tolist()
+            faulty = [dated.sensor * len(self.variables) + dated.fault.variable for dated in mended.faults]
+            rows = np.minimum(np.searchsorted(channel, faulty), channel.size - 1).tolist()
             # A slot that several episodes cover belongs to the one that began last.
-            for episode, row, mine in zip(mended.faults[::-1], rows[::-1], whose[::-1], strict=True):
-                if channel[row] == mine:
-                    self._note_episode(episode, table, row, wrong)
+            for dated, row, own in zip(mended.faults[::-1], rows[::-1], faulty[::-1], strict=True):
+                if channel[row] == own:
+                    self._note_episode(dated, table, row, wrong)
         wrong |= table.silent
         for row in np.flatnonzero(wrong.any(axis=1)).tolist():
             self._note_runs((int(sensor[row]), int(variable[row])), table, row, wrong[row])
 
-    def _note_episode(self, episode: DatedFault, table: _PeriodTable, row: int, wrong: BoolArray) -> None:
+    def _note_episode(self, dated: DatedFault, table: _PeriodTable, row: int, wrong: BoolArray) -> None:
         """Assign slots to an episode, and clear them in `wrong`."""
-        end = table.end if episode.end is None else episode.end
-        span = (table.times >= episode.start) & (table.times < end)
+        end = table.end if dated.end is None else dated.end
+        span = (table.times >= dated.start) & (table.times < end)
         # Doubtful episodes are listed, too.
-        mine = (wrong[row] | table.suspect[row]) & span
-        key = (episode.sensor, episode.fault.variable, episode.fault.id)
-        fault = self._episodes.get(key)
-        if mine.any():
-            wrong[row] &= ~mine
-            part = self._part(key[:2], table, row, np.flatnonzero(mine))
-            if fault is None:
-                self._episodes[key] = fault = part
-                self.faults.append(fault)
+        own = (wrong[row] | table.suspect[row]) & span
+        key = (dated.sensor, dated.fault.variable, dated.fault.id)
+        episode = self._episodes.get(key)
+        if own.any():
+            wrong[row] &= ~own
+            part = self._part(key[:2], table, row, np.flatnonzero(own))
+            if episode is None:
+                self._episodes[key] = episode = part
+                self.faults.append(episode)
             else:
-                fault.take(part)
-                fault.end = max(fault.end, part.end)
-        if fault is not None:
-            failed = np.flatnonzero(mine & table.fail[row])
-            if failed.size and (math.isnan(fault.size_then) or fault.start != episode.start):
-                fault.size_then, fault.rate_then = episode.fault.size, episode.fault.rate
-                fault.at = int(table.times[failed[-1]])
-                fault.half = float(np.median(table.half[row, failed]))
-            if failed.size and fault.first == 0:
-                fault.first = int(table.times[failed[0]])
+                episode.add(part)
+                episode.end = max(episode.end, part.end)
+        if episode is not None:
+            failed = np.flatnonzero(own & table.fail[row])
+            if failed.size and (math.isnan(episode.dated_size) or episode.start != dated.start):
+                episode.dated_size, episode.dated_rate = dated.fault.size, dated.fault.rate
+                episode.dated_at = int(table.times[failed[-1]])
+                episode.half_width = float(np.median(table.half_width[row, failed]))
+            if failed.size and episode.first == 0:
+                episode.first = int(table.times[failed[0]])
             # The model revises start and end of a fault as it sees more of it.
-            fault.known, fault.start = episode.fault, episode.start
-            fault.end = fault.end if episode.end is None else episode.end
-            fault.reach = end
+            episode.fault, episode.start = dated.fault, dated.start
+            episode.end = episode.end if dated.end is None else dated.end
+            episode.reach = end
 
     def _note_runs(self, channel: tuple[int, int], table: _PeriodTable, row: int, wrong: BoolArray) -> None:
         """Note runs of wrong slots; missing slots do not end a run, silence and good readings do."""
         slots = np.flatnonzero(wrong)
-        others = np.cumsum(~(wrong | table.missing[row]))
-        for run in np.split(slots, np.flatnonzero(np.diff(others[slots])) + 1):
+        interruptions = np.cumsum(~(wrong | table.missing[row]))
+        for run in np.split(slots, np.flatnonzero(np.diff(interruptions[slots])) + 1):
             part = self._part(channel, table, row, run)
             since = part.start
             # A single wrong reading ends when the next slot is missing.
             if set(part.slots) != {SPIKE}:
-                since = table.start if others[run[0]] == 0 else part.start
-                part.reach = table.end if others[run[-1]] == others[-1] else part.end
+                since = table.start if interruptions[run[0]] == 0 else part.start
+                part.reach = table.end if interruptions[run[-1]] == interruptions[-1] else part.end
             before = self._open.get(channel)
             if before is not None and before.reach == since and (SILENT in before.slots) == (SILENT in part.slots):
-                before.take(part)
+                before.add(part)
                 before.end, before.reach = part.end, part.reach
             else:
                 self.faults.append(part)
@@ -273,8 +279,8 @@ class Tally:
     def _part(self, channel: tuple[int, int], table: _PeriodTable, row: int, slots: NDArray[np.intp]) -> FaultEpisode:
         """Return some slots of one channel as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
-        here = np.isfinite(value)
-        distance = np.where(here & np.isfinite(cleaned), value - cleaned, 0.0)
+        distance = np.where(np.isfinite(value) & np.isfinite(cleaned), value - cleaned, 0.0)
+        value = value[np.isfinite(value)]
         counts = np.bincount(table.reason[row, slots]).tolist()
         return FaultEpisode(
             self.sensors[channel[0]],
@@ -283,22 +289,22 @@ class Tally:
             int(table.times[slots[-1]]) + self.grid.step,
             slots={code: count for code, count in enumerate(counts) if count},
             score=float(table.score[row]),
-            count=int(here.sum()),
-            value=float(value[here].sum()),
+            count=value.size,
+            value=float(value.sum()),
             distance=float(distance.sum()),
             square=float((distance**2).sum()),
             farthest=float(distance[np.abs(distance).argmax()]),
-            first_value=float(value[here][0]) if here.any() else math.nan,
-            last_value=float(value[here][-1]) if here.any() else math.nan,
+            first_value=float(value[0]) if value.size else math.nan,
+            last_value=float(value[-1]) if value.size else math.nan,
             wrong=int(table.fail[row, slots].sum()),
         )
 
     def pop_finished(self, end: int) -> list[FaultInterval]:
         """Return and remove the faults that ended before `end`, the end of the last period."""
-        going_on = [fault for fault in self.faults if fault.reach >= end]
+        lasting = [fault for fault in self.faults if fault.reach >= end]
         self.faults = [fault for fault in self.faults if fault.reach < end]
         intervals = self.intervals()
-        self.faults = going_on
+        self.faults = lasting
         self._open = {key: fault for key, fault in self._open.items() if fault.reach >= end}
         self._episodes = {key: fault for key, fault in self._episodes.items() if fault.reach >= end}
         return intervals
@@ -331,8 +337,8 @@ class Tally:
                 fault.reason,
                 # A spike exceeds a limit for single readings, which the score of its fiber does not include.
                 math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
-                sentence(fault, open_since=readable(fault.start) if is_open else ""),
-                *((known.size, known.rate, known.confidence) if (known := fault.known) else ()),
+                fault.sentence(open_since=readable(fault.start) if is_open else ""),
+                *((model.size, model.rate, model.confidence) if (model := fault.fault) else ()),
             )
             for fault, is_open in faults
         ]
@@ -340,19 +346,17 @@ class Tally:
 
     def _joined(self) -> list[FaultEpisode]:
         """Return the faults, with simultaneous silence of all variables of a sensor joined into one."""
-        variables = dict.fromkeys(self.sensors, 0)
-        for sensor, listed in zip(self.sensors, (self._counts[0] > 0).sum(axis=1), strict=True):
-            variables[sensor] = int(listed)
+        variables = dict(zip(self.sensors, (self._counts[0] > 0).sum(axis=1), strict=True))
         silent = Counter((fault.sensor, fault.start, fault.end) for fault in self.faults if SILENT in fault.slots)
-        joined: list[FaultEpisode] = []
-        for fault in self.faults:
+        whole_sensor = {span for span, count in silent.items() if count >= max(variables[span[0]], 2)}
+        joined: dict[Any, FaultEpisode] = {}
+        for number, fault in enumerate(self.faults):
             span = (fault.sensor, fault.start, fault.end)
-            if SILENT not in fault.slots or silent[span] < max(variables[fault.sensor], 2):
-                joined.append(fault)
-            elif silent[span] < ONCE:
-                silent[span] = ONCE
-                joined.append(replace(fault, variable=""))
-        return joined
+            if SILENT in fault.slots and span in whole_sensor:
+                joined.setdefault(span, replace(fault, variable=""))
+            else:
+                joined[number] = fault
+        return list(joined.values())
 
     def summaries(self, places: Places) -> list[SensorSummary]:
         """Return the summary of every channel with rows, by sensor."""
@@ -361,22 +365,21 @@ class Tally:
         for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
             latitude, longitude = places.coordinates.get(self.sensors[sensor], (math.nan, math.nan))
             for variable, name in enumerate(self.variables):
-                here = {key: float(table[sensor, variable]) for key, table in counts.items()}
-                if here["slots"] == 0:
+                own = {key: float(table[sensor, variable]) for key, table in counts.items()}
+                if own["slots"] == 0:
                     continue
-                heard = here["readings"] > 0
                 summaries.append(
                     SensorSummary(
                         sensor=self.sensors[sensor],
                         variable=name,
-                        readings=int(here["readings"]),
-                        share_missing=round(here["missing"] / here["slots"], 6),
-                        share_faulty=round(here["faulty"] / max(here["slots"] - here["missing"], 1), 6),
-                        usual_error=math.sqrt(here["square"] / here["good"]) if here["good"] else math.nan,
+                        readings=int(own["readings"]),
+                        share_missing=round(own["missing"] / own["slots"], 6),
+                        share_faulty=round(own["faulty"] / max(own["slots"] - own["missing"], 1), 6),
+                        usual_error=math.sqrt(own["square"] / own["good"]) if own["good"] else math.nan,
                         latitude=latitude,
                         longitude=longitude,
-                        first=int(self._span[0][sensor, variable]) if heard else None,
-                        last=int(self._span[1][sensor, variable]) if heard else None,
+                        first=int(self._span[0][sensor, variable]) if own["readings"] else None,
+                        last=int(self._span[1][sensor, variable]) if own["readings"] else None,
                         last_value=float(self._last_value[sensor, variable]),
                     )
                 )
@@ -409,9 +412,7 @@ class Tally:
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
         self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
-        self._counts, self._span = arrays["counts"], arrays["span"]
-        # States of earlier versions lack it; it is then known from the next reading on.
-        self._last_value = arrays.get("last_value", np.full(self._span.shape[1:], np.nan))
+        self._counts, self._span, self._last_value = arrays["counts"], arrays["span"], arrays["last_value"]
 
 
 def mark_dated_back(
@@ -427,22 +428,22 @@ def mark_dated_back(
     for fault in faults:
         if fault.sensor not in rows.sensors or fault.variable not in rows.variables:
             continue
-        here = trusted & (rows.sensor == rows.sensors.index(fault.sensor))
-        here &= (rows.variable == rows.variables.index(fault.variable)) & (rows.time >= fault.start)
-        mine = np.flatnonzero(here & (rows.time < fault.first))
-        if not mine.size:
+        channel = (rows.sensor == rows.sensors.index(fault.sensor)) & (
+            rows.variable == rows.variables.index(fault.variable)
+        )
+        own = np.flatnonzero(trusted & channel & (rows.time >= fault.start) & (rows.time < fault.first))
+        if not own.size:
             continue
-        real = maintenance.real([fault.sensor], [fault.variable], np.unique(rows.time[mine]), grid.step)
+        times, slot = np.unique(rows.time[own], return_inverse=True)
+        real = maintenance.noted("real", [fault.sensor], [fault.variable], times, grid.step)
         if real is not None:
-            mine = mine[~real[0, 0, np.unique(rows.time[mine], return_inverse=True)[1]]]
-        cleaned = rows.value[mine] - fault.size_at(rows.time[mine], grid.period)
-        columns["flag"][mine], columns["reason"][mine] = Flag.FAIL, REASONS.index(fault.reason)
-        columns["origin"][mine], columns["cleaned"][mine] = CORRECTED, cleaned
-        columns["lower"][mine], columns["upper"][mine] = cleaned - fault.half, cleaned + fault.half
-        which[mine], trusted[mine] = True, False
-    return Rows(
-        rows.sensors, rows.variables, rows.sensor, rows.variable, rows.time, rows.value, rows.n, **columns
-    ), which  # fmt: skip
+            own = own[~real[0, 0, slot]]
+        cleaned = rows.value[own] - fault.size_at(rows.time[own], grid.period)
+        columns["flag"][own], columns["reason"][own] = Flag.FAIL, REASONS.index(fault.reason)
+        columns["origin"][own], columns["cleaned"][own] = CORRECTED, cleaned
+        columns["lower"][own], columns["upper"][own] = cleaned - fault.half_width, cleaned + fault.half_width
+        which[own], trusted[own] = True, False
+    return replace(rows, **columns), which
 
 
 @dataclass(frozen=True, eq=False)
@@ -457,10 +458,10 @@ class _PeriodTable:
     suspect: BoolArray
     silent: BoolArray
     missing: BoolArray
-    value: NDArray[np.float64]
-    cleaned: NDArray[np.float64]
-    half: NDArray[np.float64]
-    score: NDArray[np.float64]
+    value: FloatArray
+    cleaned: FloatArray
+    half_width: FloatArray
+    score: FloatArray
 
     @classmethod
     def of(cls, mended: Mended, grid: Grid) -> _PeriodTable:
@@ -478,7 +479,7 @@ class _PeriodTable:
             missing=(flag == Flag.MISSING) & ~silent,
             value=rows.value.reshape(shape),
             cleaned=rows.cleaned.reshape(shape),
-            half=(rows.upper - rows.lower).reshape(shape) / 2,
+            half_width=(rows.upper - rows.lower).reshape(shape) / 2,
             score=mended.score,
         )
 
@@ -492,5 +493,5 @@ def _plain(value: Any) -> Any:
 def _episode_of(values: list[Any]) -> FaultEpisode:
     named = dict(zip((entry.name for entry in fields(FaultEpisode)), values, strict=True))
     named["slots"] = {int(code): count for code, count in named["slots"].items()}
-    named["known"] = Fault(*named["known"]) if named["known"] else None
+    named["fault"] = Fault(*named["fault"]) if named["fault"] else None
     return FaultEpisode(**named)

@@ -42,29 +42,21 @@ def judge(
     labels: Sequence[str | int] = (),
     first_slot: int = 0,
 ) -> Verdicts:
-    """Return the verdict on every cell.
+    """Return the verdict on every cell of one period, (sensor, variable, slot).
 
-    Parameters
-    ----------
-    recovery, placed
-        The model's result for one period, (sensor, variable, slot), and the readings on the grid.
-    seen
-        The readings that the model was given.
-    hidden, real
-        Readings that are noted to be ignored, and as real; None for no such reading.
-    labels
-        The labels of the sensors in the model's faults.
-    first_slot
-        The number of the period's first slot in the model's count.
+    The model was given the `seen` readings. Those noted to be ignored are `hidden`; None stands for no such reading.
+    `labels` are the sensors in the model's faults, `first_slot` is the number of the period's first slot in its count.
     """
     shape = seen.shape
-    value, here, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
+    value, present, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
     implausible, contradictory = placed.implausible.reshape(shape), placed.contradictory.reshape(shape)
     # A period with fill values only is silence, too.
-    silent = ~here.any(axis=2, keepdims=True)
+    silent = ~present.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
     flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
-    fiber_reason = np.broadcast_to(_codes(recovery.reason)[..., None], shape)
+    fiber_reason = np.zeros(shape, dtype=np.int8)
+    for word, code in CODE.items():
+        fiber_reason[recovery.reason == word] = code
     reason = np.where(~evaluated & (fiber_reason == CODE["alone"]), CODE["alone"], 0).astype(np.int8)
 
     def mark(cells: BoolArray, code: Flag, word: str) -> None:
@@ -88,11 +80,11 @@ def judge(
     if hidden is not None:
         mark(hidden, Flag.NOT_EVALUATED, "")
     if real is not None:
-        real = real & here
+        real = real & present
         mark(real, Flag.GOOD, "")
         trusted |= real
-        cleaned, lower, upper = (np.where(real, value, old) for old in (cleaned, lower, upper))
-    mark(~here, Flag.MISSING, "")
+        cleaned, lower, upper = (np.where(real, value, column) for column in (cleaned, lower, upper))
+    mark(~present, Flag.MISSING, "")
     mark(filled, Flag.MISSING, "fill")
     mark(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
     origin = np.where(recovery.corrected & wrong, CORRECTED, ESTIMATED)
@@ -115,15 +107,7 @@ def _kinds(
     return kinds
 
 
-def _codes(reason: NDArray[np.str_]) -> NDArray[np.int8]:
-    codes = np.zeros(reason.shape, dtype=np.int8)
-    for word, code in CODE.items():
-        if word:
-            codes[reason == word] = code
-    return codes
-
-
-FAR = 1.0
+MOST_OUTSIDE = 1.0
 """The distance outside the range of a variable's readings, in widths of that range, that an estimate or a correction
 may have. The engine's own bounds allow 0.05, and no estimate of the networks in `tests/pipeline/test_seen_range.py`,
 which have gaps, offsets, sensors that join and spikes, lies farther outside."""
@@ -168,38 +152,27 @@ class SeenRange:
         variables: Sequence[str],
         times: NDArray[np.int64],
     ) -> None:
-        """Refuse results that are not finite, or far outside the range of all readings.
+        """Raise `ResultError` for a result that is not finite, or far outside the range of all readings.
 
-        Parameters
-        ----------
-        before
-            The range before this period.
-        cells, listed
-            The verdicts, and the channels that have rows.
-        sensors, variables, times
-            The labels of the axes.
-
-        Raises
-        ------
-        ResultError
-            For the first such cell.
+        `before` is the range before this period; only the `listed` channels have rows.
         """
         low, high = self.low[:, None], self.high[:, None]
         with np.errstate(invalid="ignore"):
-            width = FAR * (high - low)
+            width = MOST_OUTSIDE * (high - low)
             # A range of zero width gives no scale; comparisons with NaN are False.
-            far = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
-        none = np.isnan(cells.cleaned) & before.judged[:, None]
-        present = ~np.isnan(cells.cleaned)
-        endless = np.isinf(cells.cleaned) | (present & ~(np.isfinite(cells.lower) & np.isfinite(cells.upper)))
-        wrong = (far | none | endless) & (cells.origin != OBSERVED) & listed[..., None]
+            outside = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
+        absent = np.isnan(cells.cleaned)
+        infinite = np.isinf(cells.cleaned) | (~absent & ~(np.isfinite(cells.lower) & np.isfinite(cells.upper)))
+        wrong = (
+            (outside | (absent & before.judged[:, None]) | infinite) & (cells.origin != OBSERVED) & listed[..., None]
+        )
         if not wrong.any():
             return
         place = np.unravel_index(int(wrong.argmax()), wrong.shape)
         row, variable, slot = (int(index) for index in place)
         name = who(sensors[row], variables[variable])
         value, span = float(cells.cleaned[place]), f"{self.low[variable]:.6g} to {self.high[variable]:.6g}"
-        interval = f", {cells.lower[place]:.6g} to {cells.upper[place]:.6g}" if not far[place] else ""
+        interval = f", {cells.lower[place]:.6g} to {cells.upper[place]:.6g}" if not outside[place] else ""
         raise ResultError(
             f"{name} at {iso(int(times[slot]))}: a result that cannot be true ({value:.6g}{interval}; "
             f"seen so far: {span}). Nothing of this period was written, and the last checkpoint is as it was. "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["KINDS", "Case", "Degraded", "InjectedFault", "degrade"]
+__all__ = ["KINDS", "Case", "Degraded", "InjectedFault", "by_day", "degrade", "in_time"]
 
 KINDS = ("stuck", "bias", "drift", "noise", "scale")
 LONGEST_RUN = 7
@@ -108,7 +108,7 @@ class Degraded:
     def by_day(cls, readings: FloatArray, truth: FloatArray, kind: NDArray[np.str_]) -> Degraded:
         """Return readings that are wrong for whole days, those that have a kind; the faults are not listed."""
         faulty = kind != ""
-        wrong = np.repeat(np.expand_dims(faulty, axis=1), readings.shape[1], axis=1)
+        wrong = np.repeat(faulty[:, None], readings.shape[1], axis=1)
         return cls(readings, truth, wrong, faulty, kind, ())
 
     def of_sensors(self, rows: NDArray[np.intp]) -> Degraded:
@@ -119,14 +119,8 @@ class Degraded:
             for fault in self.faults
             if fault.sensor == row
         )
-        return Degraded(
-            readings=self.readings[rows],
-            truth=self.truth[rows],
-            wrong=self.wrong[rows],
-            faulty=self.faulty[rows],
-            kind=self.kind[rows],
-            faults=faults,
-        )
+        readings, truth, wrong = self.readings[rows], self.truth[rows], self.wrong[rows]
+        return Degraded(readings, truth, wrong, self.faulty[rows], self.kind[rows], faults)
 
 
 def degrade(truth: FloatArray, case: Case, seed: int) -> Degraded:
@@ -145,20 +139,28 @@ def degrade(truth: FloatArray, case: Case, seed: int) -> Degraded:
         elif case.fault != "none":
             runs = _runs(sensors, days, case.share, random)
             spans = [(sensor, first * slots, last * slots) for sensor, first, last in runs]
-        kinds = KINDS if case.fault == "mix" else (case.fault,)
-        readings, faults = _faults_in(truth, spans, kinds, random, case.lasting)
+        readings, faults = _faults_in(truth, spans, case, random)
     _hide(readings, case, random)
     faults = sorted(faults, key=lambda fault: (fault.sensor, fault.start))
-    line = np.zeros((sensors, days * slots), dtype=np.int8)
+    kinds = (*KINDS, "uniform")
+    series = np.zeros((sensors, days * slots), dtype=np.int8)
     for fault in faults:
-        line[fault.sensor, fault.start : fault.stop] = 1 + _KIND_NAMES.index(fault.kind)
-    code = _by_day(line, truth.shape)
-    counts = np.stack([(code == number).sum(axis=1) for number in range(1, 1 + len(_KIND_NAMES))])
-    kind = np.where(counts.any(axis=0), np.array(_KIND_NAMES)[counts.argmax(axis=0)], "")
+        series[fault.sensor, fault.start : fault.stop] = 1 + kinds.index(fault.kind)
+    code = by_day(series, truth.shape)
+    counts = np.stack([(code == number).sum(axis=1) for number in range(1, 1 + len(kinds))])
+    kind = np.where(counts.any(axis=0), np.array(kinds)[counts.argmax(axis=0)], "")
     return Degraded(readings, truth, code > 0, 3 * counts.sum(axis=0) >= slots, kind, tuple(faults))
 
 
-_KIND_NAMES = (*KINDS, "uniform")
+def in_time(cells: NDArray[Any]) -> NDArray[Any]:
+    """Return (sensor, slot, day) cells as series, (sensor, slot of all days)."""
+    return np.moveaxis(cells, 1, 2).reshape(cells.shape[0], -1)
+
+
+def by_day(series: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return series, (sensor, slot of all days), in the shape (sensor, slot, day)."""
+    sensors, slots, days = shape
+    return np.ascontiguousarray(np.moveaxis(series.reshape(sensors, days, slots), 1, 2))
 
 
 def _uniform(truth: FloatArray, share: float, random: np.random.Generator) -> tuple[FloatArray, list[InjectedFault]]:
@@ -175,31 +177,20 @@ def _uniform(truth: FloatArray, share: float, random: np.random.Generator) -> tu
 
 
 def _faults_in(
-    truth: FloatArray,
-    spans: list[tuple[int, int, int]],
-    kinds: tuple[str, ...],
-    random: np.random.Generator,
-    lasting: float,
+    truth: FloatArray, spans: list[tuple[int, int, int]], case: Case, random: np.random.Generator
 ) -> tuple[FloatArray, list[InjectedFault]]:
-    """Put a fault of one of the kinds into each span (sensor, start, stop) of slots; of this size where `lasting`."""
-    sensors, slots, days = truth.shape
-    line = np.moveaxis(truth, 1, 2).reshape(sensors, days * slots).copy()
+    """Put a fault into each span (sensor, start, stop) of slots."""
+    kinds, series = KINDS if case.fault == "mix" else (case.fault,), in_time(truth).copy()
     unit, overall, faults = float(np.nanstd(truth)) / UNIT, float(np.nanmean(truth)), []
     for sensor, start, stop in spans:
         kind = str(random.choice(kinds))
-        if lasting:
-            grown = np.arange(stop - start) / slots if kind == "drift" else 1.0
-            line[sensor, start:stop] += random.choice((-1.0, 1.0)) * lasting * unit * grown
+        if case.lasting:
+            growth = np.arange(stop - start) / truth.shape[1] if kind == "drift" else 1.0
+            series[sensor, start:stop] += random.choice((-1.0, 1.0)) * case.lasting * unit * growth
         else:
-            line[sensor, start:stop] = _broken(line[sensor, start:stop], kind, unit, overall, random)
+            series[sensor, start:stop] = _broken(series[sensor, start:stop], kind, unit, overall, random)
         faults.append(InjectedFault(sensor, kind, start, stop))
-    return _by_day(line, truth.shape), faults
-
-
-def _by_day(line: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return a (sensor, slot of all days) array as one of shape (sensor, slot, day)."""
-    sensors, slots, days = shape
-    return np.ascontiguousarray(np.moveaxis(line.reshape(sensors, days, slots), 1, 2))
+    return by_day(series, truth.shape), faults
 
 
 def _runs(sensors: int, days: int, share: float, random: np.random.Generator) -> list[tuple[int, int, int]]:
@@ -244,8 +235,8 @@ def _lasting_spans(
     """Draw one span of 90 days at any slot for `share` of the sensors, and for one of them at least."""
     latest = days - SOUND_AFTER - LASTING_DAYS
     if latest < EARLIEST:
-        least = EARLIEST + LASTING_DAYS + SOUND_AFTER
-        raise ValueError(f"faults that last {LASTING_DAYS} days need {least} days of data, not {days}")
+        needed = EARLIEST + LASTING_DAYS + SOUND_AFTER
+        raise ValueError(f"faults that last {LASTING_DAYS} days need {needed} days of data, not {days}")
     chosen = random.choice(sensors, max(1, round(share * sensors)), replace=False)
     starts = random.integers(EARLIEST * slots, latest * slots, chosen.size, endpoint=True)
     return [
@@ -254,18 +245,18 @@ def _lasting_spans(
     ]
 
 
-def _broken(line: FloatArray, kind: str, unit: float, overall: float, random: np.random.Generator) -> FloatArray:
-    """Return what a sensor with this fault reports in place of `line`, one slot after the other."""
+def _broken(series: FloatArray, kind: str, unit: float, overall: float, random: np.random.Generator) -> FloatArray:
+    """Return what a sensor with this fault reports in place of `series`, one slot after the other."""
     sign = random.choice((-1.0, 1.0))
     if kind == "stuck":
-        return np.full_like(line, line[0])
+        return np.full_like(series, series[0])
     if kind == "bias":
-        return np.asarray(line + sign * random.uniform(5, 10) * unit)
+        return np.asarray(series + sign * random.uniform(5, 10) * unit)
     if kind == "drift":
-        return np.asarray(line + sign * np.linspace(2, 15, line.size) * unit)
+        return np.asarray(series + sign * np.linspace(2, 15, series.size) * unit)
     if kind == "noise":
-        return np.asarray(line + random.normal(0, 6 * unit, line.size))
-    return np.asarray(overall + random.uniform(-1, 0.3) * (line - overall))
+        return np.asarray(series + random.normal(0, 6 * unit, series.size))
+    return np.asarray(overall + random.uniform(-1, 0.3) * (series - overall))
 
 
 def _hide(readings: FloatArray, case: Case, random: np.random.Generator) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError
 from sensormend.files import write_beside
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.simulate.degrade import KINDS, Degraded, InjectedFault
+from sensormend.simulate.degrade import KINDS, Degraded, InjectedFault, in_time
 from sensormend.simulate.weather import CLIMATES, Climate, Stations, place, weather
 
 __all__ = [
@@ -148,12 +148,11 @@ def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "
         stations=stations_of(sensors, seed=seed, climate=chosen),
         climate=chosen,
         times=FIRST_DAY + minutes[:, None] + (np.arange(days) * 24 * 60)[None, :],
-        readings=np.stack([day.readings for day in drawn], axis=-1),
-        truth=np.stack([day.truth for day in drawn], axis=-1),
-        wrong=np.stack([day.wrong for day in drawn], axis=-1),
-        spikes=np.stack([day.spikes for day in drawn], axis=-1),
-        kind=np.stack([day.kind for day in drawn], axis=-1),
-        faults=tuple(InjectedFault(f.sensor, f.kind, f.start, min(f.stop, days * slots)) for f in started),
+        faults=tuple(replace(fault, stop=min(fault.stop, days * slots)) for fault in started),
+        **{
+            name: np.stack([getattr(day, name) for day in drawn], axis=-1)
+            for name in ("readings", "truth", "wrong", "spikes", "kind")
+        },
     )
 
 
@@ -166,15 +165,15 @@ def stream(
     if slots < 1 or (24 * 60) % slots:
         raise ConfigError(f"slots must divide the 1440 minutes of a day, and {slots} does not")
     chosen = _climate(climate)
-    _, blowing, making, breaking = _generators(seed)
+    _, for_weather, for_sensors, for_faults = _generators(seed)
     stations = stations_of(sensors, seed=seed, climate=chosen)
-    resolution = making.choice(chosen.resolutions, (sensors, 1))
-    bias = making.normal(0, chosen.calibration, (sensors, 1))
-    noise = chosen.noise * making.uniform(0.5, 1.5, (sensors, 1))
-    broken = _Breakdowns(sensors, slots, chosen, breaking)
-    for field in weather(stations, chosen, slots, blowing):
+    resolution = for_sensors.choice(chosen.resolutions, (sensors, 1))
+    bias = for_sensors.normal(0, chosen.calibration, (sensors, 1))
+    noise = chosen.noise * for_sensors.uniform(0.5, 1.5, (sensors, 1))
+    broken = _Breakdowns(sensors, slots, chosen, for_faults)
+    for field in weather(stations, chosen, slots, for_weather):
         seen = field * np.exp(bias) if chosen.log else field + bias
-        seen = seen + noise * making.standard_normal(field.shape) * (seen > 0 if chosen.log else 1)
+        seen = seen + noise * for_sensors.standard_normal(field.shape) * (seen > 0 if chosen.log else 1)
         truth = np.round(np.clip(seen, 0, None) / resolution if chosen.log else seen / resolution) * resolution
         yield broken.spoil(truth) if faults else _sound(truth)
 
@@ -243,8 +242,8 @@ class _Breakdowns:
         wrong = (clock >= self._start[:, None]) & (clock < self._stop[:, None])
         readings = truth.copy()
         for sensor in np.flatnonzero(wrong.any(axis=1)):
-            at = wrong[sensor]
-            readings[sensor, at] = self._broken(int(sensor), truth[sensor, at], clock[at])
+            slot = wrong[sensor]
+            readings[sensor, slot] = self._broken(int(sensor), truth[sensor, slot], clock[slot])
         kind = np.where(wrong.any(axis=1), self._kind, "")
         spikes = (random.random(truth.shape) < SPIKE_SHARE) & ~wrong
         size = random.uniform(8, 25, truth.shape) * random.choice((-1.0, 1.0), truth.shape) * self._climate.fault
@@ -254,9 +253,9 @@ class _Breakdowns:
         lost = random.random(truth.shape) < LOST_SHARE
         lost |= (clock >= self._silent_from[:, None]) & (clock < self._silent_to[:, None])
         if random.random() < BLACKOUTS:
-            first, lasting = random.uniform(11, 15), random.uniform(3, 7)
+            first, length = random.uniform(11, 15), random.uniform(3, 7)
             hour = np.arange(slots) / self._per_hour
-            lost |= (hour >= first) & (hour < first + lasting)
+            lost |= (hour >= first) & (hour < first + length)
         readings[lost] = np.nan
         self._now += slots
         return Day(readings, truth, wrong, spikes & ~lost, kind, started)
@@ -276,13 +275,14 @@ class _Breakdowns:
         self._held[new] = truth[new, offset]
         silent = np.flatnonzero((random.random(sensors) < OUTAGE_STARTS) & (self._silent_to <= self._now))
         # Half of the outages are whole days, as when a gateway is down; the rest begin and end at any hour.
-        whole = random.random(silent.size) < 0.5
-        offset = np.where(whole, 0, random.integers(0, self._slots, silent.size))
+        whole_days = random.random(silent.size) < 0.5
+        offset = np.where(whole_days, 0, random.integers(0, self._slots, silent.size))
         days = np.exp(random.uniform(np.log(0.25), np.log(14), silent.size))
-        lasting = np.where(whole, np.ceil(days), days) * self._slots
+        length = np.where(whole_days, np.ceil(days), days) * self._slots
         self._silent_from[silent] = self._now + offset
-        self._silent_to[silent] = self._silent_from[silent] + np.maximum(1, lasting).astype(int)
-        return tuple(InjectedFault(int(s), str(self._kind[s]), int(self._start[s]), int(self._stop[s])) for s in new)
+        self._silent_to[silent] = self._silent_from[silent] + np.maximum(1, length).astype(int)
+        spans = zip(new.tolist(), self._kind[new].tolist(), self._start[new], self._stop[new], strict=True)
+        return tuple(InjectedFault(sensor, kind, int(start), int(stop)) for sensor, kind, start, stop in spans)
 
     def _broken(self, sensor: int, sound: FloatArray, clock: NDArray[np.int_]) -> FloatArray:
         """Return the faulty readings of a sensor in place of `sound`; sizes as in `degrade.py`."""
@@ -294,8 +294,8 @@ class _Breakdowns:
         if kind == "bias":
             return np.asarray(sound + sign * (5 + 5 * size) * unit)
         if kind == "drift":
-            done = (clock - self._start[sensor]) / (self._stop[sensor] - self._start[sensor])
-            return np.asarray(sound + sign * (2 + 13 * done) * unit)
+            progress = (clock - self._start[sensor]) / (self._stop[sensor] - self._start[sensor])
+            return np.asarray(sound + sign * (2 + 13 * progress) * unit)
         if kind == "noise":
             return sound + random.normal(0, 6 * unit, sound.size)
         if kind == "scale":
@@ -350,24 +350,25 @@ def write_example(path: str | os.PathLike[str], *, sensors: int = 20, days: int 
 
 
 def _logger_lines(network: Network, random: np.random.Generator) -> Iterator[str]:
-    sensors, slots, days = network.readings.shape
-    value = np.moveaxis(network.readings, 1, 2).reshape(sensors, days * slots)
+    value = in_time(network.readings)
     hour = network.times.T.reshape(-1).astype("datetime64[s]")
-    silent = np.repeat(np.isnan(network.readings).all(axis=1), slots, axis=1)
+    silent = np.repeat(np.isnan(network.readings).all(axis=1), network.readings.shape[1], axis=1)
     value = np.where(np.isnan(value) & ~silent & (random.random(value.shape) < FILL_SHARE), FILL, value)
-    who, when = np.nonzero(np.isfinite(value))
-    jitter = np.clip(random.normal(0, JITTER, who.size), -90, 90).astype("timedelta64[s]")
-    time, number = hour[when] + jitter, value[who, when]
-    again = np.flatnonzero(random.random(who.size) < REPEATED + CHANGED)
-    other = np.where(
-        random.random(again.size) < CHANGED / (REPEATED + CHANGED),
-        number[again] + random.choice([-1.5, -0.5, 0.5, 1.5], again.size),
-        number[again],
+    sensor, slot = np.nonzero(np.isfinite(value))
+    jitter = np.clip(random.normal(0, JITTER, sensor.size), -90, 90).astype("timedelta64[s]")
+    time, number = hour[slot] + jitter, value[sensor, slot]
+    resent = np.flatnonzero(random.random(sensor.size) < REPEATED + CHANGED)
+    repeated = np.where(
+        random.random(resent.size) < CHANGED / (REPEATED + CHANGED),
+        number[resent] + random.choice([-1.5, -0.5, 0.5, 1.5], resent.size),
+        number[resent],
     )
-    other = np.where(number[again] == FILL, FILL, other)
-    who, time, number = np.append(who, who[again]), np.append(time, time[again]), np.append(number, other)
-    late = random.exponential(DELAY_HOURS * 3600, time.size).astype("timedelta64[s]")
-    where = network.stations.degrees()
-    for row in np.argsort(time + late, kind="stable"):
-        latitude, longitude = where[who[row]]
-        yield f"{network.sensors[who[row]]},{time[row]}Z,{round(number[row], 2):g},{latitude:.4f},{longitude:.4f}\n"
+    repeated = np.where(number[resent] == FILL, FILL, repeated)
+    sensor, time = np.append(sensor, sensor[resent]), np.append(time, time[resent])
+    number = np.append(number, repeated)
+    delay = random.exponential(DELAY_HOURS * 3600, time.size).astype("timedelta64[s]")
+    degrees = network.stations.degrees()
+    for row in np.argsort(time + delay, kind="stable"):
+        latitude, longitude = degrees[sensor[row]]
+        name = network.sensors[sensor[row]]
+        yield f"{name},{time[row]}Z,{round(number[row], 2):g},{latitude:.4f},{longitude:.4f}\n"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sensormend.readings import CORRECTED, DAY, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray, Recovery
-from sensormend.simulate.degrade import Degraded, InjectedFault
+from sensormend.simulate.degrade import Degraded, InjectedFault, by_day, in_time
 from sensormend.simulate.network import CITY_KINDS, Network
 from sensormend.tensor import unfold
 
@@ -54,12 +54,8 @@ class Scores:
     coverage_repaired: float
 
 
-def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscored: Sequence[int] = ()) -> Scores:
-    """Score a recovery of (sensor, slot, day) readings.
-
-    The first `dropped` days are left out, and so are the sensors `unscored`, whose truth is known to be wrong.
-    """
-    recovery, case = _scored(recovery, case, unscored)
+def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED) -> Scores:
+    """Score a recovery of (sensor, slot, day) readings, without the first `dropped` days."""
     days = slice(dropped, None)
     readings, truth = case.readings[..., days], case.truth[..., days]
     cleaned = recovery.cleaned[..., days]
@@ -71,21 +67,20 @@ def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscore
     false = int(np.sum(~faulty & flagged & judged))
     missed = int(np.sum(faulty & ~flagged & judged))
     sound_cells = np.broadcast_to(~faulty[:, None, :], readings.shape)
-    found_cells = np.broadcast_to((faulty & flagged & judged)[:, None, :], readings.shape)
-    known = np.isfinite(truth)
+    known, error = np.isfinite(truth), cleaned - truth
     missing, sound = ~observed & sound_cells & known, observed & sound_cells & known
-    repaired = found_cells & known
+    repaired = (faulty & flagged & judged)[:, None, :] & known
     norm = np.sqrt(np.nansum(truth[sound_cells] ** 2))
-    lost = np.sqrt(np.nansum((cleaned - truth)[sound_cells] ** 2))
+    lost = np.sqrt(np.nansum(error[sound_cells] ** 2))
 
     return Scores(
         f1=_ratio(2 * hits, 2 * hits + false + missed),
         precision=_ratio(hits, hits + false),
         recall=_ratio(hits, hits + missed),
         false_alarms=_ratio(false, int(np.sum(~faulty & judged))),
-        missing=_rms((cleaned - truth)[missing]),
-        repaired=_rms((cleaned - truth)[repaired]),
-        trusted=_rms((cleaned - truth)[sound]),
+        missing=_rms(error[missing]),
+        repaired=_rms(error[repaired]),
+        trusted=_rms(error[sound]),
         re=float(lost / norm) if norm else float("nan"),
         coverage_missing=_coverage(recovery, truth, missing),
         coverage_repaired=_coverage(recovery, truth, repaired),
@@ -142,8 +137,9 @@ def reading_scores(
 ) -> ReadingScores:
     """Score a recovery of (sensor, slot, day) readings by reading, `Recovery.wrong` against `Degraded.wrong`.
 
-    The first `dropped` days are left out, and so are the sensors `unscored`. With `with_doubtful`, doubtful readings
-    count as judged wrong: for one or two sensors, judged by their own past, this is the strongest verdict.
+    The first `dropped` days are left out, and so are the sensors `unscored`, whose truth is known to be wrong. With
+    `with_doubtful`, doubtful readings count as judged wrong: for one or two sensors, judged by their own past, this is
+    the strongest verdict.
     """
     if with_doubtful:
         recovery = replace(recovery, wrong=recovery.wrong | recovery.doubtful)
@@ -242,7 +238,7 @@ def lasting_scores(
         after[injected.sensor, injected.stop : injected.stop + AFTER * slots] = True
     days = slice(dropped, None)
     truth, wrong = case.truth[..., days], case.wrong[..., days]
-    after_faults = np.moveaxis(after.reshape(scored.size, all_days, slots), 1, 2)[..., days] & ~wrong
+    after_faults = by_day(after, case.readings.shape)[..., days] & ~wrong
     observed, known = np.isfinite(case.readings[..., days]), np.isfinite(truth)
     judged_wrong = recovery.wrong[..., days]
     flagged = judged_wrong | recovery.doubtful[..., days]
@@ -268,12 +264,8 @@ def lasting_scores(
 
 def which_detected(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED) -> list[tuple[InjectedFault, bool]]:
     """Return the faults that have a reading after the first `dropped` days, each with whether one was judged wrong."""
-    sensors, slots, days = case.readings.shape
-    later = np.arange(days) >= dropped
-    observed, flagged = (
-        np.moveaxis(cells & later, 1, 2).reshape(sensors, days * slots)
-        for cells in (np.isfinite(case.readings), recovery.wrong)
-    )
+    later = np.arange(case.readings.shape[2]) >= dropped
+    observed, flagged = (in_time(cells & later) for cells in (np.isfinite(case.readings), recovery.wrong))
     spans = [(fault, (fault.sensor, slice(fault.start, fault.stop))) for fault in case.faults]
     return [(fault, bool((observed & flagged)[span].any())) for fault, span in spans if observed[span].any()]
 
@@ -300,15 +292,15 @@ def recovery_of_rows(rows: Rows, network: Network) -> Recovery:
     Cells without a row, before the first reading of a sensor, are NaN.
     """
     shape = network.readings.shape
-    order = {name: place for place, name in enumerate(network.sensors)}
-    sensor = np.array([order[name] for name in rows.sensors], dtype=np.int64)[rows.sensor]
+    row_of = {name: row for row, name in enumerate(network.sensors)}
+    sensor = np.array([row_of[name] for name in rows.sensors], dtype=np.int64)[rows.sensor]
     slot = (rows.time - int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))) // (DAY // shape[1])
-    here = slot < shape[1] * shape[2]
-    cells = sensor[here], slot[here] % shape[1], slot[here] // shape[1]
+    simulated = slot < shape[1] * shape[2]
+    cells = sensor[simulated], slot[simulated] % shape[1], slot[simulated] // shape[1]
 
     def laid_out(column: NDArray[Any], empty: float) -> NDArray[Any]:
         table = np.full(shape, empty, dtype=column.dtype)
-        table[cells] = column[here]
+        table[cells] = column[simulated]
         return table
 
     flag, reason = laid_out(rows.flag, Flag.MISSING), laid_out(rows.reason, 0)
@@ -343,43 +335,38 @@ def faults_by_kind(network: Network, recovery: Recovery, *, dropped: int = DROPP
 
     A fault counts if it has at least one reading. It is detected if one of its readings is judged wrong.
     """
-    sensors, slots, days = network.readings.shape
-    observed = np.isfinite(network.readings) & network.wrong
-    observed[..., :dropped] = False
+    scored = np.arange(network.readings.shape[2]) >= dropped
+    observed = np.isfinite(network.readings) & network.wrong & scored
     caught = observed & recovery.wrong
-    in_time = [np.moveaxis(cells, 1, 2).reshape(sensors, days * slots) for cells in (observed, caught)]
+    observed_series, caught_series = in_time(observed), in_time(caught)
     rows = []
     for kind in CITY_KINDS:
         spans = [(fault.sensor, slice(fault.start, fault.stop)) for fault in network.faults if fault.kind == kind]
-        came = [span for span in spans if in_time[0][span].any()]
-        touched = observed.any(axis=1) & (network.kind == kind)
+        spans = [span for span in spans if observed_series[span].any()]
+        days = observed.any(axis=1) & (network.kind == kind)
         rows.append(
             KindCounts(
                 kind,
-                put_in=len(came),
-                detected=sum(bool(in_time[1][span].any()) for span in came),
-                days=int(touched.sum()),
-                days_detected=int((touched & caught.any(axis=1)).sum()),
+                put_in=len(spans),
+                detected=sum(bool(caught_series[span].any()) for span in spans),
+                days=int(days.sum()),
+                days_detected=int((days & caught.any(axis=1)).sum()),
             )
         )
-    spikes = network.spikes.copy()
-    spikes[..., :dropped] = False
-    seen = spikes & recovery.wrong
-    put_in, detected = int(spikes.sum()), int(seen.sum())
+    spikes = network.spikes & scored
+    put_in, detected = int(spikes.sum()), int((spikes & recovery.wrong).sum())
     return [*rows, KindCounts("spike", put_in, detected, put_in, detected)]
 
 
 def straight_line(readings: FloatArray, faulty: BoolArray) -> FloatArray:
     """Fill gaps and the `faulty` fibers by linear interpolation in time, sensor by sensor."""
-    sensors, slots, days = readings.shape
-    used = np.where(faulty[:, None, :], np.nan, readings)
-    lines = np.moveaxis(used, 1, 2).reshape(sensors, -1)
-    at = np.arange(lines.shape[1])
-    for line in lines:
+    series = in_time(np.where(faulty[:, None, :], np.nan, readings))
+    slots = np.arange(series.shape[1])
+    for line in series:
         good = np.isfinite(line)
         if good.any():
-            line[~good] = np.interp(at[~good], at[good], line[good])
-    return np.moveaxis(lines.reshape(sensors, days, slots), 2, 1)
+            line[~good] = np.interp(slots[~good], slots[good], line[good])
+    return by_day(series, readings.shape)
 
 
 def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: Sequence[int] = ()) -> dict[str, float]:
@@ -405,13 +392,13 @@ def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: 
     cells = np.broadcast_to(faulty[:, None, :], truth.shape)
     known = np.isfinite(truth)
     sound = np.where(cells | ~known, 0.0, truth)
-    as_true = np.where(cells | ~known, 0.0, estimate)
-    as_found = np.where(flagged[:, None, :] | ~known, 0.0, estimate)
+    truly_sound = np.where(cells | ~known, 0.0, estimate)
+    judged_sound = np.where(flagged[:, None, :] | ~known, 0.0, estimate)
     best, threshold = _best(recovery.score[:, periods][judged], faulty[judged])
     return usual | {
-        "re": _relative(as_true, sound),
-        "re_text": _relative(as_found, sound),
-        "re_code": _relative(unfold(as_true, 0), unfold(sound, 0), order=2),
+        "re": _relative(truly_sound, sound),
+        "re_text": _relative(judged_sound, sound),
+        "re_code": _relative(unfold(truly_sound, 0), unfold(sound, 0), order=2),
         "f1_best": best,
         "threshold_best": threshold,
         "faulty": _rms((cleaned - truth)[cells & known]),
@@ -445,8 +432,8 @@ def _best(scores: FloatArray, faulty: BoolArray) -> tuple[float, float]:
     f1 = 2 * hits / (np.arange(1, ranked.size + 1) + total)
     # A threshold cannot separate fibers of equal score.
     last = np.append(ranked[1:] != ranked[:-1], True)
-    at = int(np.argmax(np.where(last, f1, -1.0)))
-    return float(f1[at]), float(ranked[at])
+    best = int(np.argmax(np.where(last, f1, -1.0)))
+    return float(f1[best]), float(ranked[best])
 
 
 def _coverage(recovery: Recovery, truth: FloatArray, cells: BoolArray) -> float:

@@ -20,7 +20,7 @@ DRIFT, SHIFT, JUMP = 0.25, 4.0, 12.0
 JUMPS_AT = 8
 """The hour of the jump on the first day that is replayed hour by hour."""
 
-LEAST = 10
+LEAST_SENSORS = 10
 """The least number of sensors of a network with staged faults."""
 
 
@@ -58,7 +58,7 @@ class StagedFaults:
 
     def __call__(self, number: int, day: Day) -> Day:
         """Return a day with its part of the faults."""
-        if self.sensors < LEAST:
+        if self.sensors < LEAST_SENSORS:
             return day
         if number < DRIFTS_FROM:
             self._spread.append(float(np.nanstd(day.truth)))

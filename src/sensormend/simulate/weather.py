@@ -7,7 +7,7 @@ a lattice of local noise. The cost per station is constant, so that 50 and 100,0
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -96,7 +96,7 @@ CLIMATES: dict[str, Climate] = {
     ),
     "skewed": _SMOKE,
     # As above, from an instrument that reads zero in clean air.
-    "zeros": Climate(**{**_SMOKE.__dict__, "floor": 7.0}),
+    "zeros": replace(_SMOKE, floor=7.0),
     "pressure": Climate(
         quantity="pressure", unit="hPa", mean=1013.0, season=2.0, daily=0.8, urban=0.0, lapse=-115.0,
         front=-4.0, front_hours=30.0, common=7.0, common_hours=30.0, regional=0.3, regional_km=150.0,
@@ -177,7 +177,7 @@ class _Fronts:
     def __init__(self, stations: Stations, climate: Climate, random: np.random.Generator) -> None:
         self._stations, self._climate, self._random = stations, climate, random
         self._last = -10 * climate.front_hours
-        self._known: list[tuple[float, FloatArray, float, float, float]] = []
+        self._fronts: list[tuple[float, FloatArray, float, float, float]] = []
 
     def effect(self, hours: FloatArray) -> tuple[FloatArray, FloatArray]:
         lasting = self._climate.front_hours
@@ -188,9 +188,9 @@ class _Fronts:
             delay = self._stations.along(self._random.uniform(0, 2 * np.pi)) / self._random.uniform(8, 30)
             size = self._climate.front * self._random.uniform(0.3, 1.6)
             width, overcast = self._random.uniform(0.5, 3), self._random.uniform(0.2, 1)
-            self._known.append((self._last, delay, size, width, overcast))
-        self._known = [f for f in self._known if f[0] + f[1].max() + 6 * lasting > hours[0]]
-        for start, delay, size, width, overcast in self._known:
+            self._fronts.append((self._last, delay, size, width, overcast))
+        self._fronts = [front for front in self._fronts if front[0] + front[1].max() + 6 * lasting > hours[0]]
+        for start, delay, size, width, overcast in self._fronts:
             if start + delay.min() - 24 > hours[-1]:
                 continue
             since = hours - (start + delay)[:, None]
@@ -203,9 +203,9 @@ class _Fronts:
 def _lattice(stations: Stations, spacing: float) -> sparse.csr_array:
     """Return weights (station, node) that interpolate lattice noise bilinearly, so that neighbours share it."""
     side = int(np.ceil(stations.extent / spacing)) + 2
-    at = np.stack([stations.x, stations.y]) / spacing + stations.extent / spacing / 2
-    low = np.clip(np.floor(at).astype(int), 0, side - 2)
-    part = np.clip(at - low, 0, 1)
+    position = np.stack([stations.x, stations.y]) / spacing + stations.extent / spacing / 2
+    low = np.clip(np.floor(position).astype(int), 0, side - 2)
+    part = np.clip(position - low, 0, 1)
     rows, columns, weights = [], [], []
     for dx, dy in ((0, 0), (0, 1), (1, 0), (1, 1)):
         rows.append(np.arange(stations.x.size))
