@@ -412,7 +412,9 @@ class Tally:
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
         self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
-        self._counts, self._span, self._last_value = arrays["counts"], arrays["span"], arrays["last_value"]
+        self._counts, self._span = arrays["counts"], arrays["span"]
+        # States of earlier versions have none.
+        self._last_value = arrays.get("last_value", np.full(self._span.shape[1:], np.nan))
 
 
 def mark_dated_back(
