@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.errors import ConfigError, InputError, SensormendError, one_line
 
 __all__ = ["SCHEMES", "UNCLEAR", "import_psycopg", "is_unclear", "name_parts", "shown", "split_address", "spooled"]
 
@@ -95,8 +95,7 @@ def spooled(address: str, spool: Path) -> Path:
                     file.write(block)
     except psycopg.Error as error:
         path.unlink(missing_ok=True)
-        message = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{shown(address)}: {message}") from None
+        raise InputError(f"{shown(address)}: {one_line(error)}") from None
     return path
 
 

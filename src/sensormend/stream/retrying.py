@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sensormend.errors import StorageError
+from sensormend.errors import StorageError, one_line
 from sensormend.stream.logs import ConditionLog
 from sensormend.stream.metrics import Metrics
 
@@ -66,7 +66,7 @@ class DiskRetry:
                 return result
 
     def _wait(self, error: OSError | StorageError, gone_since: float | None) -> None:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         if gone_since is not None:
             reason = f"{self._folder} is gone, or something in it: {reason}"
         # Set before it is logged: a reader of the log may query the health at once.
