@@ -627,7 +627,7 @@ def marked(page: str, text: dict[str, str]) -> str:
 PICTURES: tuple[tuple[str, str, tuple[tuple[Any, ...], ...]], ...] = (
     (
         "stage",
-        "Stage (cm): found, missed, and without others to compare with",
+        "Stage (cm) at three sites",
         (
             ("Mendon", "stage", "2020-03-01T00:00", "2020-04-01T00:00"),
             ("TonyGrove", "stage", "2020-01-01T00:00", "2020-04-01T00:00"),
