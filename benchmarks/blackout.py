@@ -8,6 +8,8 @@ sensors, and at their other gaps, after 28 days, in one pass.
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +24,7 @@ CITIES = ((20, 90, 0), (5, 60, 3), (50, 120, 0))
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     table = Table("sensors", "cells", "", "error", "straight line", "inside the 90 % interval")
     for sensors, days, seed in CITIES:
         network = city(sensors, days, seed=seed)

@@ -8,6 +8,7 @@ the notebook are the blocks of the page; tests/test_readme.py compares the two.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import io
@@ -28,6 +29,7 @@ BLOCK = re.compile(
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     page = DOCS / "tutorial.md"
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.environ["COLUMNS"] = "100"

@@ -6,7 +6,7 @@ core; `quick` leaves out the networks of a year, `fresh` has the cases that took
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator
 
 import numpy as np
@@ -75,8 +75,10 @@ def formatted_scores(name: str, result: Recovery, case: Degraded) -> str:
 
 
 def main() -> None:
-    fresh = "fresh" in sys.argv[1:]
-    quick = fresh or "quick" in sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("which", nargs="?", choices=("quick", "fresh"))
+    which = parser.parse_args().which
+    fresh, quick = which == "fresh", which is not None
     print(" | ".join(("case", "lambda", *(f"x {multiple}" for multiple in MULTIPLES))))
     for name, case in fresh_cases() if fresh else cases(quick):
         lam = default_lam(np.moveaxis(np.isnan(case.readings), 1, 0))

@@ -74,10 +74,10 @@ def by_sunlight(random: np.random.Generator, days: int) -> tuple[Times, Times]:
 def with_outages(random: np.random.Generator, days: int) -> tuple[Times, Times]:
     """Two outages in a month, six hours to two days: these are to be reported."""
     time, _ = every_hour(random, days, 0.02)
-    inside = np.ones(time.size, dtype=bool)
+    outside = np.ones(time.size, dtype=bool)
     for begin, length in _outages(random, days):
-        inside &= (time < begin) | (time >= begin + length)
-    return time[inside], time[inside]
+        outside &= (time < begin) | (time >= begin + length)
+    return time[outside], time[outside]
 
 
 def _outages(random: np.random.Generator, days: int) -> list[tuple[int, int]]:

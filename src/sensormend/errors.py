@@ -7,7 +7,7 @@
     │   ├── ShapeError               wrong axes, or a sensor axis that changed without labels
     │   └── ValueRangeError          text, complex numbers, infinities, a circular quantity
     ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
-    ├── StateError (ValueError)    a state file that is foreign, broken, or of a later version
+    ├── StateError (ValueError)    a state file that is foreign, broken, or of a version that cannot be read
     ├── DivergenceError (ArithmeticError)   a method diverged, as published ones can
     ├── StorageError               a file cannot be written or removed: a full disk, a folder that is gone
     ├── ResultError                a result that cannot be true: a fault of sensormend, not of the readings
@@ -52,7 +52,7 @@ class ConfigError(SensormendError, ValueError):
 
 
 class StateError(SensormendError, ValueError):
-    """A state file that is foreign, broken, or of a later version."""
+    """A state file that is foreign, broken, or of a version that cannot be read."""
 
 
 class DivergenceError(SensormendError, ArithmeticError):

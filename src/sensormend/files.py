@@ -158,7 +158,7 @@ def read_state(
     Raises
     ------
     StateError
-        No such file, a file that is not a state of `method`, a broken one, or one of a later version.
+        No such file, a file that is not a state of `method`, a broken one, or one of a version that cannot be read.
     """
     name = Path(path).name
     try:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from checks import assert_same_recovery, network, with_gaps
 from sensormend import OLRSC, OLRTR, ConfigError, DivergenceError, Recovery
@@ -13,7 +12,6 @@ from sensormend.bench.tables import AOT, NOAA
 from sensormend.methods.base import Method, OnlineMethod
 from sensormend.simulate.network import paper_tensor
 
-Floats = NDArray[np.float64]
 LINE_UPS = ("noaa", "aot", "faults", "simulated")
 DAYS = with_gaps(network(14), 0.1)
 DAYS.flags.writeable = False

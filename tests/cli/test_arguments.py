@@ -90,7 +90,7 @@ def test_help_has_every_option_under_its_heading(command: str, capsys: pytest.Ca
 
 
 def test_all_of_it_is_typed_as_it_is_declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """From the words of a command to what it is told, through the parser."""
+    """From the words of a command to its options, through the parser."""
     opened_with: list[Settings] = []
 
     def opened(settings: Settings, dashboard: object) -> None:

@@ -113,7 +113,7 @@ def test_a_wrong_call_is_one_line_and_writes_nothing(
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("sensormend: ")
     assert message in lines[-1]
-    # Work that was done before it failed may have been told of; nothing else.
+    # Work that was done before it failed may have been reported; nothing else.
     assert all(line.startswith(("reading", "sorting")) for line in lines[:-1])
     assert sorted(path.name for path in place.iterdir()) == before
 

@@ -30,13 +30,13 @@ def slow(self, readings):
     while os.path.exists(os.environ["SENSORMEND_RESTORED"] + ".hold"):
         time.sleep(0.02)
     return push(self, readings)
-def told(self, mender, tally):
-    found = restore(self, mender, tally)
-    if found:
+def recorded(self, mender, tally):
+    restored = restore(self, mender, tally)
+    if restored:
         with open(os.environ["SENSORMEND_RESTORED"], "a") as file:
             file.write(f"{mender.period}\\n")
-    return found
-Mender.push, Checkpoint.restore = slow, told
+    return restored
+Mender.push, Checkpoint.restore = slow, recorded
 """
 """What makes a worker slow, keep every period, and hold on where the test says so, to be killed in the middle."""
 

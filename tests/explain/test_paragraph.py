@@ -107,7 +107,7 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
     "silent": (
         {"span": (SLOT - 12, SLOT + 12), "reason": code("silent"), **GONE}, "silent",
         ["s1 has no value at 2019-02-03 12:00 UTC", "its last reading before is from 2019-02-02 23:00",
-         "estimate in its place is 7.00 (6.50 to 7.50)", "lets expect"],
+         "estimate in its place is 7.00 (6.50 to 7.50)", "which predicts"],
     ),
     "missing": (GONE, None, ["flag 9 (missing).", "No reading came for it", "most like it over the 30 days before: s"]),
     "fill": ({"reason": code("fill"), **GONE}, None, ["flag 9 (missing, fill)", "one that is missing (-999)"]),

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from servers import lacking, require_mark
+from servers import free_port, lacking, require_mark
 
 __all__ = ["Cluster", "cluster", "fresh_cluster", "running_cluster"]
 
@@ -42,7 +42,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.address = f"tcp://127.0.0.1:{_free_port()}"
+        self.address = f"tcp://127.0.0.1:{free_port()}"
         self._scheduler: subprocess.Popen[bytes] | None = None
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self._made = 0
@@ -184,10 +184,3 @@ def fresh_cluster() -> Iterator[Cluster]:
 def _kill(process: subprocess.Popen[Any]) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait(20)
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port

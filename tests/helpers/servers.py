@@ -19,8 +19,8 @@ from typing import NoReturn
 import pytest
 
 __all__ = [
-    "Mosquitto", "Postgres", "lacking", "marks", "require_mark", "restartable_postgres", "running_mosquitto",
-    "running_postgres",
+    "Mosquitto", "Postgres", "free_port", "lacking", "marks", "require_mark", "restartable_postgres",
+    "running_mosquitto", "running_postgres",
 ]  # fmt: skip
 
 marks = {"server", "browser", "processes"}
@@ -37,7 +37,7 @@ class Postgres:
         self._as_user = [] if user == getpass.getuser() else ["runuser", "-u", user, "--"]
         if self._as_user:
             shutil.chown(folder, user)
-        self._port = _free_port()
+        self._port = free_port()
         self._up = False
         self.address = f"postgresql://tester@127.0.0.1:{self._port}/postgres"
         self._run("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
@@ -98,7 +98,7 @@ class Mosquitto:
     """
 
     def __init__(self, program: str, folder: Path, settings: str, ca: Path | None) -> None:
-        self.port, self.ca = _free_port(), ca
+        self.port, self.ca = free_port(), ca
         self._command = [program, "-c", str(folder / "mosquitto.conf")]
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -226,7 +226,7 @@ def _ordinary_user() -> str:
     return "postgres" if "postgres" in known else "nobody"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

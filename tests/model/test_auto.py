@@ -20,7 +20,7 @@ LATER = slice(LEARNED, None)
 
 
 def broken(line: Floats, kind: str, random: np.random.Generator) -> Floats:
-    """Return what a broken sensor reports in place of `line`; sizes as in `faults.py`, in degrees."""
+    """Return what a broken sensor reports in place of `line`; sizes as in `simulate/degrade.py`, in degrees."""
     if kind == "stuck":
         return np.full_like(line, line[0])
     if kind == "bias":

@@ -67,12 +67,12 @@ def test_a_change_of_any_compiled_module_makes_the_cache_obsolete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiling, "__file__", str(tmp_path / "compiling.py"))
-    (tmp_path / "covariance.py").write_text("@compiled\ndef invert(): ...\n")
+    (tmp_path / "loops.py").write_text("@compiled\ndef invert(): ...\n")
     (tmp_path / "plain.py").write_text("def nothing(): ...\n")
     before = compiling._fingerprint()
     (tmp_path / "plain.py").write_text("def nothing(x): ...\n")
     assert compiling._fingerprint() == before
-    (tmp_path / "covariance.py").write_text("@compiled\ndef invert(x): ...\n")
+    (tmp_path / "loops.py").write_text("@compiled\ndef invert(x): ...\n")
     assert compiling._fingerprint() != before
 
 

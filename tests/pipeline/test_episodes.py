@@ -18,7 +18,6 @@ from sensormend.readings import DAY, HOUR, Flag, Readings
 from sensormend.recovery import Fault
 from simulated_city import HOURLY, START, tensor_readings
 
-SLOTS = 24
 FOREVER = np.iinfo(np.int64).max // 4
 
 

@@ -25,7 +25,6 @@ from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Rows
 from sensormend.recovery import Fault
 from simulated_city import HOURLY
 
-NOTES = Maintenance()
 BROKEN, DAYS, RATE = 45, 90, 0.2
 
 

@@ -15,9 +15,9 @@ from sensormend.recovery import Fault as ModelFault
 from simulated_city import HOURLY, START, city_readings, mend, tensor_readings, with_value
 
 
-def tallied(readings: Readings, mender: Mender | None = None) -> Tally:
+def tallied(readings: Readings) -> Tally:
     tally = Tally(HOURLY, ("",))
-    for mended in mend(readings, mender or Mender(HOURLY)):
+    for mended in mend(readings, Mender(HOURLY)):
         tally.add(mended)
     return tally
 
@@ -91,7 +91,7 @@ def test_a_tally_goes_on_from_its_state() -> None:
         (2, "a temp scattered by 3.0 for 2 days."),
         (3, "a temp drifted to 2.0 low within 2 days."),
         (4, "a temp read 2.0 low for 2 days."),
-        (5, "a temp moved more or less than the others let expect for 2 days."),
+        (5, "a temp moved more or less than the others predict for 2 days."),
         (6, "a temp read 5.50, up to 4.0 off, too far to be true, for 2 days."),
         (7, "a temp read 5.00 where 7.00 was expected."),
         (11, "a temp sent nothing for 2 days."),
@@ -123,7 +123,7 @@ def of_the_model(
         (of_the_model("drifting", 99, 50, 20, 122, 100, 2), "a climbs from 20.0 to 122 since then."),
         (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20.0 to -60.0 since then."),
         (of_the_model("stuck", 10.7, 0, 10.7, 10.7, 3, 1), "a is stuck at 10.7 since then."),
-        (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others let expect since then."),
+        (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others predict since then."),
     ],
 )
 def test_an_open_fault_is_described_by_its_size_in_the_model(fault: FaultEpisode, expected: str) -> None:

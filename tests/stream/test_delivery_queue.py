@@ -313,7 +313,9 @@ def test_undelivered_messages_of_an_earlier_version_are_logged_and_stay(
     assert not caplog.records
     (folder / f"{0:020d}.log").write_bytes(b"record")
     DeliveryQueue(path, []).close()
-    assert caplog.messages == [f"undelivered messages of an earlier version are in {folder}, and are not delivered"]
+    assert caplog.messages == [
+        f"{folder} is the queue of an earlier version; what its sinks had not taken is not delivered"
+    ]
     assert (folder / f"{0:020d}.log").read_bytes() == b"record"
 
 

@@ -57,6 +57,7 @@ def signed_in(client: httpx.Client) -> str:
         ("GET", "/login", None, 303),
         ("GET", "/api/network", None, 200),
         ("HEAD", "/api/network", None, 200),
+        ("HEAD", "/api/events", None, 405),
         ("GET", "/api/openapi.json", None, 200),
         ("GET", "/api/nothing", None, 404),
         ("GET", "/api/sensor?sensor=nobody", None, 404),

@@ -169,7 +169,7 @@ def test_a_connection_that_is_not_used_again_is_closed(city_out: Path, monkeypat
     with Server(city_out, port=0) as server:
         server.start()
         began = time.monotonic()
-        # `said` returns when the other end has closed; it did not ask for that.
+        # `send` returns when the other end has closed; it did not ask for that.
         assert send(server.address, b"GET /api/network HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200
         assert time.monotonic() - began < 10
         with listening(server.address) as line:

@@ -30,7 +30,7 @@ from sensormend.io.metadata import write_csv, write_json
 from sensormend.io.options import Options
 from sensormend.io.sources import SourcePaths
 from sensormend.io.target import Target
-from sensormend.pipeline.checkpoint import Checkpoint, changed_options, identity_of, job_of
+from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
 
@@ -117,7 +117,7 @@ def clean_networks(
     started = monotonic()
     with nullcontext(None) if cluster is None else connected(cluster) as client:
         identity = identity_of(readings)
-        files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]
+        files = files_of(identity)
         checkpoint = Checkpoint(target.work / "state")
         with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
             run = _NetworksRun(target, options, identity, client, stages)

@@ -23,6 +23,7 @@ from sensormend.errors import ConfigError, DivergenceError, InputError, Sensorme
 from sensormend.files import beside, locked
 from sensormend.io.metadata import read_faults, read_json
 from sensormend.io.options import Options, duration
+from sensormend.io.sql import reason_of
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.checkpoint import Checkpoint
 
@@ -118,7 +119,7 @@ def connect(cluster: str | Client, *, timeout: float = ANSWER_TIMEOUT) -> Client
             client: Client = distributed.Client
             return client(cluster, timeout=timeout, set_as_default=False)
         except ERRORS as error:
-            reason = "" if isinstance(error, OSError | TimeoutError) else f" ({_first_line(error)})"
+            reason = "" if isinstance(error, OSError | TimeoutError) else f" ({reason_of(error)})"
             raise SensormendError(
                 f"no cluster answers at {cluster}{reason}; start one with: dask scheduler, and on every machine: "
                 f"dask worker {cluster} --nthreads 1"
@@ -213,22 +214,15 @@ def _ask_workers(client: Client, function: Any, *arguments: Any) -> dict[str, An
     try:
         answers: dict[str, Any] = client.run(function, *arguments, on_error="return")
     except Exception as error:
-        raise SensormendError(
-            f"the workers of {client.scheduler.address} do not answer: {_first_line(error)}"
-        ) from None
+        raise SensormendError(f"the workers of {client.scheduler.address} do not answer: {reason_of(error)}") from None
     for worker, answer in answers.items():
         if isinstance(answer, BaseException):
-            raise SensormendError(f"worker {worker} does not answer: {_first_line(answer)}")
+            raise SensormendError(f"worker {worker} does not answer: {reason_of(answer)}")
     return answers
 
 
 def _counted(workers: list[str], all_workers: Mapping[str, Any]) -> str:
     return f"worker {workers[0]}" if len(workers) == 1 else f"{len(workers)} of {len(all_workers)} workers"
-
-
-def _first_line(error: BaseException) -> str:
-    """Return the first line of an error; distributed may add pages to it."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class RunStoppedError(SensormendError):
@@ -512,7 +506,7 @@ def mend_on_workers(client: Client, tasks: Sequence[NetworkTask], progress: Netw
             except Exception as error:
                 workers.check()
                 if type(error).__name__ not in LOST_RESULT:
-                    reason = f"network {task.part.network!r}: {_first_line(error)}"
+                    reason = f"network {task.part.network!r}: {reason_of(error)}"
                     raise SensormendError(f"{reason}; {RESUME_HINT}") from None
                 waiting.appendleft(task)
                 continue

@@ -213,7 +213,7 @@ def _correlated(context: ReadingContext) -> str:
     lines = []
     for other in context.correlated:
         read, expected, usual = map(context.number, (other.value, other.expected, other.spread))
-        text = f"{other.sensor} read {read}, which lets expect {expected} here"
+        text = f"{other.sensor} read {read}, which predicts {expected} here"
         if math.isfinite(value):
             text += f", {context.number(abs(value - other.expected))} off where {usual} is usual"
         lines.append(f"{text} (correlation {other.likeness:.2f})")

@@ -6,7 +6,7 @@ import difflib
 import gzip
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -228,9 +228,20 @@ class Archive(Closing):
         """The names of the sensors, sorted; read again after `watch` has rewritten them."""
         written = signature(self.meta / "sensors.csv")
         if self._names is None or self._names[0] != written:
-            sensors = {entry.sensor for entry in self.sensors()} or self.rows().sensors
+            sensors = {entry.sensor for entry in self.sensors()} or self._sensors_of_rows()
             self._names = (written, tuple(sorted(sensors)))
         return self._names[1]
+
+    def _sensors_of_rows(self) -> Iterable[str]:
+        if self._ending == ".nc":
+            return self.rows().sensors
+
+        def query(files: list[Path] | None) -> set[str]:
+            with self.table(files) as (engine, columns):
+                names = engine.execute("SELECT DISTINCT sensor FROM source").fetchall() if columns else []
+            return {name for (name,) in names}
+
+        return self._retried(query)
 
     def check_sensor(self, sensor: str) -> str:
         """Return the name of a sensor, or raise an error that lists similar names."""

@@ -26,6 +26,7 @@ from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside
 from sensormend.io.options import Options
 from sensormend.io.sources import listed
+from sensormend.io.sql import reason_of
 from sensormend.io.units import unit_of
 from sensormend.readings import DTYPES, MEANINGS, ORIGINS, REASONS, SECOND, Flag, Readings, Rows
 
@@ -138,7 +139,7 @@ def _opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
         except FileNotFoundError:
             raise InputError(f"there is no file {source}") from None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{source} cannot be read as NetCDF: {str(error).splitlines()[0]}") from None
+            raise InputError(f"{source} cannot be read as NetCDF: {reason_of(error)}") from None
         with dataset:
             yield dataset, path.name
 

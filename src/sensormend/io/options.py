@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 EVERY = ""
-"""The key of `fill`, `valid` and `tolerance` that applies to every variable."""
+"""The key of `fill`, `valid`, `tolerance`, `units` and `names` that applies to every variable."""
 
 LOOPBACK = "127.0.0.1"
 DASHBOARD = (LOOPBACK, 8464)
@@ -323,7 +323,7 @@ class Options:
     maintenance: Path | None = _data(
         path,
         "A CSV file of what you know: sensor, from, to, action. The action is ignore (do not look), recalibrated (the "
-        "level from then on is right) or real (it was odd, but true).",
+        "level from then on is right), real (it was odd, but true) or removed (it is not there any more).",
     )
     coordinates: Path | None = _data(path, "A CSV file of where the sensors stand: sensor, latitude, longitude.")
     gone_after: int = _data(

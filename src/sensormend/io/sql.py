@@ -43,7 +43,7 @@ def read_parquet(files: Iterable[str | os.PathLike[str]], *options: str) -> str:
     )
 
 
-def reason_of(error: Exception) -> str:
-    """Return the first line of an error of the engine."""
+def reason_of(error: BaseException) -> str:
+    """Return the first line of an error: DuckDB and distributed may add pages to it."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

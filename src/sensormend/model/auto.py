@@ -83,7 +83,7 @@ class AutoOLRTR:
     -----
     Trusted readings are returned untouched. A fiber is not `evaluated` in its channel's first five periods or without
     readings. Variables are judged apart. With labels, sensors may join, leave and come back; one without readings for
-    180 periods is forgotten.
+    180 periods (1,800 with an open offset, drift or gain) is forgotten.
 
     Threads over the partitions of a large network: the environment variable `SENSORMEND_THREADS`, one by default; the
     results are the same with any number.

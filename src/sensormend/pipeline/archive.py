@@ -24,7 +24,7 @@ from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
 from sensormend.io.writing import RowWriter
-from sensormend.pipeline.checkpoint import Checkpoint, changed_options, identity_of, job_of
+from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.mender import WARM_UP, Mender, mender_for, walk
@@ -111,7 +111,7 @@ def clean_archive(
         raise ConfigError("networks keeps several networks apart: see sensormend.cluster.clean_networks")
     started = monotonic()
     identity = identity_of(source)
-    files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]
+    files = files_of(identity)
     checkpoint = Checkpoint(target.work / "state")
     with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
         try:
@@ -262,7 +262,7 @@ class _ArchiveRun:
 
     def _netcdf_files(self) -> list[Path]:
         """Return the NetCDF files of the source, which also hold attributes of the variables."""
-        files = [Path(str(entry[0])) for entry in self.identity if len(entry) > 1]
+        files = files_of(self.identity)
         return [path for path in files if format_of(path) == "netcdf"]
 
     def _attributes(self) -> dict[str, dict[str, Any]]:

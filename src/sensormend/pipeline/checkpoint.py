@@ -22,7 +22,7 @@ from sensormend.model.auto import AutoOLRTR
 from sensormend.pipeline.mender import Mender
 from sensormend.pipeline.tally import Tally
 
-__all__ = ["Checkpoint", "changed_options", "fetch", "identity_of", "job_of", "put"]
+__all__ = ["Checkpoint", "changed_options", "fetch", "files_of", "identity_of", "job_of", "put"]
 
 
 def job_of(identity: list[list[str | int]], options: Options, before: str | None, work: Path) -> str:
@@ -49,6 +49,11 @@ def identity_of(source: SourcePaths) -> list[list[str | int]]:
         return [[address]]
     files = [(file.shown, file.path.stat()) for file in find(address, Path())]
     return [[shown, stat.st_size, stat.st_mtime_ns] for shown, stat in files]
+
+
+def files_of(identity: list[list[str | int]]) -> list[Path]:
+    """Return the files of an identity; a database and a stream are none."""
+    return [Path(str(entry[0])) for entry in identity if len(entry) > 1]
 
 
 def changed_options(options: Options) -> dict[str, Any]:

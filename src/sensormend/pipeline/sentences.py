@@ -249,7 +249,7 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
         "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
         "drifting": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(fault.rate)}",
         "noisy": f"{verb('scatters', 'scattered')} by {unsigned(deviation)}",
-        "gain": f"{verb('moves', 'moved')} {gain} the others let expect",
+        "gain": f"{verb('moves', 'moved')} {gain} the others predict",
         "spike": f"read {number(mean)} where {number(mean - fault.distance / count)} was expected",
         "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {far}",
     }

@@ -379,7 +379,7 @@ def _draw_distances(
     axes.set_ylim(max(low - margin, -most), min(high + margin, most))
     axes.axhline(0, color=GREYS[2], lw=0.8, zorder=1)
     axes.set_ylabel("distance from that", color=INK)
-    axes.set_title("How far it is from what each of them lets expect; the bands are three times the usual",
+    axes.set_title("How far it is from what each of them predicts; the bands are three times the usual",
                    loc="left", fontsize=9, color=GREYS[0], pad=4)  # fmt: skip
     dates(axes)
     bare(axes)

@@ -148,8 +148,8 @@ def _source(run: Mapping[str, Any]) -> str:
 
 
 def _options(run: Mapping[str, Any]) -> str:
-    # Options of a watch stand beside what it detected: the fill values there are the detected ones.
-    options = _mapping(run["options"]) if "options" in run else {**run, "fill": None}
+    # A watch has settings of its own, such as grace, beside `options`; the fill values there are the detected ones.
+    options = {**run, "fill": None, **_mapping(run.get("options"))}
     return ", ".join(
         f"{name} = {_short(name, options[name])}" for name in OPTIONS if options.get(name) not in (None, False, "")
     )

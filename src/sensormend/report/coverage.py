@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from sensormend.pipeline.health import ABSENT, LETTERS, SEVERITY
-from sensormend.pipeline.sentences import counted, how_often, percent
+from sensormend.pipeline.sentences import counted, how_often, percent, who
 from sensormend.plot.canvas import HEALTH_COLOURS, NIGHT
 from sensormend.readings import DAY, Flag
 from sensormend.report.markup import NIGHT_STATES, Html, channel_name, concat, html_table, rounded, shortened, span, tag
@@ -114,7 +114,7 @@ def _labelled(data: ReportData, lines: Sequence[MatrixRow]) -> Html:
                 paths.setdefault(LETTERS[letter], []).append(
                     rect_path(place, y, scale.place(end) - place, ROW_HEIGHT - 2)
                 )
-        full_name = f"{line.sensor} {line.variable}".strip()[:200]
+        full_name = who(line.sensor, line.variable)[:200]
         drawn.append(
             tag(
                 "text",

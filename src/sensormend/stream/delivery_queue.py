@@ -130,7 +130,7 @@ class DeliveryQueue(Closing):
             raise _storage_error(path, error) from error
         former = path.with_name("outbox")  # The queue of earlier versions.
         if any(file.stat().st_size for file in former.glob("*.log")):
-            _log.warning("undelivered messages of an earlier version are in %s, and are not delivered", former)
+            _log.warning("%s is the queue of an earlier version; what its sinks had not taken is not delivered", former)
         for name in names:
             if count := self.give_up(name, self._first):
                 _log.warning("%s: %d earlier deliveries are no longer in the queue, and lost to it", name, count)
@@ -174,8 +174,8 @@ class DeliveryQueue(Closing):
         content = delivery_to_bytes(delivery)
         with self._lock:
             self._check_place()
-            size, dropped = self._surplus(self.size + len(content) - self.limit)
             try:
+                size, dropped = self._surplus(self.size + len(content) - self.limit)
                 with self._database as database:
                     parts = [content[start : start + PART] for start in range(0, len(content), PART)]
                     rows = [(self.next, index, number, zlib.crc32(part), part) for index, part in enumerate(parts)]

@@ -275,7 +275,7 @@ class MqttConnection:
             if not self._modern:
                 arguments["clean_session"] = False
         client = (_FastClient if self._fast else _PlainClient)(**arguments)
-        if broker.user is not None or broker.password is not None:
+        if broker.user is not None or (subscription is None and broker.password is not None):
             client.username_pw_set(broker.user or "", broker.password)
         if broker.context is not None:
             client.tls_set_context(broker.context)
@@ -298,7 +298,9 @@ class MqttConnection:
         self._client.connect(broker.host, broker.port, KEEP_ALIVE, **session)
         alive = self._pump_until(lambda: self._answer is not None, within)
         answer = self._answer
-        if self._modern and (not alive if answer is None else answer.value == UNSUPPORTED_VERSION):
+        # A source also takes silence for it: else it would try with the version that is ignored for ever.
+        ignored = not alive or subscription is not None
+        if self._modern and (ignored if answer is None else answer.value == UNSUPPORTED_VERSION):
             raise _OldBrokerError
         if answer is None:
             raise self._no_answer(within, alive=alive)

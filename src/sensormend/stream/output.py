@@ -21,7 +21,7 @@ from sensormend.files import beside, now, surroundings, sync
 from sensormend.io.folder import covered, date_of, span_of
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, csv_lines, iso, write_csv, write_json
 from sensormend.io.options import in_words
-from sensormend.io.sql import literal
+from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.places import Places
 from sensormend.readings import DAY, Readings, Rows
@@ -157,7 +157,7 @@ def _merge(files: list[Path], merged: Path) -> None:
                            "(FORMAT parquet, USE_TMP_FILE false)")  # fmt: skip
             sync(new)
     except duckdb.Error as error:
-        raise StorageError(f"cannot write {merged}: {str(error).splitlines()[0]}") from error
+        raise StorageError(f"cannot write {merged}: {reason_of(error)}") from error
 
 
 def _remove(files: set[Path]) -> None:
@@ -252,6 +252,7 @@ class Output:
     def provisional(self, rows: Rows | None, reached: int) -> None:
         """Write the provisional rows of open periods; remove the file for None."""
         path = self.folder / "state" / "provisional.parquet"
+        path.with_suffix(".arrow").unlink(missing_ok=True)  # As an earlier version wrote it.
         if rows is None:
             path.unlink(missing_ok=True)
         else:

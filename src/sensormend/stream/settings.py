@@ -31,6 +31,7 @@ from sensormend.io.options import (
     text,
     whole,
 )
+from sensormend.io.postgres import SCHEMES
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
     COMMAND,
@@ -372,7 +373,7 @@ def _settings_of(given: dict[str, Any]) -> Settings:
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
-    _refuse_unknown(given.get("sinks", ()), ("postgresql://", "postgres://", *MQTT), "a sink is mqtt://host/prefix or "
+    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT), "a sink is mqtt://host/prefix or "
                     "postgresql://host/database?table=name")  # fmt: skip
     _refuse_unknown(alerts.to, (*MQTT, *WEB, COMMAND), "alerts go to mqtt://host/topic, https://... or command: words")
     values = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}

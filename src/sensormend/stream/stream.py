@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.metadata import iso
 from sensormend.io.options import EVERY, Options
+from sensormend.io.sources import listed
 from sensormend.io.times import FAR_AWAY
 from sensormend.model.auto import LEARNING_PERIODS
 from sensormend.pipeline.grid import ANCHOR, Grid
@@ -336,7 +337,7 @@ class Stream:
         self._last_peek = None
         self._dropped_variables = tuple(dict.fromkeys([*self._dropped_variables, *names]))[:MANY_VARIABLES]
         yield ReadingsRejected(rejections(dropped, RARE))
-        yield Problem("variables that too few messages carry are passed over", {"variables": _first_names(names)})
+        yield Problem("variables that too few messages carry are passed over", {"variables": listed(names, most=20)})
 
     def _add_to_buffer(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
@@ -478,7 +479,7 @@ class Stream:
             try:
                 survey = survey_start(self._buffered(slice(0, SAMPLE_SIZE)), self.options)
                 if self._dropped_variables:
-                    note = f"passed over, since too few messages carry them: {_first_names(self._dropped_variables)}"
+                    note = f"passed over, since too few messages carry them: {listed(self._dropped_variables, most=20)}"
                     survey = replace(survey, notes=(*survey.notes, note))
                 self._begin(None, survey)
             except SensormendError as error:
@@ -630,12 +631,6 @@ def _of_variables(readings: Readings, variables: Sequence[str]) -> Readings:
         return readings
     codes = NameIndex(variables).codes(readings.variables, readings.variable)
     return Readings(readings.sensors, tuple(variables), readings.sensor, codes, readings.time, readings.value)
-
-
-def _first_names(names: Sequence[str]) -> str:
-    """Return up to twenty names, and the number of the others."""
-    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
-    return ", ".join(names[:20]) + more
 
 
 def _with_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

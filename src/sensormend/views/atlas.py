@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sensormend.errors import InputError
+from sensormend.pipeline.health import ABSENT
 from sensormend.pipeline.places import Position
 from sensormend.plot.maps import voronoi_cells
 from sensormend.readings import DAY, REASONS, Flag
@@ -71,7 +72,7 @@ class Moment:
     value, cleaned, lower, upper
         The reading, the cleaned value and its interval; null where there is none.
     state, reason
-        sound, filled, suspect, faulty, silent, not evaluated or empty; and the reason.
+        sound, filled, suspect, faulty, silent, not evaluated or nothing; and the reason.
     """
 
     time: str
@@ -130,7 +131,7 @@ def moment(reader: OutReader, time: int | None = None, variable: str | None = No
     rows, since = reader.rows(None, time, time + reader.step, variable)
     places = {name: place for place, name in enumerate(names)}
     columns = {name: np.full(len(names), np.nan) for name in ("value", "cleaned", "lower", "upper")}
-    state, reason = ["nothing"] * len(names), [""] * len(names)
+    state, reason = [ABSENT] * len(names), [""] * len(names)
     for row, code in enumerate(rows.sensor.tolist()):
         place = places.get(rows.sensors[code])
         if place is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.health import ABSENT, HEALTH, NO_ROWS, PLAIN_REASONS
-from sensormend.pipeline.sentences import how_long, number, readable
+from sensormend.pipeline.sentences import how_long, number, readable, who
 from sensormend.readings import DAY
 from sensormend.views.daily_counts import ChannelName
 from sensormend.views.reader import OutReader
@@ -108,7 +108,7 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
 
 def _sentence(status: ChannelStatus, end: int | None) -> str:
     """Return what is wrong with a channel at the end of the tables."""
-    name, since = f"{status.sensor} {status.variable}".strip(), status.since
+    name, since = who(status.sensor, status.variable), status.since
     last = "no number ever came from it"
     if status.heard is not None:
         last = f"its last reading was at {readable(status.heard)}"

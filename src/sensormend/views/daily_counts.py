@@ -88,7 +88,7 @@ class DailyCounts(Closing):
                 self._engine.close()
 
     def states(self, first: int, last: int, days: int = 1) -> tuple[list[ChannelName], NDArray[np.int8]]:
-        """Return the channels, and the state of each in cells of `days` days, as an index of `pipeline.health.states`.
+        """Return the channels, and the state of each in cells of `days` days, as an index of `HEALTH`, or `NO_ROWS`.
 
         Dates are days since 1970; both are included.
         """

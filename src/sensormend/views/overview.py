@@ -15,7 +15,7 @@ from sensormend.readings import DAY, SECOND, Flag
 from sensormend.views.channel_status import RANKS, ChannelStatus, channel_statuses
 from sensormend.views.reader import OutReader, utc
 
-__all__ = ["FILLED_DAYS", "NetworkOverview", "network_overview"]
+__all__ = ["NetworkOverview", "network_overview"]
 
 FILLED_DAYS = 30
 """Span of `filled`: long enough to be steady, short enough to describe the present."""

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 
-from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.files import Closing, is_locked, signature
 from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
 from sensormend.io.metadata import FaultInterval, SensorSummary, iso, read_faults, read_json, read_sensors, time_of
 from sensormend.io.options import duration
-from sensormend.io.sql import literal
+from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.grid import ANCHOR
 from sensormend.pipeline.health import Health
@@ -437,7 +437,7 @@ def _unfold(archive: Archive, folder: Path) -> None:
                 "(FORMAT parquet, PARTITION_BY (date), OVERWRITE_OR_IGNORE)"
             )
         except duckdb.IOException as error:
-            raise SensormendError(f"cannot write {archive.path.name} by date: {error}") from error
+            raise StorageError(f"cannot write {archive.path.name} by date: {reason_of(error)}") from error
 
 
 def _unfold_netcdf(archive: Archive, folder: Path) -> None:

@@ -173,7 +173,7 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
 
 @dataclass(frozen=True)
 class NoteEntry:
-    """A line: a sensor (`*` for all), a variable (empty for all), `ignore`, `recalibrated` or `real`, and a span.
+    """A line: a sensor (`*` for all), a variable (empty for all), an action of `ACTIONS`, and a span.
 
     The ends of the span are null where it has none.
     """

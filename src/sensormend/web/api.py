@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
 from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
@@ -221,9 +221,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
             try:
                 with writing:
                     notes = add_note(reader, edit, note.sensor, note.variable, note.action, note.start, note.end)
-            except (ConfigError, InputError):
-                raise
-            except SensormendError as error:
+            except StorageError as error:
                 # The disk is full, or the folder is not writable any more.
                 cause = getattr(error.__cause__, "strerror", None) or "it cannot be written"
                 raise HTTPException(503, f"the note was not added to {edit.name}: {cause}") from None

@@ -95,7 +95,7 @@ class SecurityMiddleware:
                 message = {**message, "headers": [*others, *headers]}
             await send(message)
 
-        if scope["method"] == "HEAD":
+        if scope["method"] == "HEAD" and path != EVENTS:
             scope = {**scope, "method": "GET"}
         try:
             if path == EVENTS:

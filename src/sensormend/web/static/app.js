@@ -4,6 +4,7 @@
 // params is a URLSearchParams of the part of the address after the ?. context has
 //   network            the latest answer of /api/network
 //   get(path, params)  an answer of the API, aborted when the view is left
+//   post(path, body)  send a body to the API, aborted when the view is left
 //   go(hash)           go to another view
 //   load(module)       a module that not every view needs
 //   remember(changes)  put the view's own state into the address ("" takes a name out), without a new entry in history

@@ -13,7 +13,7 @@ const LABELS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation S
 const WEIGHTS = { nothing: 0.4, sound: 1, filled: 1, "not evaluated": 1, suspect: 2, silent: 4, faulty: 5 };
 
 /** Fit a canvas to a size in CSS pixels and return its pen, in those pixels. */
-export function pen(canvas, width, height) {
+function pen(canvas, width, height) {
   const ratio = devicePixelRatio || 1;
   const [wide, high] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
   if (canvas.width !== wide || canvas.height !== high) {
