@@ -28,9 +28,9 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
     LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
-    RUN_READINGS, BAD_PERIODS, AT_REST, REFERENCE, DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING,
-    FAULT_SIZE, OWN_DISTANCE, DISTANT, LEVEL_AGE, COMOVING, DISTANCE_TWICE,
-) = range(35)  # fmt: skip
+    RUN_READINGS, BAD_PERIODS, AT_REST, DISTANCE, ONSET, LASTING, FAULT_SIZE, FAULT_SQUARE, OWN_DISTANCE, DISTANT,
+    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN,
+) = range(37)  # fmt: skip
 """Statistics of a channel.
 
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
@@ -40,20 +40,24 @@ unit of the readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted rea
 fault in a usual period. WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST_VALUE:
 the value at which it rests, by REST_VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT
 innovations were beyond four scales. BAD_PERIODS: of its first periods, those in which most readings were wrong.
-REFERENCE: its slow level; DISTANCE: from the others that it is compared with, smoothed, since slot ONSET beyond its
-usual size; DISTANCE_TWICE: the same, smoothed once more, which shows how it moves; DISTANCE_SQUARE: its mean square,
-DISTANCE_USUAL: what that was some weeks ago; LASTING: the size of a fault that begins with the next period, infinite
-where one ends before it, or 0. FAULT_SIZE: of an offset or a drift that is open, or 0; OWN_DISTANCE: meanwhile, that of
-the readings as they are. DISTANT: 1 while its distance makes it doubtful. LEVEL_AGE: periods in which it was observed
-since its level started over. COMOVING: periods one after the other in which a new channel that is far from the others
-moved with them."""
-STATS = 35
+DISTANCE: the change that the others do not explain and that is farthest beyond what is usual. LASTING: the size of a
+fault that begins with the next period, infinite where one ends before it, or 0. OPEN_KIND: the kind of the fault that
+is open, since period ONSET; FAULT_SIZE: its size, if it is an offset or a drift, or 0; FAULT_SQUARE: the mean square of
+what its size leaves; OWN_DISTANCE: the change of its readings since it began. UNSURE: 1 while that may be the channel's
+own wander. DISTANT: 1 while a change of a channel without a fault makes it doubtful, since period ONSET. LEVEL_AGE:
+periods in which it was observed since its level started over. COMOVING: periods one after the other in which a new
+channel that is far from the others moved with them. LOG_SPREAD: mean square of the log of a period's root mean square
+residual over the usual one. RUN_LENGTH: readings in a row that are equal up to now; LONGEST_RUN: of trusted ones.
 
-(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL, TOLERANCE) = range(11)
+In the arrays of a state LAST_TIME is how many slots before the next period the last trusted reading came, so that it
+stays exact on any clock; in `Work` it is the slot."""
+STATS = 37
+
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE) = range(10)
 """Statistics of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of
-predictions that is removed, the shrinkage of correlations, how more and less of it did lately, the median over its
-channels of DISTANCE_USUAL, and the accuracy of its probes in the unit of the readings, -1 where it is not given."""
-VARIABLE_STATS = 11
+predictions that is removed, the shrinkage of correlations, how more and less of it did lately, and the accuracy of its
+probes in the unit of the readings, -1 where it is not given."""
+VARIABLE_STATS = 10
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9
@@ -72,13 +76,16 @@ probability of repeating the reading before, 1 where it does not. COMMON_MODE: t
 deviation as it predicts others, bounded. CORRECTION: the deviation without its fault, and CORRECTION_VARIANCE its
 variance, infinite where there is no correction."""
 
-OBSERVED, PREDICTS, FAULTY, EXCLUDED = range(4)
-"""Cells that have a reading; that predict others; that are judged wrong; that are excluded from prediction for it."""
+OBSERVED, PREDICTS, FAULTY, EXCLUDED, KEPT = range(5)
+"""Cells that have a reading; that predict others; that are judged wrong; that are excluded from prediction for it; that
+are judged wrong by a fault that may be none, so that the reading is kept."""
 
 FIRST_SHRINKAGE = 0.01
 """The shrinkage of correlations at the start."""
 FIRST_WIDTH = 1.65
 """The width of an interval at the start, in standard deviations."""
+FIRST_LOG_SPREAD = 0.09
+"""Of a new channel: a period's root mean square residual is 1.35 times, or that part of, the usual one."""
 NEIGHBOURS = 8
 """Most correlated channels, from which a channel's common-mode factor is computed."""
 MEMORY = 0.98
@@ -91,6 +98,14 @@ MIN_OTHERS = 2
 """Other members that must be observed in a period for a channel to be judged by them."""
 WRONG_PROBABILITY, DOUBTFUL_PROBABILITY = 0.5, 0.2
 """Probabilities from which a reading is wrong, and doubtful."""
+
+
+class Wander(NamedTuple):
+    """How far channels wander from what the others say: see `wander`."""
+
+    history: Any  # (channel, SCALES, RING) levels
+    square: Any  # (channel, LAGS) mean square of a change over what the network moves
+    pooled: Any  # (variable, LAGS, 3): the mean movement, that mean square, the independent spans it is from
 
 
 class Network(NamedTuple):
@@ -108,6 +123,7 @@ class Network(NamedTuple):
     first: Any  # (channel,) first row of a channel's hypotheses
     count: Any  # (channel,) how many
     weights: Any  # (partition, owned member, member) slow weights of the others in the prediction of a level
+    wander: Wander
 
 
 class Estimates(NamedTuple):
@@ -164,7 +180,6 @@ class Members(NamedTuple):
     judged: Any  # its residuals have not moved since it was judged
     implausible: Any  # new, far from the others, and does not move with them
     lasts: Any  # in an offset or a drift for more than a week
-    unsure: Any  # its wrong readings are doubtful
     restarts: Any  # its level starts over, and it has readings that show where
 
 
@@ -190,7 +205,7 @@ class Work(NamedTuple):
     """Memory for one partition at a time."""
 
     cells: Any  # (16, member, slot)
-    flags: Any  # (4, member, slot)
+    flags: Any  # (5, member, slot)
     stats: Any  # (member, STATS)
     parameters: Any  # (member, PARAMETERS)
     member: Members
@@ -209,14 +224,14 @@ def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     member = Members(
         np.empty(m), np.empty(m), np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(m, np.bool_),
-        np.empty(m, np.bool_), np.empty(m, np.bool_),
+        np.empty(m, np.bool_),
     )  # fmt: skip
     algebra = Algebra(np.empty((m + 1, m)), np.empty((m + 1, m + 2)), np.empty(m + 4), np.empty(m + 2, np.int64))
     scratch = Scratch(
         np.empty(max(m, s)), np.empty(max(m, s)), np.empty((NEIGHBOURS, s)), np.empty((BEAM, FIELDS))
     )  # fmt: skip
     return Work(
-        np.empty((16, m, s)), np.empty((4, m, s), np.bool_), np.empty((m, STATS)), np.empty((m, PARAMETERS)), member,
+        np.empty((16, m, s)), np.empty((5, m, s), np.bool_), np.empty((m, STATS)), np.empty((m, PARAMETERS)), member,
         np.empty((m, m)), np.empty((m, m)), np.empty((m, NEIGHBOURS), np.int64), np.empty((m, BEAM, FIELDS)),
         np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch,
     )  # fmt: skip
@@ -287,3 +302,4 @@ def reset_channel(stats):
     stats[LAST_VALUE] = np.nan
     stats[LAST_TIME] = -1.0
     stats[WIDTH_GAP] = stats[WIDTH_FAR] = FIRST_WIDTH
+    stats[LOG_SPREAD] = FIRST_LOG_SPREAD

@@ -201,6 +201,8 @@ class AutoOLRTR:
         if state is None or state.periods == 0 or unknown or state.repartition_due():
             return self.copy().update(minibatch, sensors)
         rows = self._rows(batch)
+        if any(state.has_unseen(self._laid_out(readings, rows)) for readings in batch.readings):
+            return self.copy().update(minibatch, sensors)
         parts = []
         for readings in batch.readings:
             full = self._laid_out(readings, rows)

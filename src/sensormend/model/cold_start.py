@@ -9,17 +9,19 @@ import numpy as np
 from sensormend.model.compiling import compiled
 from sensormend.model.hypotheses import WANDER
 from sensormend.model.prediction import predict
+from sensormend.model.wander import student
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, COMOVING, COVARIANCE, DISTANCE, DISTANCE_TWICE, LAST_RESIDUAL, LAST_TIME, LEVEL_AGE, MEAN, OBSERVED,
-    PREDICTS, REFERENCE, RESIDUAL, SCALE, SCALED, SIGMA, SLOW_LEVEL, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
+    AGE, COMOVING, COVARIANCE, DISTANCE, LAST_RESIDUAL, LAST_TIME, LEVEL_AGE, MEAN, OBSERVED,
+    PREDICTS, RESIDUAL, SCALE, SCALED, SIGMA, SLOW_LEVEL, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
     median,
 )  # fmt: skip
 
 __all__ = ["cold_start", "restart_levels"]
 
-IMPLAUSIBLE_FROM = 2.0
-"""A new member is implausible from so many times the others' spread, of their levels and of one about its mean."""
+IMPLAUSIBLE_FROM = 2.5
+"""A new member is implausible from so many times the others' spread, of their levels and of one about its mean; more
+where they are few."""
 COMOVING_PERIODS = 3.0
 """Periods one after the other in which it must move with them to be accepted."""
 COMOVING_READINGS = 6
@@ -45,9 +47,14 @@ def _moves_with_others(w, s, i, reach):
 
 
 @compiled
-def _is_implausible(w, s, i, offset, reach):
-    """Return whether a new member is far from the others and has not moved with them for long enough."""
-    if _n_observed(w, s, i) == 0 or abs(offset) <= IMPLAUSIBLE_FROM * reach:
+def _is_implausible(w, s, i, offset, reach, n_known):
+    """Return whether a new member is far from the others and has not moved with them for long enough.
+
+    How far levels lie apart is known of `n_known` members: of few of them it says little.
+    """
+    if _n_observed(w, s, i) == 0 or n_known < 3:
+        return False
+    if abs(offset) <= student(IMPLAUSIBLE_FROM, n_known - 1.0) * reach:
         return False
     along = _moves_with_others(w, s, i, reach)
     if along >= 0:
@@ -118,7 +125,7 @@ def cold_start(w, network, p, m, s):
                 w.scratch.vector[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t] - w.cells[SCALE, 1, t]
                 n += 1
         level = median(w.scratch.vector, n) if n else middle
-        w.member.implausible[i] = _is_implausible(w, s, i, level - middle, reach)
+        w.member.implausible[i] = _is_implausible(w, s, i, level - middle, reach, n_old)
         if w.member.implausible[i]:
             # Its own level is worth nothing: it is estimated like any other.
             level = middle
@@ -275,7 +282,6 @@ def restart_levels(w, network, p, m, s):
             continue
         for t in range(s):
             w.cells[MEAN, i, t] += offset
-        stats[REFERENCE] += offset - stats[SLOW_LEVEL]
-        stats[SLOW_LEVEL] = stats[LAST_RESIDUAL] = stats[DISTANCE] = stats[DISTANCE_TWICE] = 0.0
+        stats[SLOW_LEVEL] = stats[LAST_RESIDUAL] = stats[DISTANCE] = 0.0
         stats[LAST_TIME] = -1.0
     return True

@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 
 from sensormend.model.compiling import compiled, inlined
-from sensormend.model.distances import FOLLOWED_FROM, JUDGED_FROM, usual_distance
 from sensormend.model.prediction import predict
 from sensormend.model.scales import forward, slope
+from sensormend.model.wander import FOLLOWED_FROM, usual_wander
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL, LAST_TIME,
-    LAST_VALUE, LEVEL_AGE, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
+    LAST_VALUE, LEVEL_AGE, LOG_SPREAD, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
     READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE, SCALED, SIGMA, SLOW_LEVEL,
-    SMOOTH, TAIL, TAIL_COUNT, TYPICAL, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
+    SMOOTH, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LOGL, LOG_PRIOR,
-    NOISE_SD, NONE, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SOUND, START, TAU, T_CONSTANT, USUAL_DISTANCE, WANDER,
+    NOISE_SD, NONE, NO_GAIN, NO_SLOW, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SOUND, START, TAU, T_CONSTANT, USUAL_DISTANCE, WANDER,
     begin_lasting, best_hypothesis, follow, lasts, log_t, power, sound_only, t_constant, updated_level,
     wrong_probability,
 )  # fmt: skip
@@ -50,6 +50,10 @@ FEW_MEMBERS, ENOUGH_OTHERS = 3, 10.0
 """Members up to which the common-mode factor is 1, and other members from which it counts in full. F1 by
 reading of 2, 3, 5 and 8 sensors of NOAA was .51, .62, .69 and .81 without (`bench faults --cases small`), and is .59,
 .71, .75 and .83."""
+NOISE_Z = 3.0
+"""Standard deviations of the log of a period's root mean square residual from which it is noise."""
+MAX_UNEXPLAINED = 0.3
+"""The residual's standard deviation over the channel's own up to which the others explain it well enough for a gain."""
 COMMON_MODE_MAX = 6.0
 """What the root mean square over the trusted neighbours is bounded by."""
 MEDIAN_SQUARE = 0.455
@@ -222,7 +226,11 @@ def set_parameters(w, network, p, m, s):
         spread = math.sqrt(network.moments[p, i, i])
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(stats[VARIANCE]))
         q[DRIFT_SD] = 2.0 * q[TAU]
-        q[NOISE_SD] = 2.5 * math.sqrt(stats[VARIANCE])
+        # How rough a period is varies, from channel to channel in its own way.
+        q[NOISE_SD] = math.exp(max(0.9, NOISE_Z * math.sqrt(stats[LOG_SPREAD]))) * math.sqrt(stats[VARIANCE])
+        explained = math.sqrt(stats[VARIANCE] / max(network.moments[p, i, i], 1e-30))
+        q[NO_GAIN] = 1.0 if explained > MAX_UNEXPLAINED else 0.0
+        q[NO_SLOW] = 1.0 if stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING else 0.0
         q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
         if is_alone(w):
             # It is judged by its own past alone.
@@ -236,10 +244,14 @@ def set_parameters(w, network, p, m, s):
         if is_alone(w):
             q[FREEDOM] = max(q[FREEDOM], ALONE_FREEDOM)
         q[T_CONSTANT] = t_constant(q[FREEDOM])
-        typical = network.variables[network.variable[network.members[p, i]], TYPICAL]
-        # Where the level started over lately, its distance is not known either.
-        is_followed = stats[AGE] >= JUDGED_FROM and stats[LEVEL_AGE] >= FOLLOWED_FROM
-        q[USUAL_DISTANCE] = usual_distance(stats, typical, network.moments[p, i, i]) if is_followed else 0.0
+        c = network.members[p, i]
+        pooled = network.wander.pooled[network.variable[c]]
+        # Where the level started over lately, how it wanders is not known either.
+        q[USUAL_DISTANCE] = (
+            usual_wander(network.wander.square[c], pooled, stats[LEVEL_AGE], 8.0, w.algebra.column)
+            if stats[LEVEL_AGE] >= FOLLOWED_FROM
+            else 0.0
+        )
 
 
 @inlined
@@ -376,7 +388,7 @@ def _judge(w, network, period, p, m, s, i):
     if lasting != 0.0:
         first = 0
         sound_only(beam, w.stats[i, LAST_RESIDUAL], max(w.stats[i, LAST_TIME], period.start - 1000.0), 0.0)
-        begin_lasting(beam, lasting, w.stats[i, ONSET], float(period.start), w.parameters[i])
+        begin_lasting(beam, lasting, w.stats[i, ONSET] * s, float(period.start), w.parameters[i])
     elif n_rows == 0:
         past = _follow_sound(w, period.start, first if notable else s, i)
         last, time, level = past

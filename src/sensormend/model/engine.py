@@ -9,17 +9,17 @@ import numpy as np
 from sensormend.model.cold_start import cold_start, restart_levels
 from sensormend.model.compiling import allocating, compiled, entry, inlined
 from sensormend.model.detection import detect_wrong, mark_wrong, set_parameters
-from sensormend.model.distances import learn_weights
 from sensormend.model.estimation import estimate_cells, write_corrections
 from sensormend.model.learning import centre_corrections, learn_channel, learn_moments, learn_ripple, try_shrinkage
 from sensormend.model.prediction import invert, predict, prediction_covariance
 from sensormend.model.scales import forward, slope
+from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
-    KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_VALUE, LOW, MEAN, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS,
+    KEPT, KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LONGEST_RUN, LOW, MEAN, MISSING, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS,
     PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS,
-    RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, is_alone, median, workspace,
+    RUN_LENGTH, RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
@@ -32,6 +32,9 @@ GROSS_ERROR = 12.0
 """Standard deviations from the others' median deviation beyond which a reading predicts no other until it is judged."""
 TRIAL_PARTITIONS = 4
 """Partitions in which another shrinkage is tried."""
+DEAD_RUNS, DEAD_READINGS, DEAD_ODDS = 3.0, 20.0, -3.0
+"""Runs of equal readings that a dead channel's is longer than, in multiples of the longest sound one and in readings,
+and the log probability of a sound repeat in them."""
 FORGET_BELOW = 8.0
 """Between periods, hypotheses are forgotten that are less likely than the best by this much, in log: in a large network
 they would take more memory than all else, and a fault that continues can begin again."""
@@ -59,6 +62,39 @@ def _rests_like_others(network, p, m, c):
     return 5 * n_alike >= m - 1
 
 
+@inlined
+def _is_dead(w, network, p, m, s, i):
+    """Return whether a member repeats one reading for longer than any sound one did, and for a period or more.
+
+    A run is compared with the longest of this channel and with that of the median member. Where another member reads
+    the same value, or the value is one at which others rest, it is a floor, a ceiling or a freezing point.
+    """
+    stats = w.stats[i]
+    last, run = stats[LAST_VALUE], stats[RUN_LENGTH]
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            if np.float32(w.cells[RAW, i, t]) != np.float32(last):
+                last, run = w.cells[RAW, i, t], 1.0
+            else:
+                run += 1.0
+    if run < max(float(s), DEAD_READINGS, DEAD_RUNS * stats[LONGEST_RUN]):
+        return False
+    n = 0
+    for j in range(m):
+        if j == i:
+            continue
+        c = network.members[p, j]
+        if network.stats[c, AGE] > 0.0:
+            w.algebra.column[n] = network.stats[c, LONGEST_RUN]
+            n += 1
+        if network.stats[c, REST_VOTES] >= RESTING and network.stats[c, REST_VALUE] == np.float32(last):
+            return False
+        for t in range(s):
+            if w.flags[OBSERVED, j, t] and np.float32(w.cells[RAW, j, t]) == np.float32(last):
+                return False
+    return n > 0 and run >= DEAD_RUNS * median(w.algebra.column, n)
+
+
 @compiled
 def _load_partition(w, network, period, p):
     """Load the readings of a partition and what is known of its members; return how many were never observed."""
@@ -76,6 +112,8 @@ def _load_partition(w, network, period, p):
         c = network.members[p, i]
         for f in range(STATS):
             w.stats[i, f] = network.stats[c, f]
+        if w.stats[i, LAST_TIME] >= 0.0:
+            w.stats[i, LAST_TIME] = period.start - w.stats[i, LAST_TIME]
         for t in range(s):
             w.cells[RAW, i, t] = period.readings[c, t]
             w.cells[MEAN, i, t] = network.mean[c, t]
@@ -87,9 +125,12 @@ def _load_partition(w, network, period, p):
             w.flags[OBSERVED, i, t] = math.isfinite(x)
             w.cells[REPEAT, i, t] = 1.0
             w.cells[SCALED, i, t] = forward(x, v) if math.isfinite(x) else 0.0
+    for i in range(m):
+        c = network.members[p, i]
         last = w.stats[i, LAST_VALUE]
         repeated = False
         rests = _rests_like_others(network, p, m, c)
+        is_dead = _is_dead(w, network, p, m, s, i)
         intermittent = rests and w.stats[i, AT_REST] > 0.8 * w.stats[i, READINGS]
         repeating = not intermittent and w.stats[i, AGE] >= 3.0
         log_repeat = math.log(min(max_rate, (w.stats[i, REPEATS] + 0.5) / (w.stats[i, READINGS] + 10.0)))
@@ -101,6 +142,8 @@ def _load_partition(w, network, period, p):
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 if repeats and repeating and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE])):
                     w.cells[REPEAT, i, t] = max(log_repeat, log_run) if repeated else log_repeat
+                if repeats and is_dead:
+                    w.cells[REPEAT, i, t] = DEAD_ODDS
                 repeated = repeats
                 last = x
         if w.stats[i, AGE] == 0.0:
@@ -185,13 +228,15 @@ def _run_partition(w, network, period, p, learning):
     predict(w, network, p, m, s)
     for i in range(m):
         write_corrections(w, network, period, p, s, i)
-        if w.member.unsure[i] and is_alone(w):
+        if is_alone(w):
             # There is nothing better than its own readings to estimate and to learn from, but for those beyond anything
             # that was seen before, which are wrong.
             margin = 0.25 * (v[HIGH] - v[LOW]) if v[HIGH] >= v[LOW] else np.inf
             for t in range(s):
-                x = w.cells[RAW, i, t]
-                w.flags[PREDICTS, i, t] = w.flags[OBSERVED, i, t] and v[LOW] - margin <= x <= v[HIGH] + margin
+                if w.flags[KEPT, i, t]:
+                    w.flags[KEPT, i, t] = False
+                    x = w.cells[RAW, i, t]
+                    w.flags[PREDICTS, i, t] = v[LOW] - margin <= x <= v[HIGH] + margin
     estimate_cells(w, network, period, p, s)
     if learning:
         for i in range(m):
@@ -305,9 +350,30 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
             row[CHANNEL], row[KIND_OF], row[RATE], row[OPEN], row[CONFIDENCE] = c, DRIFT, 0.0, 1.0, DISTANT_CONFIDENCE
             v = network.variables[network.variable[c]]
             row[SIZE] = w.stats[i, DISTANCE] * slope(w.cells[MEAN, i, s // 2], v)
-            row[FIRST], row[LAST], row[READINGS_IN] = min(w.stats[i, ONSET], period.start), period.start + last, n_wrong
+            row[FIRST], row[LAST] = min(w.stats[i, ONSET] * s, period.start), period.start + last
+            row[READINGS_IN] = n_wrong
             used += 1
     return used
+
+
+@inlined
+def _was_never_observed(network, period, p):
+    """Write that nothing is known of a partition whose only channel has no reading yet; return whether that is so."""
+    c, out = network.members[p, 0], period.estimates
+    if network.size[p] > 1 or network.stats[c, AGE] > 0.0:
+        return False
+    for t in range(period.readings.shape[1]):
+        if math.isfinite(period.readings[c, t]):
+            return False
+    out.score[c] = 0.0
+    for t in range(period.readings.shape[1]):
+        out.code[c, t] = MISSING
+        out.low_rank[c, t] = out.cleaned[c, t] = out.lower[c, t] = out.upper[c, t] = np.nan
+    for f in range(period.learned.stats.shape[0] and STATS):
+        period.learned.stats[c, f] = network.stats[c, f]
+    for t in range(period.learned.mean.shape[0] and period.readings.shape[1]):
+        period.learned.mean[c, t] = network.mean[c, t]
+    return True
 
 
 @entry
@@ -322,6 +388,8 @@ def run_block(network, period, begin, end, learning):
     episodes, reported = np.empty((4 * (EPISODES + 1), REPORT)), 0
     rounds = 0
     for p in range(begin, end):
+        if _was_never_observed(network, period, p):
+            continue
         rounds = max(rounds, _run_partition(w, network, period, p, learning))
         for i in range(network.owned[p]):
             if used + BEAM > rows.shape[0]:

@@ -11,21 +11,22 @@ from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, OBSERVED, OWN_DISTANCE,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, OBSERVED,
     PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE,
-    TOLERANCE, TRUSTED, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
+    TOLERANCE, TRUSTED, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    COUNT, DRIFT, ENDED, EPISODE, EPISODES, GAIN, KIND, LAST_WRONG, LOG_PRIOR, NONE, OFFSET, PHI, SLOTS, SOUND,
+    COUNT, DRIFT, ENDED, EPISODE, EPISODES, GAIN, KIND, LAST_WRONG, LOG_PRIOR, NOISE, NONE, OFFSET, PHI, SLOTS, SOUND,
     START, STUCK, THETA1, USUAL_DISTANCE, WEEK, best_hypothesis, fault_size, lasts, power,
 )  # fmt: skip
 
 __all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width", "write_corrections"]
 
-WRONG_FROM = 2.75
-"""Usual distances below which a fault that lasts makes its readings doubtful, and not wrong."""
+WRONG_FROM = 3.0
+"""Standard deviations of the change of a sound residual over its span from which an offset or a drift is wrong, and not
+only doubtful."""
 WRONG_ALONE_FROM = 30.0
-"""The log ratio from which an offset, a drift or a gain is wrong where a channel is judged by its own past alone."""
+"""The log ratio from which a fault of a few readings is wrong where a channel is judged by its own past alone."""
 
 
 @inlined
@@ -80,6 +81,32 @@ def interpolate_residual(w, start, s, i, t, out):
 
 
 @compiled
+def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
+    """Return whether an episode, of which 0 is the open one, may be what a sound channel does: it is doubtful then.
+
+    A sound residual of variance s^2 and memory phi changes over T slots with the variance 2 s^2 (1 - phi^T).
+    """
+    stats, q = w.stats[i], w.parameters[i]
+    length = last - first + 1.0
+    if kind == STUCK:
+        return False
+    if is_alone(w):
+        # Without others to compare with, weather is another explanation, but of what is over within a few readings.
+        is_short = e > 0 and length <= max(2.0, s / 8.0)
+        return not is_short or w.member.log_ratio[i] < WRONG_ALONE_FROM
+    if e == 0 and first < period.start and stats[UNSURE] > 0.0:
+        return True
+    if kind == NOISE or kind == GAIN or (e > 0 and length <= 2.0):
+        return False
+    common, n = 0.0, 0
+    for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+        common += w.cells[COMMON_MODE, i, t]
+        n += 1
+    change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length))) * (common / n if n else 1.0)
+    return max(abs(size), abs(size - rate * length / s)) < WRONG_FROM * change
+
+
+@compiled
 def write_corrections(w, network, period, p, s, i):
     """Write the corrections of member i's readings in an offset, a drift or a gain, and their variance.
 
@@ -91,14 +118,14 @@ def write_corrections(w, network, period, p, s, i):
     mean = 0.0
     for t in range(s):
         mean += w.cells[MEAN, i, t] / s
-    w.member.lasts[i] = w.member.unsure[i] = False
+    w.member.lasts[i] = False
     for t in range(s):
         w.cells[CORRECTION_VARIANCE, i, t] = np.inf
+        w.flags[KEPT, i, t] = False
     if i >= network.owned[p]:
         # It is followed where it is owned; there are no hypotheses of it here.
         return
     best = best_hypothesis(beam)
-    alone = is_alone(w)
     distance_variance = q[USUAL_DISTANCE] * q[USUAL_DISTANCE] if q[USUAL_DISTANCE] > 0.0 else stats[WANDER_SQUARE]
     for e in range(EPISODES + 1):
         if e == 0:
@@ -114,15 +141,13 @@ def write_corrections(w, network, period, p, s, i):
             count = last - first + 1.0
         if last < period.start or kind == SOUND:
             continue
-        # Without others to compare with, weather may be another explanation, except of stuck readings.
-        w.member.unsure[i] = w.member.unsure[i] or (
-            alone and kind != STUCK and w.member.log_ratio[i] < WRONG_ALONE_FROM
-        )
+        if _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
+            for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+                w.flags[KEPT, i, t] = w.flags[FAULTY, i, t]
         if not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
             continue
         if e == 0 and lasts(beam, best, q):
             w.member.lasts[i] = True
-            w.member.unsure[i] = w.member.unsure[i] or 0.0 < abs(stats[OWN_DISTANCE]) < WRONG_FROM * q[USUAL_DISTANCE]
         variance = stats[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
         if kind != OFFSET:
             variance *= 4.0
@@ -173,15 +198,13 @@ def estimate_cells(w, network, period, p, s):
         for t in range(s):
             if w.flags[PREDICTS, i, t]:
                 low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])
-        margin = 0.05 * (high - low) if high > low else 0.0
-        lowest = low - margin if low < 0.0 else max(low - margin, 0.0)
         for t in range(s):
             trusted = w.flags[PREDICTS, i, t]
             y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]
             if not trusted:
                 interpolate_residual(w, period.start, s, i, t, w.algebra.column)
                 y += w.algebra.column[0]
-            value = max(lowest, min(high + margin, backward(y, v))) if high >= low else np.nan
+            value = max(low, min(high, backward(y, v))) if high >= low else np.nan
             out.low_rank[c, t] = value
             if trusted:
                 code = DOUBTFUL if w.cells[PROBABILITY, i, t] > DOUBTFUL_PROBABILITY or distant else TRUSTED
@@ -189,17 +212,17 @@ def estimate_cells(w, network, period, p, s):
                 continue
             out.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
             width = interval_width(w, i, t, w.algebra.column[1])
-            if w.flags[OBSERVED, i, t] and w.member.unsure[i] and not is_alone(w):
+            if w.flags[KEPT, i, t]:
                 _accept_reading(out, c, t, w.cells[RAW, i, t], DOUBTFUL)
                 continue
             correction_width = w.stats[i, WIDTH_FAR] * math.sqrt(w.cells[CORRECTION_VARIANCE, i, t])
             if w.flags[OBSERVED, i, t] and correction_width < width:
                 out.code[c, t] = CORRECTED
                 y, width = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], correction_width
-                value = max(lowest, min(high + margin, backward(y, v)))
+                value = max(low, min(high, backward(y, v)))
             out.cleaned[c, t] = value
-            out.lower[c, t] = max(lowest, min(value, backward(y - width, v)))
-            out.upper[c, t] = min(high + margin, max(value, backward(y + width, v)))
+            out.lower[c, t] = max(low, min(value, backward(y - width, v)))
+            out.upper[c, t] = min(high, max(value, backward(y + width, v)))
         out.score[c] = w.member.log_ratio[i] / -w.parameters[i, LOG_PRIOR]
         if out.kind[c] != STUCK:
             _apply_tolerance(w, out, v, i, c, s)

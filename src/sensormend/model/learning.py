@@ -14,14 +14,14 @@ from sensormend.model.scales import forward
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BAD_PERIODS, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
-    EXPECTED, FAULT_SIZE, HIGH, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LOW, MEAN,
-    MEMORY, OBSERVED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
-    RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
+    EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, HIGH, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE,
+    LEVEL_MEMORY, LOG_SPREAD, LONGEST_RUN, LOW, MEAN, MEMORY, OBSERVED, ONSET, OPEN_KIND, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
+    RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
     SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
     reset_channel,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, THETA2, WEEK, best_hypothesis,
+    COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK, best_hypothesis,
     fault_size,
 )  # fmt: skip
 
@@ -32,6 +32,8 @@ __all__ = [
 
 SHRINKAGE_STEP = 2.0
 """The factor by which another shrinkage is tried."""
+EXTREMES = 3
+"""The largest and the smallest reading of a period that count are the so many-th."""
 FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
 
@@ -76,12 +78,20 @@ def _learn_mean(w, network, period, p, s, i, rate):
 
 
 @inlined
+def _slots_before(time, end):
+    """Return how many slots before `end` a slot is, -1 for none: a number that is small on any clock."""
+    return min(end - time, 1e6) if time >= 0.0 else -1.0
+
+
+@inlined
 def learn_channel(w, network, period, p, s, i):
     """Write what is known of member i after this period."""
     c = network.members[p, i]
     stats, new = w.stats[i], period.learned.stats[c]
     for f in range(STATS):
         new[f] = stats[f]
+    end = float(period.start + s)
+    new[LAST_TIME] = _slots_before(stats[LAST_TIME], end)
     n_observed = n_pairs = n_hidden = 0
     first = second = innovation = mean = 0.0
     limit, phi, level = 4.0 * math.sqrt(stats[VARIANCE]), w.parameters[i, PHI], stats[SLOW_LEVEL]
@@ -156,6 +166,9 @@ def learn_channel(w, network, period, p, s, i):
     new[AGE], new[LEVEL_AGE] = stats[AGE] + 1.0, stats[LEVEL_AGE] + 1.0
     _learn_mean(w, network, period, p, s, i, rate)
     if n_pairs >= 3 or (n_pairs > 0 and (n_pairs == s - 1 or n_pairs == n_trusted)):
+        if stats[VARIANCE] > 0.0 and first > 0.0 and n_pairs >= 3:
+            roughness = 0.5 * math.log(first / n_pairs / stats[VARIANCE])
+            new[LOG_SPREAD] += rate * (min(roughness * roughness, 4.0) - stats[LOG_SPREAD])
         new[VARIANCE] += rate * (first / n_pairs - stats[VARIANCE])
         new[COVARIANCE] += rate * (second / n_pairs - stats[COVARIANCE])
         new[TAIL] = MEMORY * stats[TAIL] + n_tail
@@ -178,15 +191,28 @@ def learn_channel(w, network, period, p, s, i):
         new[WIDTH_FAR] *= math.exp(pace * (n_far_out / n_hidden - outside) * 2.0)
     row = best_hypothesis(w.beams[i])
     best = w.beams[i, row]
-    new[FAULT_SIZE] = 0.0
+    new[FAULT_SIZE] = new[FAULT_SQUARE] = 0.0
     if int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT:
         new[FAULT_SIZE], _ = fault_size(w.beams[i], row)
-    new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW_LEVEL] = best[LAST_R], best[LAST_T], best[LEVEL]
+    new[OPEN_KIND] = best[KIND]
+    if int(best[KIND]) != SOUND and int(best[KIND]) != STUCK:
+        new[ONSET] = math.floor(best[START] / s)
+        n_faulty = 0
+        for t in range(s):
+            if w.flags[FAULTY, i, t]:
+                new[FAULT_SQUARE] += (w.cells[RESIDUAL, i, t] - new[FAULT_SIZE]) ** 2
+                n_faulty += 1
+        new[FAULT_SQUARE] /= max(n_faulty, 1)
+    new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW_LEVEL] = best[LAST_R], _slots_before(best[LAST_T], end), best[LEVEL]
     if int(best[KIND]) != SOUND:
-        new[LAST_RESIDUAL], new[LAST_TIME] = last_r, last_t
+        new[LAST_RESIDUAL], new[LAST_TIME] = last_r, _slots_before(last_t, end)
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
-            new[LAST_VALUE] = w.cells[RAW, i, t]
+            x = w.cells[RAW, i, t]
+            new[RUN_LENGTH] = new[RUN_LENGTH] + 1.0 if np.float32(x) == np.float32(new[LAST_VALUE]) else 1.0
+            if w.flags[PREDICTS, i, t]:
+                new[LONGEST_RUN] = max(new[LONGEST_RUN], min(new[RUN_LENGTH], 0.9 * s))
+            new[LAST_VALUE] = x
     if int(best[KIND]) == GAIN and 1.0 + best[THETA2] > 1.0 and best[COUNT] > WEEK * s:
         # No sensor becomes more sensitive: what was learned of it was wrong, as of one that was indoors at first.
         reset_channel(new)
@@ -298,17 +324,41 @@ def learn_moments(w, network, p, m, s):
 
 @entry
 def learn_range(network, period, away):
-    """Widen the range of each variable by this period's trusted readings; count periods without readings in `away`."""
+    """Widen the range of each variable by this period's trusted readings; count periods without readings in `away`.
+
+    One freak reading that is trusted does not widen it: a period counts with its third largest and its third smallest
+    reading, and after the first one it may at most double the range.
+    """
     channels, s = period.readings.shape
+    count = len(network.variables)
+    lowest, highest = np.full((count, EXTREMES), np.inf), np.full((count, EXTREMES), -np.inf)
     for c in range(channels):
-        v = network.variables[network.variable[c]]
-        low, high, n = v[LOW], v[HIGH], 0
+        number, n = network.variable[c], 0
         for t in range(s):
-            n += math.isfinite(period.readings[c, t])
+            x = period.readings[c, t]
+            n += math.isfinite(x)
             if period.estimates.code[c, t] == TRUSTED:
-                low, high = min(low, period.readings[c, t]), max(high, period.readings[c, t])
-        v[LOW], v[HIGH] = low, high
+                low, high = x, x
+                for k in range(EXTREMES):
+                    if low < lowest[number, k]:
+                        low, lowest[number, k] = lowest[number, k], low
+                    if high > highest[number, k]:
+                        high, highest[number, k] = highest[number, k], high
         away[c] = 0 if n else away[c] + 1
+    for number in range(count):
+        v = network.variables[number]
+        k = EXTREMES - 1
+        while k >= 0 and not math.isfinite(lowest[number, k]):
+            k -= 1
+        if k < 0:
+            continue
+        low, high = lowest[number, k], highest[number, k]
+        if low > high:
+            low, high = high, low
+        width = v[HIGH] - v[LOW]
+        if width > 0.0:
+            low, high = max(low, v[LOW] - width), min(high, v[HIGH] + width)
+        v[LOW], v[HIGH] = min(v[LOW], low), max(v[HIGH], high)
 
 
 @entry

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.model import arrays as at
-from sensormend.model import distances, engine, learning
+from sensormend.model import engine, learning, wander
 from sensormend.model.compiling import announce_compilation
 from sensormend.model.hypotheses import FIELDS
 from sensormend.model.scales import SHAPE_PERIODS, find_bend, find_scale, neighbouring_pairs
@@ -36,7 +36,7 @@ CHANNELS = 16_384
 SAMPLED_SENSORS = 20_000
 """Sensors of a large network by which the scale of a variable is set."""
 
-PER_CHANNEL = ("mean", "stats", "first", "count", "away", "profiles")
+PER_CHANNEL = ("mean", "stats", "first", "count", "away", "profiles", "seen", "history", "square")
 """Arrays of a state that have a row per channel."""
 
 STORED_NAMES = {"stats": "known", "variable_stats": "of_variable"}
@@ -106,6 +106,10 @@ class State:
     first: NDArray[np.int64] = field(init=False)
     count: NDArray[np.int32] = field(init=False)
     away: NDArray[np.int32] = field(init=False)
+    seen: NDArray[np.bool_] = field(init=False)
+    history: NDArray[np.float32] = field(init=False)
+    square: NDArray[np.float32] = field(init=False)
+    pooled: FloatArray = field(init=False)
     profiles: NDArray[np.float32] = field(init=False)
     weights: NDArray[np.float32] = field(init=False)
     sample: FloatArray = field(init=False)
@@ -122,6 +126,10 @@ class State:
         self.hypotheses = np.zeros((0, FIELDS))
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.away = np.zeros(0, np.int32)
+        self.seen = np.zeros(0, np.bool_)
+        self.history = np.zeros((0, wander.SCALES, wander.RING), np.float32)
+        self.square = np.zeros((0, wander.LAGS), np.float32)
+        self.pooled = np.zeros((self.variables, wander.LAGS, 3))
         self.profiles = np.zeros((0, FEATURES), np.float32)
         self.weights = np.zeros((0, 0, 0), np.float32)
         self.sample = np.empty((self.variables, 0, 2))
@@ -137,9 +145,18 @@ class State:
         return np.tile(np.arange(self.variables, dtype=np.int32), self.channels // self.variables)
 
     @property
+    def group(self) -> NDArray[np.int32]:
+        """What may be in one partition: the variable of a channel; one that was never observed is on its own."""
+        return np.where(self.seen, self.variable, self.variables + np.arange(self.channels)).astype(np.int32)
+
+    @property
     def is_large(self) -> bool:
-        """Whether each variable has too many channels for a single partition."""
-        return self.channels // self.variables > MAX_SINGLE
+        """Whether a variable has too many channels for a single partition."""
+        return bool((np.bincount(self.variable[self.seen], minlength=1) > MAX_SINGLE).any())
+
+    def has_unseen(self, readings: FloatArray) -> bool:
+        """Return whether a channel has readings, (channel, slot), that never had any before."""
+        return bool(np.isfinite(readings[~self.seen]).any())
 
     def set_tolerance(self, limits: Sequence[float | None]) -> None:
         """Set the accuracy of the probes of every variable; None where it is the step of the readings."""
@@ -166,7 +183,7 @@ class State:
         empty = State(self.variables, self.slots, self.interval, self.seed)
         expected = {name: (channels, *getattr(empty, name).shape[1:]) for name in PER_CHANNEL}
         expected |= {"hypotheses": (int(self.count.sum()), FIELDS), "variable_stats": empty.variable_stats.shape}
-        expected["sample"] = (self.variables, self.sample.shape[1], 2)
+        expected |= {"sample": (self.variables, self.sample.shape[1], 2), "pooled": empty.pooled.shape}
         shapes = {name: getattr(self, name).shape for name in expected}
         if self.partitions is not None:
             pieces, width = self.partitions.members.shape
@@ -184,7 +201,7 @@ class State:
         if self.partitions is not None:
             numbers = np.flatnonzero(channels)
             lost = self._transfer(drop(self.partitions, channels), self.profiles[numbers], numbers)
-            self.stats[numbers[lost], at.ONSET] = -1
+            self._forget_history(numbers[lost])
         followed = np.flatnonzero(channels & (self.count > 0))
         rows = [self.hypotheses[self.first[c] : self.first[c] + self.count[c]] for c in followed]
         self.hypotheses = np.concatenate([np.zeros((0, FIELDS)), *rows])
@@ -197,13 +214,18 @@ class State:
         self.stats[:, at.LAST_TIME] = -1
         self.stats[:, at.LAST_RESIDUAL] = 0
         self.stats[:, at.LAST_VALUE] = np.nan
-        # Distances from the others are different then: the references follow from the next periods. Means and
-        # correlations stay, so that no level has to be set again.
-        self.stats[:, [at.DISTANCE, at.DISTANT, at.FAULT_SIZE, at.LASTING, at.OWN_DISTANCE]] = 0
-        self.stats[:, at.ONSET] = -1
-        self.stats[:, at.LEVEL_AGE] = np.minimum(self.stats[:, at.LEVEL_AGE], 1)
+        # Means and correlations stay, so that no level has to be set again.
+        self._forget_history(np.arange(self.channels))
         self.count[:] = 0
         self.hypotheses = self.hypotheses[:0]
+
+    def _forget_history(self, channels: NDArray[Any]) -> None:
+        """Forget what the levels of channels were, and what followed from that: those to come are compared anew."""
+        self.history[channels] = np.nan
+        rows = self.stats[channels]
+        rows[:, [at.DISTANCE, at.DISTANT, at.FAULT_SIZE, at.LASTING, at.OWN_DISTANCE, at.UNSURE, at.OPEN_KIND]] = 0
+        rows[:, at.LEVEL_AGE] = np.minimum(rows[:, at.LEVEL_AGE], 1)
+        self.stats[channels] = rows
 
     def accept(self, channels: Sequence[int]) -> None:
         """Restart the levels of channels: where they are now is right, and the next readings show it better.
@@ -220,10 +242,9 @@ class State:
                 # That fault ended, and went into the mean, when the period was over.
                 size = 0.0
             self.mean[c] += size
-            stats[at.REFERENCE] += size + stats[at.DISTANCE]
-            stats[[at.DISTANCE, at.DISTANCE_TWICE, at.DISTANT, at.OWN_DISTANCE]] = 0
+            stats[[at.DISTANCE, at.DISTANT, at.OWN_DISTANCE, at.UNSURE, at.OPEN_KIND]] = 0
             stats[[at.LASTING, at.FAULT_SIZE, at.LEVEL_AGE]] = 0
-            stats[at.ONSET] = self.clock * self.slots
+            stats[at.ONSET] = self.clock
         self._drop_hypotheses(np.asarray(channels, dtype=np.intp))
 
     def _drop_hypotheses(self, channels: NDArray[np.intp]) -> None:
@@ -243,9 +264,13 @@ class State:
             values = values[np.isfinite(values)]
             if values.size and values.min() < values.max():
                 self.variable_stats[number, [at.CENTRE, at.WIDTH]] = find_scale(values)
-        if self.partitions is not None and self.partitions.home.size == self.channels:
+        old = 0 if self.partitions is None else self.partitions.home.size
+        joining = ~self.seen & np.isfinite(readings).any(axis=1)
+        self.seen |= joining
+        joining[old:] = True
+        if not joining.any():
             return
-        group = self.variable
+        group = self.group
         profiles = np.zeros((self.channels, FEATURES), np.float32)
         if self.is_large:
             # Channels are compared by this period's readings.
@@ -256,10 +281,10 @@ class State:
             self.moments = np.zeros((len(self.partitions.members), width, width), np.float32)
             self.weights = np.zeros((len(self.partitions.members), int(self.partitions.owned.max()), width), np.float32)
             return
-        old = self.partitions.home.size
-        extended = extend(self.partitions, profiles, group, np.arange(old, self.channels))
-        numbers = np.where(np.arange(self.channels) < old, np.arange(self.channels), -1)
-        self.stats[self._transfer(extended, profiles, numbers), at.ONSET] = -1
+        staying = self.partitions if not joining[:old].any() else drop(self.partitions, ~joining[:old])
+        extended = extend(staying, profiles, group, np.flatnonzero(joining))
+        numbers = np.where(joining, -1, np.arange(self.channels))
+        self._forget_history(self._transfer(extended, profiles, numbers))
 
     def _transfer(
         self, new: Partitioning, profiles: NDArray[np.float32], numbers: NDArray[np.int64]
@@ -270,7 +295,7 @@ class State:
         """
         assert self.partitions is not None
         self.moments = transfer(self.partitions, self.moments, new, profiles, numbers)
-        self.weights, lost = distances.transfer_weights(self.partitions, self.weights, new, numbers)
+        self.weights, lost = wander.transfer_weights(self.partitions, self.weights, new, numbers)
         self.partitions = new
         return np.asarray(lost)
 
@@ -281,7 +306,7 @@ class State:
     def repartition(self) -> None:
         """Partition a large network again when its channels are better known."""
         if self.repartition_due():
-            self._transfer(partition(self.profiles, self.variable), self.profiles, np.arange(self.channels))
+            self._transfer(partition(self.profiles, self.group), self.profiles, np.arange(self.channels))
 
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
         """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
@@ -294,7 +319,7 @@ class State:
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
             self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
-            self.hypotheses, self.first, self.count, self.weights,
+            self.hypotheses, self.first, self.count, self.weights, at.Wander(self.history, self.square, self.pooled),
         )  # fmt: skip
         estimates = at.Estimates(
             low_rank=np.empty(shape), cleaned=np.empty(shape), lower=np.empty(shape), upper=np.empty(shape),
@@ -330,9 +355,9 @@ class State:
             pairs = np.stack([neighbouring_pairs(by_variable[:, number]) for number in range(self.variables)])
             self.sample = np.concatenate([self.sample, pairs], axis=1)
         learning.learn_range(network, period, self.away)
-        self._learn_distances(network, period)
+        wander.update_wander(network, period, network.wander, self.periods)
         self._learn_predictions(network, period)
-        if len(network.members) > self.variables:
+        if self.is_large:
             axes = profile_axes(self.slots, self.periods, self.seed)
             in_spans(
                 self.channels, CHANNELS,
@@ -347,15 +372,6 @@ class State:
         self.periods += 1
         if self.periods > SHAPE_PERIODS[-1]:
             self.sample = self.sample[:, :0]
-
-    def _learn_distances(self, network: at.Network, period: at.Period) -> None:
-        """Update how far every channel is from those that it is compared with."""
-        for number in range(self.variables):
-            stats = network.stats[number :: self.variables]
-            stats = stats[:: max(1, len(stats) // SAMPLED_SENSORS)]
-            squares = stats[stats[:, at.AGE] >= distances.JUDGED_FROM - 5, at.DISTANCE_USUAL]
-            self.variable_stats[number, at.TYPICAL] = np.median(squares) if squares.size else 0.0
-        distances.update_distances(network, period)
 
     def _learn_predictions(self, network: at.Network, period: at.Period) -> None:
         """Learn the shrinkage, and the share k of the ripple to remove: the regression of residuals on it."""
@@ -403,19 +419,15 @@ class State:
             centre, width = find_scale(values, bend)
             # The slope of the new scale over the old one, at each channel's level.
             stretch = row[at.WIDTH] / (width * np.sqrt(bend**2 + middle**2))
-            reference = self.stats[channels, at.REFERENCE] * row[at.WIDTH] + row[at.CENTRE]
             row[at.CENTRE], row[at.WIDTH], row[at.BEND] = centre, width, bend
-            self.stats[channels, at.REFERENCE] = (np.arcsinh(reference / bend) - centre) / width
             self.mean[channels] = (np.arcsinh(level / bend) - centre) / width
             stats = self.stats[channels]
-            lengths = [
-                at.SIGMA, at.LAST_RESIDUAL, at.SLOW_LEVEL, at.DISTANCE, at.DISTANCE_TWICE, at.FAULT_SIZE,
-                at.OWN_DISTANCE,
-            ]  # fmt: skip
-            squares = [at.VARIANCE, at.COVARIANCE, at.WANDER_SQUARE, at.DISTANCE_SQUARE, at.DISTANCE_USUAL]
+            lengths = [at.SIGMA, at.LAST_RESIDUAL, at.SLOW_LEVEL]
+            squares = [at.VARIANCE, at.COVARIANCE, at.WANDER_SQUARE]
             stats[:, lengths] *= stretch[:, None]
             stats[:, squares] *= stretch[:, None] ** 2
-            stats[:, at.LASTING] = 0
+            self._forget_history(np.arange(self.channels)[channels])
+            self.pooled[number] = 0
             self._drop_hypotheses(np.arange(self.channels)[channels])
             assert self.partitions is not None
             factor = np.ones(self.channels)

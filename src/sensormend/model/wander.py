@@ -1,0 +1,469 @@
+"""Wander is how far a sound channel moves away from what the others say, over any span of time, measured out of sample.
+
+The level L of a channel is a period's mean reading on its variable's scale, completed where nothing is trusted. Over a
+span of T periods the others say that it changes by dP, with slow weights w of the other members of its partition, and
+what it does beyond that is dR:
+
+    dP = sum_k w_k (L_k(now) - L_k(T ago)),        dR = L(now) - L(T ago) - dP
+
+How large dR is for sound channels is a structure function: its root mean square, S(T), in units of how far the network
+moves, sqrt(dP^2 + m_T^2) with m_T the variable's mean |dP|, since predictions are worse the farther the network goes.
+It is learned at spans of 1, 2, 4 ... 128 periods on levels that came after the weights, of each channel and of its
+variable. A channel whose past has few independent spans knows little: the limit is that of Student's t,
+
+    limit(T) = t(Z, n) S(T) sqrt(dP^2 + m_T^2),        n the number of independent spans that S(T) is from.
+
+A change of a channel beyond the limit of its span is wrong, below a part of it the new level, and doubtful between.
+Levels are kept as means over 1, 2, 4 ... 32 periods, eight of each, so that memory is bounded and the level of T
+periods ago is known to within about T / 4.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sensormend.model.compiling import allocating, compiled, entry
+from sensormend.model.hypotheses import DRIFT, GAIN, NOISE, OFFSET, SOUND, STUCK, WEEK
+from sensormend.model.scales import forward, slope
+
+from sensormend.model.arrays import (  # isort: skip
+    AGE, DISTANCE, DISTANT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING, LAST_RESIDUAL, LEVEL_AGE, LOW,
+    MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, RESOLUTION, SIGMA, SLOW_LEVEL, TOLERANCE, UNSURE, USUAL_LOG_RATIO,
+    VARIANCE, WRONG,
+)  # fmt: skip
+
+__all__ = ["LAGS", "RING", "SCALES", "learn_weights", "student", "transfer_weights", "update_wander", "usual_wander"]
+
+SCALES, RING = 6, 8
+"""Levels are kept as means over 2^0 ... 2^5 periods, the last eight of each: 224 periods back."""
+LAGS = 8
+"""Spans of 2^0 ... 2^7 periods, at which wander is learned."""
+LONGEST = 7 * 2 ** (SCALES - 1)
+"""Periods: the longest span whose beginning is still known."""
+FOLLOWED_FROM = 25.0
+"""Periods after which slow changes of a channel are judged: with weights of ten periods, twice as many false faults."""
+WEIGHT_RATE = 0.01
+"""Rate per period at which the slow weights follow."""
+OWN_SMOOTHING = 0.3
+"""Of the change of wrong readings, per period."""
+PRIOR, PRIOR_SPANS = 0.5, 4.0
+"""S(T) before anything is known, and the number of spans that this counts as. Networks have .01 (pressure) to 1 (river
+chemistry)."""
+POOLED_SPANS = 4.0
+"""Independent spans of its own past that count as much as those of all channels of its variable."""
+Z = 3.0
+"""Standard deviations that the limit is of a normal variable."""
+DOUBTFUL_SHARE, ACCEPTED_SHARE = 0.6, 0.35
+"""Shares of the limit: a sound channel beyond the first is doubtful, and a fault below the second is the new level."""
+MIN_MOVE = 0.1
+"""Of a channel's standard deviation, what the limit is at least. Barometers agree better for weeks, and then do not."""
+MIN_WEIGHT = 0.02
+"""Slow weight from which another channel's fault may be what moves a channel."""
+MAX_SQUARE = 9.0
+"""Mean squares beyond which one span does not count more."""
+
+
+@compiled
+def student(z, n):
+    """Return the quantile of Student's t with n degrees of freedom that z is of a normal variable.
+
+    Wallace's approximation (1959), within a tenth from 3 degrees of freedom on.
+    """
+    n = max(n, 2.0)
+    return math.sqrt(n * (math.exp(min(z * z * (n - 5.0 / 6.0) / (n - 2.0 / 3.0 + 0.1 / n) ** 2, 50.0)) - 1.0))
+
+
+@compiled
+def learn_weights(w, network, p, m, i):
+    """Move the slow weights of owned member i towards those of its prediction, -W_ij / W_ii."""
+    rate = max(WEIGHT_RATE, 1.0 / (w.stats[i, AGE] + 1.0))
+    row = network.weights[p, i]
+    for j in range(m):
+        if j != i:
+            row[j] += rate * (-w.precision[i, j] / w.precision[i, i] - row[j])
+
+
+@compiled
+def _spread(square, pooled, age, span, out):
+    """Write S(T) of a channel, of how many independent spans it is known, and m_T.
+
+    `square` has its mean squares by lag, `pooled` those of its variable: (lag, 3), m_T, mean square and spans. A span
+    longer than any that was seen is extrapolated by the growth over the last ones.
+    """
+    lag, seen = 0, 0
+    while lag < LAGS - 1 and 2.0 ** (lag + 1) <= span:
+        lag += 1
+    while seen < lag and pooled[seen + 1, 2] >= 4.0:
+        seen += 1
+    own_spans = max(min(age, 200.0) / 2.0**seen - 1.0, 0.0)
+    spans = pooled[seen, 2]
+    common = (spans * pooled[seen, 1] + PRIOR_SPANS * PRIOR * PRIOR) / (spans + PRIOR_SPANS)
+    mean_square = (own_spans * square[seen] + POOLED_SPANS * common) / (own_spans + POOLED_SPANS)
+    growth = 1.0
+    if lag > seen:
+        exponent = 0.3
+        if seen >= 2 and pooled[seen - 2, 1] > 0.0:
+            exponent = 0.25 * math.log(max(pooled[seen, 1], 1e-12) / pooled[seen - 2, 1]) / math.log(2.0)
+            exponent = max(0.1, min(0.6, exponent))
+        growth = (span / 2.0**seen) ** exponent
+    out[0] = math.sqrt(mean_square) * growth
+    out[1] = 1.0 + own_spans + POOLED_SPANS * spans / (spans + 2.0 * PRIOR_SPANS)
+    out[2] = pooled[seen, 0]
+
+
+@compiled
+def usual_wander(square, pooled, age, span, scratch):
+    """Return how far a channel usually wanders over a span while the network moves as it usually does."""
+    _spread(square, pooled, age, span, scratch)
+    return scratch[0] * scratch[2]
+
+
+@compiled
+def _push_level(history, level, n, is_first):
+    """Add the level of period n to a channel's history; all of it is the first level at first."""
+    if is_first:
+        for k in range(SCALES):
+            for b in range(RING):
+                history[k, b] = level
+        return
+    history[0, n % RING] = level
+    k = 1
+    while k < SCALES and (n + 1) % 2**k == 0:
+        b = (n + 1) // 2 ** (k - 1)
+        history[k, ((n + 1) // 2**k - 1) % RING] = 0.5 * (history[k - 1, (b - 1) % RING] + history[k - 1, (b - 2) % RING])
+        k += 1
+
+
+@compiled
+def _scale_of(span):
+    """Return the scale of the history that has the level of so many periods ago."""
+    k = 0
+    while k < SCALES - 1 and span > 7 * 2**k:
+        k += 1
+    return k
+
+
+@compiled
+def _change(history, n, span, k):
+    """Return by how much a channel's level has changed over a span that ends with period n."""
+    width = min(2**k, RING)
+    now = 0.0
+    for back in range(width):
+        now += history[0, (n - back) % RING]
+    before = history[k, ((n - span + 1) // 2**k - 1) % RING]
+    return now / width - before
+
+
+@compiled
+def _own_level(network, period, c):
+    """Return the level of a channel's readings as they are, right or wrong."""
+    s = period.readings.shape[1]
+    v = network.variables[network.variable[c]]
+    total, mean, n = 0.0, 0.0, 0
+    for t in range(s):
+        mean += network.mean[c, t] / s
+        if math.isfinite(period.readings[c, t]):
+            total += forward(period.readings[c, t], v) - network.mean[c, t]
+            n += 1
+    return mean + total / n
+
+
+@compiled
+def _restart_level(network, period, wander, c):
+    """Restart the level of a channel without others to compare it with after a week, if such readings were ever seen.
+
+    Otherwise one fault that was none would stand for good, its estimate further behind the season every day. A channel
+    that is stuck keeps its fault.
+    """
+    stats, s = period.learned.stats[c], period.readings.shape[1]
+    now = float(period.start // s)
+    n_observed = n_bad = 0
+    for t in range(s):
+        n_observed += math.isfinite(period.readings[c, t])
+        n_bad += period.estimates.code[c, t] >= DOUBTFUL
+    if 2 * n_bad < n_observed or n_observed == 0 or period.estimates.kind[c] == STUCK:
+        stats[ONSET] = now + 1.0
+        return
+    v = network.variables[network.variable[c]]
+    low, high = forward(v[LOW], v), forward(v[HIGH], v)
+    margin = 0.25 * (high - low)
+    level = _own_level(network, period, c)
+    if now + 1.0 - stats[ONSET] > WEEK and low - margin < level < high + margin:
+        mean = 0.0
+        for t in range(s):
+            mean += period.learned.mean[c, t] / s
+        stats[FAULT_SIZE] = level - mean
+        _close_fault(period, wander, c)
+
+
+@compiled
+def _close_fault(period, wander, c):
+    """Take the level of a channel as right from now on: the size of its fault goes into its mean and its history.
+
+    What it did since was usual for it, so its residual may vary as it did, and it takes more to begin a fault.
+    """
+    stats = period.learned.stats[c]
+    size = stats[FAULT_SIZE]
+    stats[LASTING] = np.inf
+    for t in range(period.learned.mean.shape[1]):
+        period.learned.mean[c, t] += size
+    for k in range(SCALES):
+        for b in range(RING):
+            wander.history[c, k, b] += size
+    stats[LAST_RESIDUAL] -= size
+    stats[SLOW_LEVEL] = stats[UNSURE] = 0.0
+    if stats[FAULT_SQUARE] > stats[VARIANCE]:
+        factor = min(stats[FAULT_SQUARE] / max(stats[VARIANCE], 1e-30), 16.0)
+        stats[VARIANCE] *= factor
+        stats[SIGMA] *= math.sqrt(factor)
+    stats[USUAL_LOG_RATIO] += 2.0
+
+
+@entry
+def transfer_weights(old, weights, new, numbers):
+    """Return the slow weights of new partitions, and which channels have lost some.
+
+    `numbers` has the old number of each channel, -1 where it has none.
+    """
+    members, owned, size = new.members, new.owned, new.size
+    max_owned = 0
+    for p in range(len(owned)):
+        max_owned = max(max_owned, owned[p])
+    out = np.zeros((members.shape[0], max_owned, members.shape[1]), np.float32)
+    lost = np.zeros(len(numbers), np.bool_)
+    position = np.full(len(old.home), -1, np.int32)
+    for p in range(len(owned)):
+        for i in range(owned[p]):
+            c = members[p, i]
+            old_number = numbers[c]
+            if old_number < 0:
+                continue
+            home, row = old.home[old_number], old.place[old_number]
+            for j in range(old.size[home]):
+                position[old.members[home, j]] = j
+            remaining = 0.0
+            for j in range(old.size[home]):
+                remaining += abs(weights[home, row, j])
+            for j in range(size[p]):
+                old_other = numbers[members[p, j]]
+                if old_other >= 0 and position[old_other] >= 0:
+                    out[p, i, j] = weights[home, row, position[old_other]]
+                    remaining -= abs(out[p, i, j])
+            lost[c] = remaining > 0.01
+            for j in range(old.size[home]):
+                position[old.members[home, j]] = -1
+    return out, lost
+
+
+@compiled
+def _predicted_change(network, wander, p, i, n, span, k):
+    """Return dP, the change of owned member i that the others say."""
+    total = 0.0
+    for j in range(network.size[p]):
+        weight = network.weights[p, i, j]
+        if weight != 0.0 and j != i:
+            total += weight * _change(wander.history[network.members[p, j]], n, span, k)
+    return total
+
+
+@compiled
+def _limit(network, period, wander, p, i, span, predicted, out):
+    """Return the change of a channel over a span from which it is wrong, dP being given."""
+    c = network.members[p, i]
+    v, stats = network.variables[network.variable[c]], period.learned.stats[c]
+    pooled = wander.pooled[network.variable[c]]
+    _spread(wander.square[c], pooled, stats[LEVEL_AGE], span, out)
+    movement = math.sqrt(predicted * predicted + out[2] * out[2])
+    limit = student(Z, out[1]) * out[0] * movement
+    # Nothing is a fault that is smaller than the step of the readings, the tolerance, or what a usual reading is off.
+    step = stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
+    level = wander.history[c, 0, 0]
+    least = max(step, v[TOLERANCE]) / slope(level, v)
+    least = max(least, MIN_MOVE * math.sqrt(network.moments[p, i, i]), math.sqrt(stats[VARIANCE]))
+    return max(limit, least)
+
+
+@allocating
+def _calibrate(network, period, wander, n, is_sound):
+    """Learn the wander of sound channels at every lag that is due: each is sampled about four times within its span."""
+    out = np.zeros((wander.pooled.shape[0], 4))
+    for lag in range(LAGS):
+        span = 2**lag
+        every = max(1, span // 4)
+        if n % every != 0 or n <= span:
+            continue
+        k = _scale_of(span)
+        out[:] = 0.0
+        for p in range(len(network.owned)):
+            for i in range(network.owned[p]):
+                c = network.members[p, i]
+                if not is_sound[c] or period.learned.stats[c, LEVEL_AGE] <= span + 2**k or network.size[p] <= 2:
+                    continue
+                number = network.variable[c]
+                predicted = _predicted_change(network, wander, p, i, n, span, k)
+                m = wander.pooled[number, lag, 0]
+                residual = _change(wander.history[c], n, span, k) - predicted
+                rho = residual * residual / (predicted * predicted + m * m + 1e-20) if m > 0.0 else -1.0
+                out[number, 0] += abs(predicted)
+                out[number, 1] += 1.0
+                if rho >= 0.0:
+                    usual = wander.pooled[number, lag, 1]
+                    if wander.pooled[number, lag, 2] >= 4.0:
+                        rho = min(rho, MAX_SQUARE * max(usual, wander.square[c, lag]))
+                    age = max(period.learned.stats[c, LEVEL_AGE] - span, 1.0)
+                    rate = max(every / 200.0, every / (age + every))
+                    wander.square[c, lag] += rate * (rho - wander.square[c, lag])
+                    out[number, 2] += rho
+                    out[number, 3] += 1.0
+        for number in range(wander.pooled.shape[0]):
+            row = wander.pooled[number, lag]
+            if out[number, 1] > 0.0:
+                mean = out[number, 0] / out[number, 1]
+                rate = max(every / 200.0, every / (n - span + every))
+                row[0] = mean if row[0] == 0.0 else row[0] + rate * (mean - row[0])
+            if out[number, 3] > 0.0:
+                mean = out[number, 2] / out[number, 3]
+                # Channels of one network do not wander independently: they count half.
+                spans = 0.5 * out[number, 3] * every / span
+                rate = max(every / 200.0, spans / (row[2] + spans))
+                row[1] += min(rate, 1.0) * (mean - row[1])
+                row[2] = min(row[2] + spans, 0.5 * out[number, 3] * 200.0 / span)
+
+
+@entry
+def update_wander(network, period, wander, n):
+    """Update the history of all channels after period n, learn how they wander, and judge their changes."""
+    count, s = period.readings.shape
+    stats = period.learned.stats
+    now = float(period.start // s)
+    is_sound, ratio, size = np.zeros(count, np.bool_), np.zeros(count), np.zeros(count)
+    onset = np.zeros(count)
+    scratch = np.zeros(3)
+    for c in range(count):
+        n_observed = n_wrong = 0
+        for t in range(s):
+            n_observed += 1 if math.isfinite(period.readings[c, t]) else 0
+            n_wrong += 1 if period.estimates.code[c, t] >= WRONG else 0
+        is_sound[c] = n_observed > 0 and 2 * n_wrong < n_observed and stats[c, OPEN_KIND] == SOUND
+        stats[c, LASTING] = 0.0
+        if stats[c, AGE] > 0.0:
+            is_first = stats[c, LEVEL_AGE] <= 1.0 or math.isnan(wander.history[c, 0, 0])
+            _push_level(wander.history[c], period.learned.level[c], n, is_first)
+    _calibrate(network, period, wander, n, is_sound)
+    for p in range(len(network.owned)):
+        for i in range(network.owned[p]):
+            c = network.members[p, i]
+            if network.size[p] <= MIN_OTHERS:
+                _restart_level(network, period, wander, c)
+            elif stats[c, AGE] > 0.0:
+                _judge_change(network, period, wander, p, i, n, now, is_sound[c], ratio, size, onset, scratch)
+        _accept_common(network, period, wander, p, ratio, size, now)
+    _begin_faults(network, period, ratio, size, onset)
+
+
+@compiled
+def _judge_change(network, period, wander, p, i, n, now, is_sound, ratio, size, onset, scratch):
+    """Judge the change of one channel since its fault began, or, where it has none, over every span.
+
+    Write the ratio of the change to its limit, its size, and the period in which it began.
+    """
+    c = network.members[p, i]
+    stats, s = period.learned.stats[c], period.readings.shape[1]
+    kind = int(stats[OPEN_KIND])
+    if kind != SOUND and kind != STUCK:
+        n_observed = n_wrong = 0
+        for t in range(s):
+            n_observed += 1 if math.isfinite(period.readings[c, t]) else 0
+            n_wrong += 1 if period.estimates.code[c, t] >= DOUBTFUL else 0
+        if n_observed == 0 or 2 * n_wrong < n_observed:
+            return
+        span = int(max(1.0, min(now + 1.0 - stats[ONSET], float(LONGEST))))
+        k = _scale_of(span)
+        predicted = _predicted_change(network, wander, p, i, n, span, k)
+        before = wander.history[c, k, ((n - span + 1) // 2**k - 1) % RING]
+        own = _own_level(network, period, c) - before - predicted
+        rate = max(OWN_SMOOTHING, 1.0 / span) if int(network.stats[c, OPEN_KIND]) != SOUND else 1.0
+        stats[OWN_DISTANCE] += rate * (own - stats[OWN_DISTANCE])
+        change = abs(stats[OWN_DISTANCE])
+        if kind == NOISE or kind == GAIN:
+            change = math.sqrt(change * change + stats[FAULT_SQUARE])
+        ratio[c] = change / _limit(network, period, wander, p, i, span, predicted, scratch)
+        size[c] = stats[OWN_DISTANCE]
+        stats[UNSURE] = 1.0 if ratio[c] < 1.0 else 0.0
+        if span >= 2 and ratio[c] < ACCEPTED_SHARE:
+            _close_fault(period, wander, c)
+            ratio[c] = 0.0
+        return
+    stats[UNSURE] = 0.0
+    if not is_sound or stats[LEVEL_AGE] < FOLLOWED_FROM:
+        stats[DISTANT] = 0.0
+        return
+    best, change, begun = 0.0, 0.0, 0.0
+    for lag in range(3, LAGS):
+        span = 2**lag
+        k = _scale_of(span)
+        if stats[LEVEL_AGE] <= span + 2**k:
+            break
+        predicted = _predicted_change(network, wander, p, i, n, span, k)
+        own = _change(wander.history[c], n, span, k) - predicted
+        value = abs(own) / _limit(network, period, wander, p, i, span, predicted, scratch)
+        if value > best:
+            best, change, begun = value, own, now + 1.0 - span
+    ratio[c], size[c], onset[c] = best, change, begun
+    stats[DISTANCE] = change
+    is_distant = best > (0.8 * DOUBTFUL_SHARE if stats[DISTANT] > 0.0 else DOUBTFUL_SHARE)
+    if is_distant and stats[DISTANT] == 0.0:
+        stats[ONSET] = begun
+    stats[DISTANT] = 1.0 if is_distant else 0.0
+
+
+@compiled
+def _accept_common(network, period, wander, p, ratio, size, now):
+    """Take the levels of channels as right where a third of a partition changes the same way: that is the network."""
+    stats = period.learned.stats
+    n_observed = n_up = n_down = 0
+    for i in range(network.owned[p]):
+        c = network.members[p, i]
+        n_observed += stats[c, AGE] > 0.0
+        if ratio[c] > DOUBTFUL_SHARE:
+            n_up += size[c] > 0.0
+            n_down += size[c] < 0.0
+    if n_observed < 3:
+        return
+    for i in range(network.owned[p]):
+        c = network.members[p, i]
+        alike = n_up if size[c] > 0.0 else n_down
+        if ratio[c] > DOUBTFUL_SHARE and alike >= 2 and 3 * alike >= n_observed:
+            kind = int(stats[c, OPEN_KIND])
+            if kind == OFFSET or kind == DRIFT or kind == GAIN:
+                if now + 1.0 - stats[c, ONSET] >= 2.0:
+                    _close_fault(period, wander, c)
+            stats[c, DISTANT] = ratio[c] = 0.0
+
+
+@allocating
+def _begin_faults(network, period, ratio, size, onset):
+    """Note a fault of every sound channel beyond its limit, unless another that it is compared with is farther."""
+    s = period.readings.shape[1]
+    stats, members, weights = period.learned.stats, network.members, network.weights
+    for p in range(len(network.owned)):
+        for i in range(network.owned[p]):
+            c = members[p, i]
+            if ratio[c] <= 1.0 or int(stats[c, OPEN_KIND]) != SOUND:
+                continue
+            is_farthest = True
+            for j in range(network.size[p]):
+                is_farthest = is_farthest and (ratio[members[p, j]] <= ratio[c] or abs(weights[p, i, j]) < MIN_WEIGHT)
+            if not is_farthest:
+                continue
+            # The mean is set back, so that the residual shows all of the change.
+            shift = size[c] - stats[c, SLOW_LEVEL]
+            for t in range(s):
+                period.learned.mean[c, t] -= shift
+            stats[c, LASTING] = stats[c, OWN_DISTANCE] = size[c]
+            stats[c, ONSET] = onset[c]
+            stats[c, DISTANT] = 0.0
+            stats[c, LAST_RESIDUAL] += shift
+            stats[c, SLOW_LEVEL] = 0.0
