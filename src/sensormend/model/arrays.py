@@ -44,7 +44,7 @@ DISTANCE: the change that the others do not explain and that is farthest beyond 
 fault that begins with the next period, infinite where one ends before it, or 0. OPEN_KIND: the kind of the fault that
 is open, since period ONSET; FAULT_SIZE: its size, if it is an offset or a drift, or 0; FAULT_SQUARE: the mean square of
 what its size leaves; OWN_DISTANCE: the change of its readings since it began. UNSURE: 1 while that may be the channel's
-own wander. DISTANT: 1 while a change of a channel without a fault makes it doubtful, since period ONSET. LEVEL_AGE:
+own wander, -1 where it is not, 0 where that was not judged yet. DISTANT: 1 while a change of a channel without a fault makes it doubtful, since period ONSET. LEVEL_AGE:
 periods in which it was observed since its level started over. COMOVING: periods one after the other in which a new
 channel that is far from the others moved with them. LOG_SPREAD: mean square of the log of a period's root mean square
 residual over the usual one. RUN_LENGTH: readings in a row that are equal up to now; LONGEST_RUN: of trusted ones.
@@ -54,10 +54,11 @@ stays exact on any clock; in `Work` it is the slot."""
 STATS = 37
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE) = range(10)
+SW = 10
 """Statistics of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of
 predictions that is removed, the shrinkage of correlations, how more and less of it did lately, and the accuracy of its
 probes in the unit of the readings, -1 where it is not given."""
-VARIABLE_STATS = 10
+VARIABLE_STATS = 30
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9
@@ -105,6 +106,7 @@ class Wander(NamedTuple):
 
     history: Any  # (channel, SCALES, RING) levels
     square: Any  # (channel, LAGS) mean square of a change over what the network moves
+    extremes: Any  # (channel, 2) the lowest and the highest level
     pooled: Any  # (variable, LAGS, 3): the mean movement, that mean square, the independent spans it is from
 
 

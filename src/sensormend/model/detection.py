@@ -11,17 +11,17 @@ import math
 from sensormend.model.compiling import compiled, inlined
 from sensormend.model.prediction import predict
 from sensormend.model.scales import forward, slope
-from sensormend.model.wander import FOLLOWED_FROM, usual_wander
+from sensormend.model.wander import FOLLOWED_FROM, gain_limit, usual_wander
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL, LAST_TIME,
     LAST_VALUE, LEVEL_AGE, LOG_SPREAD, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
     READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE, SCALED, SIGMA, SLOW_LEVEL,
-    SMOOTH, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
+    SMOOTH, SW, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LOGL, LOG_PRIOR,
-    NOISE_SD, NONE, NO_GAIN, NO_SLOW, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SOUND, START, TAU, T_CONSTANT, USUAL_DISTANCE, WANDER,
+    LEAST_GAIN, NOISE_SD, NONE, NO_SLOW, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SMALL_GAIN, SOUND, START, TAU, T_CONSTANT, USUAL_DISTANCE, WANDER,
     begin_lasting, best_hypothesis, follow, lasts, log_t, power, sound_only, t_constant, updated_level,
     wrong_probability,
 )  # fmt: skip
@@ -52,8 +52,6 @@ reading of 2, 3, 5 and 8 sensors of NOAA was .51, .62, .69 and .81 without (`ben
 .71, .75 and .83."""
 NOISE_Z = 3.0
 """Standard deviations of the log of a period's root mean square residual from which it is noise."""
-MAX_UNEXPLAINED = 0.3
-"""The residual's standard deviation over the channel's own up to which the others explain it well enough for a gain."""
 COMMON_MODE_MAX = 6.0
 """What the root mean square over the trusted neighbours is bounded by."""
 MEDIAN_SQUARE = 0.455
@@ -227,11 +225,13 @@ def set_parameters(w, network, p, m, s):
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(stats[VARIANCE]))
         q[DRIFT_SD] = 2.0 * q[TAU]
         # How rough a period is varies, from channel to channel in its own way.
-        q[NOISE_SD] = math.exp(max(0.9, NOISE_Z * math.sqrt(stats[LOG_SPREAD]))) * math.sqrt(stats[VARIANCE])
-        explained = math.sqrt(stats[VARIANCE] / max(network.moments[p, i, i], 1e-30))
-        q[NO_GAIN] = 1.0 if explained > MAX_UNEXPLAINED else 0.0
+        q[NOISE_SD] = math.exp(max(0.9, network.variables[network.variable[network.members[p, i]], SW + 5] * math.sqrt(stats[LOG_SPREAD]))) * math.sqrt(stats[VARIANCE])
+        c = network.members[p, i]
+        pooled = network.wander.pooled[network.variable[c]]
+        # A wrong gain is one that is farther from 1 than the movement of the channel is from what the others say of it.
+        q[LEAST_GAIN] = max(SMALL_GAIN, gain_limit(network.wander.square[c], pooled, stats[LEVEL_AGE], w.others[0], w.algebra.column))
         q[NO_SLOW] = 1.0 if stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING else 0.0
-        q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
+        q[LOG_PRIOR] = -max(PENALTY, min(network.variables[network.variable[network.members[p, i]], SW + 9], PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
         if is_alone(w):
             # It is judged by its own past alone.
             extra = ALONE_PERIODS / (1.0 + stats[AGE]) + ALONE_READINGS / (1.0 + stats[AGE] * s)
@@ -244,8 +244,6 @@ def set_parameters(w, network, p, m, s):
         if is_alone(w):
             q[FREEDOM] = max(q[FREEDOM], ALONE_FREEDOM)
         q[T_CONSTANT] = t_constant(q[FREEDOM])
-        c = network.members[p, i]
-        pooled = network.wander.pooled[network.variable[c]]
         # Where the level started over lately, how it wanders is not known either.
         q[USUAL_DISTANCE] = (
             usual_wander(network.wander.square[c], pooled, stats[LEVEL_AGE], 8.0, w.algebra.column)

@@ -19,7 +19,7 @@ from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
     KEPT, KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LONGEST_RUN, LOW, MEAN, MISSING, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS,
     PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS,
-    RUN_LENGTH, RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, is_alone, median, workspace,
+    RUN_LENGTH, VARIANCE, RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
@@ -35,6 +35,8 @@ TRIAL_PARTITIONS = 4
 DEAD_RUNS, DEAD_READINGS, DEAD_ODDS = 3.0, 20.0, -3.0
 """Runs of equal readings that a dead channel's is longer than, in multiples of the longest sound one and in readings,
 and the log probability of a sound repeat in them."""
+MAX_UNEXPLAINED = 0.3
+"""The residual's standard deviation over the channel's own up to which the others explain it."""
 FORGET_BELOW = 8.0
 """Between periods, hypotheses are forgotten that are less likely than the best by this much, in log: in a large network
 they would take more memory than all else, and a fault that continues can begin again."""
@@ -84,7 +86,7 @@ def _is_dead(w, network, p, m, s, i):
         if j == i:
             continue
         c = network.members[p, j]
-        if network.stats[c, AGE] > 0.0:
+        if network.stats[c, AGE] >= 3.0:
             w.algebra.column[n] = network.stats[c, LONGEST_RUN]
             n += 1
         if network.stats[c, REST_VOTES] >= RESTING and network.stats[c, REST_VALUE] == np.float32(last):
@@ -135,12 +137,17 @@ def _load_partition(w, network, period, p):
         repeating = not intermittent and w.stats[i, AGE] >= 3.0
         log_repeat = math.log(min(max_rate, (w.stats[i, REPEATS] + 0.5) / (w.stats[i, READINGS] + 10.0)))
         log_run = math.log(min(max(max_rate, 0.5), (w.stats[i, RUNS] + 0.5) / (w.stats[i, RUN_READINGS] + 4.0)))
+        # Where the others do not tell that it should move, a run is stuck when it is longer than any before.
+        is_explained = w.stats[i, VARIANCE] < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
+        usual_run = 0.0 if is_explained else 1.5 * w.stats[i, LONGEST_RUN]
+        run = w.stats[i, RUN_LENGTH]
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 x = w.cells[RAW, i, t]
                 repeats = np.float32(x) == np.float32(last)
+                run = run + 1.0 if repeats else 1.0
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
-                if repeats and repeating and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE])):
+                if repeats and repeating and run > usual_run and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE])):
                     w.cells[REPEAT, i, t] = max(log_repeat, log_run) if repeated else log_repeat
                 if repeats and is_dead:
                     w.cells[REPEAT, i, t] = DEAD_ODDS

@@ -11,8 +11,8 @@ from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, OBSERVED,
-    PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, OBSERVED, ONSET,
+    PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE, SW,
     TOLERANCE, TRUSTED, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
@@ -93,17 +93,14 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     if is_alone(w):
         # Without others to compare with, weather is another explanation, but of what is over within a few readings.
         is_short = e > 0 and length <= max(2.0, s / 8.0)
-        return not is_short or w.member.log_ratio[i] < WRONG_ALONE_FROM
-    if e == 0 and first < period.start and stats[UNSURE] > 0.0:
-        return True
+        return not is_short or w.member.log_ratio[i] < network.variables[network.variable[network.members[p, i]], SW + 7]
+    if first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s:
+        # Its change since it began was judged when the last period was over.
+        return stats[UNSURE] > 0.0
     if kind == NOISE or kind == GAIN or (e > 0 and length <= 2.0):
         return False
-    common, n = 0.0, 0
-    for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
-        common += w.cells[COMMON_MODE, i, t]
-        n += 1
-    change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length))) * (common / n if n else 1.0)
-    return max(abs(size), abs(size - rate * length / s)) < WRONG_FROM * change
+    change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length)))
+    return max(abs(size), abs(size - rate * length / s)) < network.variables[network.variable[network.members[p, i]], SW + 1] * change
 
 
 @compiled

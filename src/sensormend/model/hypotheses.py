@@ -46,13 +46,13 @@ EPISODE = 5
 slot, ENDED the first number of the episodes that ended."""
 FIELDS = ENDED + EPISODE * EPISODES
 
-(PHI, TAU, DRIFT_SD, NOISE_SD, LOG_PRIOR, WANDER, SLOTS, FREEDOM, T_CONSTANT, USUAL_DISTANCE, NO_GAIN, NO_SLOW) = range(12)
+(PHI, TAU, DRIFT_SD, NOISE_SD, LOG_PRIOR, WANDER, SLOTS, FREEDOM, T_CONSTANT, USUAL_DISTANCE, LEAST_GAIN, NO_SLOW) = range(12)
 """Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the standard
 deviation from which its residuals are noise, the log probability that a fault of one kind begins, the size below which
 an offset is the channel's own wander, the slots of a period, the degrees of freedom of its innovations with the
 constant of their density, how far its distance from others usually wanders over a week, 0 where that is not known yet;
-and whether it can have no gain, since the others do not explain it, or nothing but stuck readings, since it rests at
-one value most of the time."""
+how far from 1 a gain is that is wrong; and whether it can have nothing but stuck readings, since it rests at one value
+most of the time."""
 PARAMETERS = 12
 
 NONE = -1.0e30
@@ -355,7 +355,7 @@ def _continue_fault(beam, fresh, b, reading, q, limit):
 def _begin_fault(beam, fresh, b, kind, reading, q, limit):
     """Begin a fault of this kind with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
     tau = q[TAU]
-    if (kind == GAIN and q[NO_GAIN] > 0.0) or (kind != STUCK and q[NO_SLOW] > 0.0):
+    if (kind == GAIN and q[LEAST_GAIN] > 1.0) or (kind != STUCK and q[NO_SLOW] > 0.0):
         return
     logl = beam[b, LOGL] + q[LOG_PRIOR] - KIND_PENALTY[kind]
     g2 = mean2 = p22 = 0.0
@@ -414,7 +414,7 @@ def _within_wander(beam, q):
             is_small = beam[b, SQUARES] < q[NOISE_SD] * q[NOISE_SD] * beam[b, COUNT]
         elif kind == GAIN:
             size = 0.0
-            is_small = abs(beam[b, THETA2]) < SMALL_GAIN and beam[b, P22] < 0.04
+            is_small = abs(beam[b, THETA2]) < q[LEAST_GAIN] and beam[b, P22] < 0.04
             if is_small and abs(beam[b, THETA1]) >= q[WANDER]:
                 # An offset, which has hypotheses of its own.
                 beam[b, LOGL] = NONE

@@ -168,7 +168,7 @@ def learn_channel(w, network, period, p, s, i):
     if n_pairs >= 3 or (n_pairs > 0 and (n_pairs == s - 1 or n_pairs == n_trusted)):
         if stats[VARIANCE] > 0.0 and first > 0.0 and n_pairs >= 3:
             roughness = 0.5 * math.log(first / n_pairs / stats[VARIANCE])
-            new[LOG_SPREAD] += rate * (min(roughness * roughness, 4.0) - stats[LOG_SPREAD])
+            new[LOG_SPREAD] += rate * (min(roughness * roughness, 1.0) - stats[LOG_SPREAD])
         new[VARIANCE] += rate * (first / n_pairs - stats[VARIANCE])
         new[COVARIANCE] += rate * (second / n_pairs - stats[COVARIANCE])
         new[TAIL] = MEMORY * stats[TAIL] + n_tail
@@ -196,7 +196,7 @@ def learn_channel(w, network, period, p, s, i):
         new[FAULT_SIZE], _ = fault_size(w.beams[i], row)
     new[OPEN_KIND] = best[KIND]
     if int(best[KIND]) != SOUND and int(best[KIND]) != STUCK:
-        new[ONSET] = math.floor(best[START] / s)
+        new[ONSET] = best[START] / s
         n_faulty = 0
         for t in range(s):
             if w.flags[FAULTY, i, t]:
@@ -210,8 +210,9 @@ def learn_channel(w, network, period, p, s, i):
         if w.flags[OBSERVED, i, t]:
             x = w.cells[RAW, i, t]
             new[RUN_LENGTH] = new[RUN_LENGTH] + 1.0 if np.float32(x) == np.float32(new[LAST_VALUE]) else 1.0
-            if w.flags[PREDICTS, i, t]:
-                new[LONGEST_RUN] = max(new[LONGEST_RUN], min(new[RUN_LENGTH], 0.9 * s))
+            # A channel that is stuck from its start must not seem to be like that.
+            if w.flags[PREDICTS, i, t] and (stats[AGE] >= 3.0 or new[RUN_LENGTH] < 0.9 * s):
+                new[LONGEST_RUN] = max(new[LONGEST_RUN], new[RUN_LENGTH])
             new[LAST_VALUE] = x
     if int(best[KIND]) == GAIN and 1.0 + best[THETA2] > 1.0 and best[COUNT] > WEEK * s:
         # No sensor becomes more sensitive: what was learned of it was wrong, as of one that was indoors at first.

@@ -36,7 +36,7 @@ CHANNELS = 16_384
 SAMPLED_SENSORS = 20_000
 """Sensors of a large network by which the scale of a variable is set."""
 
-PER_CHANNEL = ("mean", "stats", "first", "count", "away", "profiles", "seen", "history", "square")
+PER_CHANNEL = ("mean", "stats", "first", "count", "away", "profiles", "seen", "history", "square", "extremes")
 """Arrays of a state that have a row per channel."""
 
 STORED_NAMES = {"stats": "known", "variable_stats": "of_variable"}
@@ -109,6 +109,7 @@ class State:
     seen: NDArray[np.bool_] = field(init=False)
     history: NDArray[np.float32] = field(init=False)
     square: NDArray[np.float32] = field(init=False)
+    extremes: NDArray[np.float32] = field(init=False)
     pooled: FloatArray = field(init=False)
     profiles: NDArray[np.float32] = field(init=False)
     weights: NDArray[np.float32] = field(init=False)
@@ -122,6 +123,11 @@ class State:
         self.variable_stats[:, at.LOW], self.variable_stats[:, at.HIGH] = np.inf, -np.inf
         self.variable_stats[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
         self.variable_stats[:, at.TOLERANCE] = -1.0
+        sw = dict(zip("z from acc distant begin noise gain alone pen cap".split(), [3.0, 2.0, 0.35, 1.0, 1.5, 1.5, 0.3, 30.0, 2.0, 26.0]))
+        for part in os.environ.get("SW", "").split(","):
+            if part:
+                sw[part.split("=")[0]] = float(part.split("=")[1])
+        self.variable_stats[:, at.SW : at.SW + len(sw)] = list(sw.values())
         self.moments = np.zeros((0, 0, 0), np.float32)
         self.hypotheses = np.zeros((0, FIELDS))
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -129,6 +135,7 @@ class State:
         self.seen = np.zeros(0, np.bool_)
         self.history = np.zeros((0, wander.SCALES, wander.RING), np.float32)
         self.square = np.zeros((0, wander.LAGS), np.float32)
+        self.extremes = np.zeros((0, 2), np.float32)
         self.pooled = np.zeros((self.variables, wander.LAGS, 3))
         self.profiles = np.zeros((0, FEATURES), np.float32)
         self.weights = np.zeros((0, 0, 0), np.float32)
@@ -172,6 +179,8 @@ class State:
         # With NUMBA_DISABLE_JIT there is no `py_func`.
         getattr(at.reset_channel, "py_func", at.reset_channel)(self.stats[channels])
         self.stats[channels + 1 :] = self.stats[channels]
+        self.history[channels:] = np.nan
+        self.extremes[channels:] = np.inf, -np.inf
 
     def observed_periods(self) -> FloatArray:
         """Return in how many periods each channel was observed."""
@@ -319,7 +328,7 @@ class State:
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
             self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
-            self.hypotheses, self.first, self.count, self.weights, at.Wander(self.history, self.square, self.pooled),
+            self.hypotheses, self.first, self.count, self.weights, at.Wander(self.history, self.square, self.extremes, self.pooled),
         )  # fmt: skip
         estimates = at.Estimates(
             low_rank=np.empty(shape), cleaned=np.empty(shape), lower=np.empty(shape), upper=np.empty(shape),
@@ -428,6 +437,7 @@ class State:
             stats[:, squares] *= stretch[:, None] ** 2
             self._forget_history(np.arange(self.channels)[channels])
             self.pooled[number] = 0
+            self.extremes[channels] = np.inf, -np.inf
             self._drop_hypotheses(np.arange(self.channels)[channels])
             assert self.partitions is not None
             factor = np.ones(self.channels)

@@ -29,12 +29,12 @@ from sensormend.model.hypotheses import DRIFT, GAIN, NOISE, OFFSET, SOUND, STUCK
 from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, DISTANCE, DISTANT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING, LAST_RESIDUAL, LEVEL_AGE, LOW,
-    MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, RESOLUTION, SIGMA, SLOW_LEVEL, TOLERANCE, UNSURE, USUAL_LOG_RATIO,
-    VARIANCE, WRONG,
+    AGE, AT_REST, DISTANCE, DISTANT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING, LAST_RESIDUAL,
+    LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, READINGS, RESOLUTION, RESTING, REST_VOTES, SIGMA,
+    SLOW_LEVEL, SW, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG, median,
 )  # fmt: skip
 
-__all__ = ["LAGS", "RING", "SCALES", "learn_weights", "student", "transfer_weights", "update_wander", "usual_wander"]
+__all__ = ["LAGS", "RING", "SCALES", "gain_limit", "learn_weights", "student", "transfer_weights", "update_wander", "usual_wander"]
 
 SCALES, RING = 6, 8
 """Levels are kept as means over 2^0 ... 2^5 periods, the last eight of each: 224 periods back."""
@@ -44,6 +44,8 @@ LONGEST = 7 * 2 ** (SCALES - 1)
 """Periods: the longest span whose beginning is still known."""
 FOLLOWED_FROM = 25.0
 """Periods after which slow changes of a channel are judged: with weights of ten periods, twice as many false faults."""
+MIN_SPAN = 0.25
+"""Periods from which the change of a channel with a fault is judged."""
 WEIGHT_RATE = 0.01
 """Rate per period at which the slow weights follow."""
 OWN_SMOOTHING = 0.3
@@ -55,6 +57,11 @@ POOLED_SPANS = 4.0
 """Independent spans of its own past that count as much as those of all channels of its variable."""
 Z = 3.0
 """Standard deviations that the limit is of a normal variable."""
+OWN_RANGE = 10.0
+"""Over the square of the number of others, by how much more the limit is where the channel was at that level before: 3.5
+times with two others, 1.6 with four, 1.1 with ten."""
+RETURN_SHARE = 0.2
+"""The share of a change within which a channel is back at an earlier level, or at that of the others."""
 DOUBTFUL_SHARE, ACCEPTED_SHARE = 0.6, 0.35
 """Shares of the limit: a sound channel beyond the first is doubtful, and a fault below the second is the new level."""
 MIN_MOVE = 0.1
@@ -121,6 +128,14 @@ def usual_wander(square, pooled, age, span, scratch):
 
 
 @compiled
+def gain_limit(square, pooled, age, n_others, scratch):
+    """Return how far from 1 the gain of a channel is that cannot be what the others fail to say of its movement."""
+    _spread(square, pooled, age, 1.0, scratch)
+    spread = math.sqrt(scratch[0] * scratch[0] + PRIOR * PRIOR / max(n_others, 1.0))
+    return student(Z, scratch[1]) * spread
+
+
+@compiled
 def _push_level(history, level, n, is_first):
     """Add the level of period n to a channel's history; all of it is the first level at first."""
     if is_first:
@@ -157,17 +172,17 @@ def _change(history, n, span, k):
 
 
 @compiled
-def _own_level(network, period, c):
-    """Return the level of a channel's readings as they are, right or wrong."""
+def _own_level(network, period, c, begin):
+    """Return the level of a channel's readings from a slot on as they are, right or wrong; NaN where there are none."""
     s = period.readings.shape[1]
     v = network.variables[network.variable[c]]
     total, mean, n = 0.0, 0.0, 0
     for t in range(s):
         mean += network.mean[c, t] / s
-        if math.isfinite(period.readings[c, t]):
+        if t >= begin and math.isfinite(period.readings[c, t]):
             total += forward(period.readings[c, t], v) - network.mean[c, t]
             n += 1
-    return mean + total / n
+    return mean + total / n if n else np.nan
 
 
 @compiled
@@ -189,17 +204,17 @@ def _restart_level(network, period, wander, c):
     v = network.variables[network.variable[c]]
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
-    level = _own_level(network, period, c)
+    level = _own_level(network, period, c, 0)
     if now + 1.0 - stats[ONSET] > WEEK and low - margin < level < high + margin:
         mean = 0.0
         for t in range(s):
             mean += period.learned.mean[c, t] / s
         stats[FAULT_SIZE] = level - mean
-        _close_fault(period, wander, c)
+        _close_fault(period, wander, c, 0.0)
 
 
 @compiled
-def _close_fault(period, wander, c):
+def _close_fault(period, wander, c, feedback):
     """Take the level of a channel as right from now on: the size of its fault goes into its mean and its history.
 
     What it did since was usual for it, so its residual may vary as it did, and it takes more to begin a fault.
@@ -218,7 +233,7 @@ def _close_fault(period, wander, c):
         factor = min(stats[FAULT_SQUARE] / max(stats[VARIANCE], 1e-30), 16.0)
         stats[VARIANCE] *= factor
         stats[SIGMA] *= math.sqrt(factor)
-    stats[USUAL_LOG_RATIO] += 2.0
+    stats[USUAL_LOG_RATIO] += feedback
 
 
 @entry
@@ -269,18 +284,35 @@ def _predicted_change(network, wander, p, i, n, span, k):
 
 
 @compiled
-def _limit(network, period, wander, p, i, span, predicted, out):
-    """Return the change of a channel over a span from which it is wrong, dP being given."""
+def _predicted_by_readings(network, wander, own, p, i, n, span, k):
+    """Return dP as the readings of the others say it that are right or wrong; NaN where one has none."""
+    total = 0.0
+    for j in range(network.size[p]):
+        weight = network.weights[p, i, j]
+        if weight != 0.0 and j != i:
+            c = network.members[p, j]
+            before = wander.history[c, k, ((n - span + 1) // 2**k - 1) % RING]
+            now = own[c] if math.isfinite(own[c]) else wander.history[c, 0, n % RING]
+            total += weight * (now - before)
+    return total
+
+
+@compiled
+def _limit(network, period, wander, p, i, span, predicted, n_others, out):
+    """Return the change of a channel over a span from which it is wrong, dP being given.
+
+    Few others cannot say much, however well they did so far: S(T) is at least that of a prior, over their number.
+    """
     c = network.members[p, i]
     v, stats = network.variables[network.variable[c]], period.learned.stats[c]
     pooled = wander.pooled[network.variable[c]]
     _spread(wander.square[c], pooled, stats[LEVEL_AGE], span, out)
     movement = math.sqrt(predicted * predicted + out[2] * out[2])
-    limit = student(Z, out[1]) * out[0] * movement
+    spread = math.sqrt(out[0] * out[0] + PRIOR * PRIOR / n_others)
+    limit = student(v[SW], out[1]) * spread * movement
     # Nothing is a fault that is smaller than the step of the readings, the tolerance, or what a usual reading is off.
     step = stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
-    level = wander.history[c, 0, 0]
-    least = max(step, v[TOLERANCE]) / slope(level, v)
+    least = max(step, v[TOLERANCE]) / slope(wander.history[c, 0, 0], v)
     least = max(least, MIN_MOVE * math.sqrt(network.moments[p, i, i]), math.sqrt(stats[VARIANCE]))
     return max(limit, least)
 
@@ -299,7 +331,7 @@ def _calibrate(network, period, wander, n, is_sound):
         for p in range(len(network.owned)):
             for i in range(network.owned[p]):
                 c = network.members[p, i]
-                if not is_sound[c] or period.learned.stats[c, LEVEL_AGE] <= span + 2**k or network.size[p] <= 2:
+                if not is_sound[c] or period.learned.stats[c, LEVEL_AGE] <= span + 2**k or network.size[p] <= MIN_OTHERS:
                     continue
                 number = network.variable[c]
                 predicted = _predicted_change(network, wander, p, i, n, span, k)
@@ -339,8 +371,8 @@ def update_wander(network, period, wander, n):
     stats = period.learned.stats
     now = float(period.start // s)
     is_sound, ratio, size = np.zeros(count, np.bool_), np.zeros(count), np.zeros(count)
-    onset = np.zeros(count)
-    scratch = np.zeros(3)
+    onset, own = np.zeros(count), np.full(count, np.nan)
+    scratch = np.zeros(3 + network.members.shape[1])
     for c in range(count):
         n_observed = n_wrong = 0
         for t in range(s):
@@ -349,57 +381,136 @@ def update_wander(network, period, wander, n):
         is_sound[c] = n_observed > 0 and 2 * n_wrong < n_observed and stats[c, OPEN_KIND] == SOUND
         stats[c, LASTING] = 0.0
         if stats[c, AGE] > 0.0:
+            own[c] = _own_level(network, period, c, max(0, int((stats[c, ONSET] - now) * s)))
             is_first = stats[c, LEVEL_AGE] <= 1.0 or math.isnan(wander.history[c, 0, 0])
             _push_level(wander.history[c], period.learned.level[c], n, is_first)
     _calibrate(network, period, wander, n, is_sound)
     for p in range(len(network.owned)):
+        n_others = -1
+        for i in range(network.size[p]):
+            n_others += math.isfinite(own[network.members[p, i]])
         for i in range(network.owned[p]):
             c = network.members[p, i]
-            if network.size[p] <= MIN_OTHERS:
+            if stats[c, AGE] == 0.0:
+                continue
+            if n_others < MIN_OTHERS:
                 _restart_level(network, period, wander, c)
-            elif stats[c, AGE] > 0.0:
-                _judge_change(network, period, wander, p, i, n, now, is_sound[c], ratio, size, onset, scratch)
-        _accept_common(network, period, wander, p, ratio, size, now)
+            elif int(stats[c, OPEN_KIND]) != SOUND and int(stats[c, OPEN_KIND]) != STUCK:
+                _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch)
+                size[c] = stats[c, OWN_DISTANCE]
+            else:
+                _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, scratch)
+        _accept_common(network, period, wander, p, n_others + 1, ratio, size, now)
     _begin_faults(network, period, ratio, size, onset)
 
 
 @compiled
-def _judge_change(network, period, wander, p, i, n, now, is_sound, ratio, size, onset, scratch):
-    """Judge the change of one channel since its fault began, or, where it has none, over every span.
+def _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch):
+    """Judge the change of a channel since its fault began, and take it as the new level where it is small.
 
-    Write the ratio of the change to its limit, its size, and the period in which it began.
+    Write the ratio of the change to its limit.
     """
     c = network.members[p, i]
     stats, s = period.learned.stats[c], period.readings.shape[1]
-    kind = int(stats[OPEN_KIND])
-    if kind != SOUND and kind != STUCK:
-        n_observed = n_wrong = 0
-        for t in range(s):
-            n_observed += 1 if math.isfinite(period.readings[c, t]) else 0
-            n_wrong += 1 if period.estimates.code[c, t] >= DOUBTFUL else 0
-        if n_observed == 0 or 2 * n_wrong < n_observed:
-            return
-        span = int(max(1.0, min(now + 1.0 - stats[ONSET], float(LONGEST))))
-        k = _scale_of(span)
-        predicted = _predicted_change(network, wander, p, i, n, span, k)
-        before = wander.history[c, k, ((n - span + 1) // 2**k - 1) % RING]
-        own = _own_level(network, period, c) - before - predicted
-        rate = max(OWN_SMOOTHING, 1.0 / span) if int(network.stats[c, OPEN_KIND]) != SOUND else 1.0
-        stats[OWN_DISTANCE] += rate * (own - stats[OWN_DISTANCE])
-        change = abs(stats[OWN_DISTANCE])
-        if kind == NOISE or kind == GAIN:
-            change = math.sqrt(change * change + stats[FAULT_SQUARE])
-        ratio[c] = change / _limit(network, period, wander, p, i, span, predicted, scratch)
-        size[c] = stats[OWN_DISTANCE]
-        stats[UNSURE] = 1.0 if ratio[c] < 1.0 else 0.0
-        if span >= 2 and ratio[c] < ACCEPTED_SHARE:
-            _close_fault(period, wander, c)
-            ratio[c] = 0.0
+    v = network.variables[network.variable[c]]
+    now, kind = float(period.start // s), int(stats[OPEN_KIND])
+    n_observed = n_bad = 0
+    for t in range(s):
+        n_observed += 1 if math.isfinite(period.readings[c, t]) else 0
+        n_bad += 1 if period.estimates.code[c, t] >= DOUBTFUL else 0
+    lasted = now + 1.0 - stats[ONSET]
+    if lasted < MIN_SPAN or math.isnan(own[c]) or (lasted >= 1.0 and 2 * n_bad < n_observed):
         return
+    span = int(max(1.0, min(math.ceil(lasted), float(LONGEST))))
+    k = _scale_of(span)
+    before = wander.history[c, k, ((n - span + 1) // 2**k - 1) % RING]
+    predicted = _predicted_change(network, wander, p, i, n, span, k)
+    change = own[c] - before - predicted
+    rate = max(OWN_SMOOTHING, 1.0 / span) if int(network.stats[c, OPEN_KIND]) != SOUND else 1.0
+    stats[OWN_DISTANCE] += rate * (change - stats[OWN_DISTANCE])
+    noise = stats[FAULT_SQUARE] if kind == NOISE or kind == GAIN else 0.0
+    limit = _limit(network, period, wander, p, i, span, predicted, n_others, scratch)
+    ratio[c] = math.sqrt(stats[OWN_DISTANCE] * stats[OWN_DISTANCE] + noise) / limit
+    # The others may have changed in the same way, and be held for wrong as well.
+    predicted = _predicted_by_readings(network, wander, own, p, i, n, span, k)
+    limit = _limit(network, period, wander, p, i, span, predicted, n_others, scratch)
+    ratio[c] = min(ratio[c], math.sqrt((own[c] - before - predicted) ** 2 + noise) / limit)
+    least = 1.0
+    if wander.extremes[c, 0] <= own[c] <= wander.extremes[c, 1]:
+        # It was at such levels before: few others cannot tell that it should not be.
+        least += OWN_RANGE / (n_others * n_others)
+    stats[UNSURE] = 1.0 if ratio[c] < least else -1.0
+    low, high = forward(v[LOW], v), forward(v[HIGH], v)
+    margin = 0.25 * (high - low)
+    if not low - margin <= own[c] <= high + margin:
+        # No variable is where none of its readings was.
+        return
+    is_small = span >= 2 and ratio[c] < v[SW + 2]
+    if is_small or (
+        ratio[c] > 1.0
+        and (kind == OFFSET or kind == DRIFT)
+        and _has_returned(network, period, wander, own, p, i, n, span, limit, scratch)
+    ):
+        stats[FAULT_SIZE] = own[c] - period.learned.level[c]
+        _close_fault(period, wander, c, v[SW + 8])
+        ratio[c] = 0.0
+
+
+@compiled
+def _has_returned(network, period, wander, own, p, i, n, span, limit, scratch):
+    """Return whether a change beyond its limit brings a channel back to where it was, or to where the others are.
+
+    It was wrong before then, without being detected, and is not any more.
+    """
+    c = network.members[p, i]
+    stats = period.learned.stats[c]
+    change = stats[OWN_DISTANCE]
+    lag = 4
+    while lag < LAGS - 1 and 2**lag < 2 * span:
+        lag += 1
+    while lag < LAGS - 1:
+        older = 2**lag
+        k = _scale_of(older)
+        if stats[LEVEL_AGE] <= older + 2**k:
+            break
+        predicted = _predicted_change(network, wander, p, i, n, older, k)
+        distance = own[c] - wander.history[c, k, ((n - older + 1) // 2**k - 1) % RING] - predicted
+        if abs(distance) < RETURN_SHARE * min(limit, abs(change)):
+            return True
+        lag += 1
+    m = 0
+    for j in range(network.size[p]):
+        other = network.members[p, j]
+        if other != c and math.isfinite(own[other]):
+            scratch[3 + m] = own[other]
+            m += 1
+    if m < 3:
+        return False
+    middle = median(scratch[3:], m)
+    for j in range(m):
+        scratch[3 + j] = abs(scratch[3 + j] - middle)
+    reach = 1.4826 * median(scratch[3:], m) + math.sqrt(network.moments[p, i, i])
+    expected = abs(own[c] - change - middle)
+    return expected > student(3.0, m - 1.0) * reach and abs(own[c] - middle) < RETURN_SHARE * expected
+
+
+@compiled
+def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, ratio, size, onset, scratch):
+    """Judge the change of a channel without a fault over every span.
+
+    Write the largest ratio of a change to its limit, the change, and the period in which it began.
+    """
+    c = network.members[p, i]
+    stats, s = period.learned.stats[c], period.readings.shape[1]
+    v, now = network.variables[network.variable[c]], float(period.start // s)
     stats[UNSURE] = 0.0
-    if not is_sound or stats[LEVEL_AGE] < FOLLOWED_FROM:
+    rests = stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING
+    if not is_sound or rests or stats[LEVEL_AGE] < FOLLOWED_FROM:
         stats[DISTANT] = 0.0
         return
+    level = wander.history[c, 0, n % RING]
+    if stats[DISTANT] == 0.0:
+        wander.extremes[c, 0], wander.extremes[c, 1] = min(wander.extremes[c, 0], level), max(wander.extremes[c, 1], level)
     best, change, begun = 0.0, 0.0, 0.0
     for lag in range(3, LAGS):
         span = 2**lag
@@ -407,26 +518,31 @@ def _judge_change(network, period, wander, p, i, n, now, is_sound, ratio, size, 
         if stats[LEVEL_AGE] <= span + 2**k:
             break
         predicted = _predicted_change(network, wander, p, i, n, span, k)
-        own = _change(wander.history[c], n, span, k) - predicted
-        value = abs(own) / _limit(network, period, wander, p, i, span, predicted, scratch)
+        moved = _change(wander.history[c], n, span, k)
+        value = abs(moved - predicted) / _limit(network, period, wander, p, i, span, predicted, n_others, scratch)
+        if value > best and value > 0.5 * v[SW + 3]:
+            by_readings = _predicted_by_readings(network, wander, own, p, i, n, span, k)
+            limit = _limit(network, period, wander, p, i, span, by_readings, n_others, scratch)
+            value = min(value, abs(moved - by_readings) / limit)
         if value > best:
-            best, change, begun = value, own, now + 1.0 - span
+            best, change, begun = value, moved - predicted, now + 1.0 - span
+    if wander.extremes[c, 0] <= level <= wander.extremes[c, 1]:
+        best /= 1.0 + OWN_RANGE / (n_others * n_others)
     ratio[c], size[c], onset[c] = best, change, begun
     stats[DISTANCE] = change
-    is_distant = best > (0.8 * DOUBTFUL_SHARE if stats[DISTANT] > 0.0 else DOUBTFUL_SHARE)
+    is_distant = best > (0.8 * v[SW + 3] if stats[DISTANT] > 0.0 else v[SW + 3])
     if is_distant and stats[DISTANT] == 0.0:
         stats[ONSET] = begun
     stats[DISTANT] = 1.0 if is_distant else 0.0
 
 
 @compiled
-def _accept_common(network, period, wander, p, ratio, size, now):
+def _accept_common(network, period, wander, p, n_observed, ratio, size, now):
     """Take the levels of channels as right where a third of a partition changes the same way: that is the network."""
     stats = period.learned.stats
-    n_observed = n_up = n_down = 0
+    n_up = n_down = 0
     for i in range(network.owned[p]):
         c = network.members[p, i]
-        n_observed += stats[c, AGE] > 0.0
         if ratio[c] > DOUBTFUL_SHARE:
             n_up += size[c] > 0.0
             n_down += size[c] < 0.0
@@ -439,7 +555,7 @@ def _accept_common(network, period, wander, p, ratio, size, now):
             kind = int(stats[c, OPEN_KIND])
             if kind == OFFSET or kind == DRIFT or kind == GAIN:
                 if now + 1.0 - stats[c, ONSET] >= 2.0:
-                    _close_fault(period, wander, c)
+                    _close_fault(period, wander, c, network.variables[network.variable[c], SW + 8])
             stats[c, DISTANT] = ratio[c] = 0.0
 
 
@@ -451,7 +567,7 @@ def _begin_faults(network, period, ratio, size, onset):
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
-            if ratio[c] <= 1.0 or int(stats[c, OPEN_KIND]) != SOUND:
+            if ratio[c] <= network.variables[network.variable[c], SW + 4] or int(stats[c, OPEN_KIND]) != SOUND:
                 continue
             is_farthest = True
             for j in range(network.size[p]):
@@ -464,6 +580,6 @@ def _begin_faults(network, period, ratio, size, onset):
                 period.learned.mean[c, t] -= shift
             stats[c, LASTING] = stats[c, OWN_DISTANCE] = size[c]
             stats[c, ONSET] = onset[c]
-            stats[c, DISTANT] = 0.0
+            stats[c, DISTANT], stats[c, UNSURE] = 0.0, -1.0
             stats[c, LAST_RESIDUAL] += shift
             stats[c, SLOW_LEVEL] = 0.0
