@@ -31,8 +31,8 @@ FEW_COMMON = 50
 """Channels with fewer common slots than this are not compared."""
 
 REACH = 1.0
-"""How far a panel reaches beyond the middle 98 % of its raw and cleaned values, in spans of these: what is farther off
-is drawn at its edge, so that a single reading of -9999 does not make the rest a flat line."""
+"""How far a panel reaches beyond the middle 98 % of its cleaned values and of the fault's readings, in spans of these:
+what is farther off is drawn at its edge, so that readings of -9999 do not make the rest a flat line."""
 
 GAP = 10
 """Lines are broken where nothing was read for more than this many steps."""
@@ -98,7 +98,7 @@ def _panel(axes: Any, readings: JudgedReadings, judged: JudgedFault) -> None:
     own = within(judged.channel)
     time, flag = readings.time[own], readings.flag[own]
     value, cleaned = readings.value[own], readings.cleaned[own]
-    low, high = _limits(value, cleaned)
+    low, high = _limits(value, cleaned, readings.value[judged.place][readings.flag[judged.place] != Flag.MISSING])
     clock, shown = _clock(time), np.clip(value, low, high)
     axes.axvspan(_clock(fault.start), _clock(fault.end), color="#fbeaea", lw=0)
     for other in correlated_channels(readings, judged.channel):
@@ -133,12 +133,13 @@ def _shift(readings: JudgedReadings, own: slice, other: slice) -> float:
     return float(np.median(readings.value[own]) - np.median(readings.value[other]))
 
 
-def _limits(value: FloatArray, cleaned: FloatArray) -> tuple[float, float]:
-    both = np.concatenate([value, cleaned[np.isfinite(cleaned)]])
-    middle = [np.quantile(part, (0.01, 0.99)) for part in (value, both[len(value) :]) if part.size]
+def _limits(value: FloatArray, cleaned: FloatArray, faulty: FloatArray) -> tuple[float, float]:
+    """Return the lower and the upper edge of a panel: `value` is all raw readings, `faulty` those of the fault."""
+    parts = [part for part in (cleaned[np.isfinite(cleaned)], faulty) if part.size] or [value]
+    middle = [np.quantile(part, (0.01, 0.99)) for part in parts]
     low, high = float(np.min(middle)), float(np.max(middle))
-    reach = REACH * (high - low) or np.inf
-    low, high = max(low - reach, float(both.min())), min(high + reach, float(both.max()))
+    reach, all_values = REACH * (high - low) or np.inf, np.concatenate([value, *parts])
+    low, high = max(low - reach, float(all_values.min())), min(high + reach, float(all_values.max()))
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
