@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also a picture of twenty faults of each archive")
     parser.add_argument("--seed", type=int, default=0, help="of the faults that are drawn")
     parser.add_argument("--forms", metavar="NAME", help="only compare forms of the table of one archive")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each OUT as FOLDER/NAME")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each OUT, new, as FOLDER/NAME")
     parser.add_argument("--mended", type=Path, metavar="FOLDER", help="a FOLDER of --out; nothing is cleaned then")
     args = parser.parse_args(own)
     try:
@@ -79,15 +79,16 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, InputError) else 1
     if args.forms:
         return show_forms(archives[args.forms], options)
-    runs, stopped = [], []
+    runs, stopped, lines = [], [], []
     for name, archive in archives.items():
         try:
             runs.append(run(name, archive, args, options))
+            lines.append(line(runs[-1]))
         except SensormendError as error:
             stopped.append(f"{name} stopped: {error}")
+            lines.append({"archive": name, "flag 4": "stopped"})
             print(stopped[-1], file=sys.stderr, flush=True)
-    if runs:
-        print(markdown([line(one) for one in runs]))
+    print(markdown(lines))
     for one in runs:
         print(f"\n{one.name}, step {one.step / SECOND:.0f} s\n")
         print("\n".join(f"- {text}" for text in details(one.scores)))
@@ -107,7 +108,7 @@ def run(name: str, archive: Path, args: argparse.Namespace, options: Sequence[st
             if not out.is_dir():
                 raise SensormendError(f"{out} is not here: clean it with --out {args.mended}")
         else:
-            seconds = cleaned(archive, out, options)
+            seconds = cleaned(archive, out, [*options, "--overwrite"])
         readings = read_judged(archive, out)
         faults = judge_faults(readings, read_faults(out / "faults.csv"))
     if args.draw:
@@ -252,7 +253,9 @@ def show_forms(archive: Path, options: Sequence[str]) -> int:
 
 
 def markdown(table: Sequence[dict[str, str]]) -> str:
-    lines = [table[0].keys(), ["---"] * len(table[0]), *(entry.values() for entry in table)]
+    """Return a Markdown table; a line may lack cells that others have."""
+    names = list(dict.fromkeys(name for entry in table for name in entry))
+    lines = [names, ["---"] * len(names), *([entry.get(name, NOTHING) for name in names] for entry in table)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 

@@ -125,7 +125,9 @@ def clean_readings(readings: Path, out: Path, options: Sequence[str] = ()) -> No
         check=False,
     )
     if ended.returncode:
-        raise SensormendError(" ".join((ended.stderr.strip() or ended.stdout.strip()).split())[-400:])
+        text = ended.stderr.strip() or ended.stdout.strip()
+        # Its message, without the progress before it; of a crash, the end.
+        raise SensormendError(" ".join(text[text.rfind("\nsensormend: ") + 1 :].split())[-400:])
 
 
 @dataclass(frozen=True)
