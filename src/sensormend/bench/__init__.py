@@ -1,1 +1,1 @@
-"""The package runs the experiments of the paper and the fault bench; it is imported only by `sensormend bench`."""
+"""The package runs the paper's experiments, the fault bench and real archives; only `sensormend bench` imports it."""

@@ -22,7 +22,7 @@ from sensormend.recovery import FloatArray
 from sensormend.simulate.network import city
 from sensormend.simulate.weather import CLIMATES
 
-__all__ = ["NETWORKS", "PUBLIC", "Public", "load_network", "load_reference", "real_data"]
+__all__ = ["NETWORKS", "PUBLIC", "Public", "data_folders", "load_network", "load_reference", "real_data"]
 
 REPOSITORY = "https://github.com/yuehu9/Online_Robust_Tensor_Recovery"
 RAW_FILES = "https://raw.githubusercontent.com/yuehu9/Online_Robust_Tensor_Recovery"
@@ -107,6 +107,12 @@ def load_reference() -> FloatArray:
     return np.asarray(_by_day(_mat(real_data("noaa_chi_12M.mat"), "noaa"))[0])
 
 
+def data_folders() -> list[Path]:
+    """Return the folders to search for data: `$SENSORMEND_DATA` alone, else `shared/data` beside the project."""
+    folder = os.environ.get("SENSORMEND_DATA")
+    return [Path(folder)] if folder else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
+
+
 def real_data(file: str, *, url: str | None = None) -> Path:
     """Return the path of a file in the folders that are searched; those in `PUBLIC` are downloaded where needed.
 
@@ -114,8 +120,7 @@ def real_data(file: str, *, url: str | None = None) -> Path:
     the authors.
     """
     folder = os.environ.get("SENSORMEND_DATA")
-    places = [Path(folder)] if folder else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
-    for place in places:
+    for place in data_folders():
         if (place / file).is_file():
             return place / file
     if folder:

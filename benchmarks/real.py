@@ -1,0 +1,263 @@
+"""What `sensormend clean` makes of real archives: `python benchmarks/real.py [NAME ...] [-- OPTIONS OF CLEAN]`.
+
+The archives are `$SENSORMEND_DATA/real/*.parquet`, by default `../shared/data/real` beside the repository. One Markdown
+table has a line for each, and the details follow. Where the owners of an archive labelled it, flags 4 and 3 are shares
+of the readings that they left as they are, else of all readings. `sensormend.bench.real` explains the other columns.
+
+    python benchmarks/real.py oddwater -- --one-pass       options after `--` go to `clean`
+    python benchmarks/real.py --calibration                how often a fault of a given confidence is confirmed
+    python benchmarks/real.py --draw out/real              twenty faults of each archive as a picture
+    python benchmarks/real.py --forms logan2019            the same readings as other tables: which flags differ
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from sensormend.bench.fault_panels import COLUMNS, ROWS, draw_panels
+from sensormend.bench.forms import FIRST_DAYS, compare_forms
+from sensormend.bench.real import (
+    ArchiveScores,
+    JudgedFault,
+    JudgedReadings,
+    calibration,
+    clean_readings,
+    draw_faults,
+    find_archives,
+    judge,
+    judge_faults,
+    read_judged,
+    write_readings,
+)
+from sensormend.errors import InputError, SensormendError
+from sensormend.io.metadata import read_faults
+from sensormend.readings import SECOND
+
+MUCH = 0.05
+"""A series whose total changes by more than this is counted in the details."""
+
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class ArchiveRun:
+    """An archive that was cleaned: its scores, its faults, and how long it took."""
+
+    name: str
+    scores: ArchiveScores
+    faults: list[JudgedFault]
+    step: int
+    seconds: float
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if words is None else words)
+    place = words.index("--") if "--" in words else len(words)
+    own, options = words[:place], words[place + 1 :]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="archives; all by default")
+    parser.add_argument("--calibration", action="store_true", help="also faults by confidence, of labelled archives")
+    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also a picture of twenty faults of each archive")
+    parser.add_argument("--seed", type=int, default=0, help="of the faults that are drawn")
+    parser.add_argument("--forms", metavar="NAME", help="only compare forms of the table of one archive")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each OUT, new, as FOLDER/NAME")
+    parser.add_argument("--mended", type=Path, metavar="FOLDER", help="a FOLDER of --out; nothing is cleaned then")
+    args = parser.parse_args(own)
+    try:
+        archives = find_archives([args.forms] if args.forms else args.names)
+    except SensormendError as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    if args.forms:
+        return show_forms(archives[args.forms], options)
+    runs, stopped, lines = [], [], []
+    for name, archive in archives.items():
+        try:
+            runs.append(run(name, archive, args, options))
+            lines.append(line(runs[-1]))
+        except SensormendError as error:
+            stopped.append(f"{name} stopped: {error}")
+            lines.append({"archive": name, "flag 4": "stopped"})
+            print(stopped[-1], file=sys.stderr, flush=True)
+    print(markdown(lines))
+    for one in runs:
+        print(f"\n{one.name}, step {one.step / SECOND:.0f} s\n")
+        print("\n".join(f"- {text}" for text in details(one.scores)))
+    if args.calibration:
+        show_calibration(runs)
+    for text in stopped:
+        print(f"\n{text}")
+    return 1 if stopped else 0
+
+
+def run(name: str, archive: Path, args: argparse.Namespace, options: Sequence[str]) -> ArchiveRun:
+    """Clean an archive, or take its OUT of an earlier run, and judge it."""
+    with folder_of(args.out) as folder:
+        out, seconds = folder / name, np.nan
+        if args.mended:
+            out = args.mended / name
+            if not out.is_dir():
+                raise SensormendError(f"{out} is not here: clean it with --out {args.mended}")
+        else:
+            seconds = cleaned(archive, out, [*options, "--overwrite"])
+        readings = read_judged(archive, out)
+        faults = judge_faults(readings, read_faults(out / "faults.csv"))
+    if args.draw:
+        draw(args.draw / f"{name}.png", name, readings, draw_faults(faults, COLUMNS * ROWS, args.seed))
+    return ArchiveRun(name, judge(readings), faults, readings.step, seconds)
+
+
+@contextmanager
+def folder_of(out: Path | None) -> Iterator[Path]:
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        yield out
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def cleaned(archive: Path, out: Path, options: Sequence[str]) -> float:
+    """Clean the readings of an archive without their labels, and return the seconds it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        readings = Path(folder) / "readings.parquet"
+        write_readings(archive, readings)
+        started = perf_counter()
+        clean_readings(readings, out, options)
+        return perf_counter() - started
+
+
+def draw(path: Path, name: str, readings: JudgedReadings, faults: Sequence[JudgedFault]) -> None:
+    title = f"{name}: {len(faults)} faults, drawn in proportion to their flagged readings"
+    print(f"{draw_panels(path, title, readings, faults)}", file=sys.stderr, flush=True)
+
+
+def line(one: ArchiveRun) -> dict[str, str]:
+    """Return the line of the table of an archive."""
+    scores, agreement = one.scores, one.scores.agreement
+    worst = next(iter(scores.variables), None)
+    changed = [entry for entry in scores.changes if np.isfinite(entry.change)]
+    change = next(iter(changed), None)
+    rain = next((entry for entry in changed if entry.is_rain), None)
+    distance = next(iter(scores.distances), None)
+    return {
+        "archive": one.name,
+        "flag 4": f"{scores.flagged:.2%}",
+        "flag 3": f"{scores.suspect:.2%}",
+        "worst variable": f"{worst.variable} {worst.flagged:.1%}" if worst else NOTHING,
+        "precision": f"{agreement.precision:.2f}" if agreement else NOTHING,
+        "recall": f"{agreement.recall:.2f}" if agreement else NOTHING,
+        "of bad": f"{agreement.recall_of['bad']:.2f}" if agreement and "bad" in agreement.recall_of else NOTHING,
+        "events: precision": f"{agreement.event_precision:.2f}" if agreement else NOTHING,
+        "events: recall": f"{agreement.event_recall:.2f}" if agreement else NOTHING,
+        "impossible": f"{sum(entry.count for entry in scores.impossible):,}",
+        "largest change": f"{change.sensor} {change.variable} {change.change:+.1%}" if change else NOTHING,
+        "of rain": f"{rain.change:+.1%}" if rain else NOTHING,
+        "distance": f"{distance.raw:.4f} -> {distance.cleaned:.4f}" if distance else NOTHING,
+        "seconds": NOTHING if np.isnan(one.seconds) else f"{one.seconds:.0f}",
+    }
+
+
+def details(scores: ArchiveScores) -> Iterator[str]:
+    """Yield what the table has no column for."""
+    agreement = scores.agreement
+    if agreement:
+        both = agreement.precision + agreement.recall
+        f1 = 2 * agreement.precision * agreement.recall / both if both else 0.0
+        labels = ", ".join(f"{name} {recall:.2f}" for name, recall in agreement.recall_of.items())
+        yield (
+            f"by reading: precision {agreement.precision:.2f}, recall {agreement.recall:.2f} ({labels}), F1 {f1:.2f}; "
+            f"{agreement.labelled:.1%} have wrong labels"
+        )
+        yield (
+            f"by event: precision {agreement.event_precision:.2f} of {agreement.flagged_events:,}, "
+            f"recall {agreement.event_recall:.2f} of {agreement.labelled_events:,}"
+        )
+    shares = ", ".join(f"{share.variable} {share.flagged:.1%} and {share.suspect:.1%}" for share in scores.variables)
+    yield f"{'good' if agreement else 'all'} readings with flag 4 and 3 by variable: {shares}"
+    if scores.reasons:
+        reasons = ", ".join(f"{share.name} {share.share:.0%}" for share in scores.reasons[:4])
+        channels = ", ".join(f"{share.name} ({share.share:.0%} of {share.readings:,})" for share in scores.channels[:4])
+        yield f"those with flag 4 by reason: {reasons}; most in {channels}"
+    for share in scores.true_events:
+        yield f"{share.share:.1%} of the {share.readings:,} readings with the label {share.name!r} are flagged"
+    for entry in scores.impossible:
+        yield f"impossible estimates of {entry.variable}: {entry.count:,}, {entry.lowest:.4g} to {entry.highest:.4g}"
+    sizes = np.abs([entry.change for entry in scores.changes])
+    if np.isfinite(sizes).any():
+        largest = ", ".join(f"{entry.sensor} {entry.variable} {entry.change:+.1%}" for entry in scores.changes[:3])
+        yield (
+            f"total or mean of a series: changed by {np.nanmedian(sizes):.2%} in the median, "
+            f"by more than {MUCH:.0%} in {(sizes > MUCH).mean():.0%} of them; {largest}"
+        )
+    for distance in scores.distances:
+        yield (
+            f"distance from the owners' values over the spread, {distance.name} ({distance.readings:,}): "
+            f"{distance.raw:.4f} raw, {distance.cleaned:.4f} cleaned"
+        )
+    if scores.distances_by_variable:
+        yield "the same by variable: " + ", ".join(
+            f"{distance.name} {distance.raw:.4f} -> {distance.cleaned:.4f}" for distance in scores.distances_by_variable
+        )
+
+
+def show_calibration(runs: Sequence[ArchiveRun]) -> None:
+    """Print faults by confidence: of all labelled archives together, and of each."""
+    labelled = [one for one in runs if one.scores.agreement]
+    groups = [("all", [fault for one in labelled for fault in one.faults])]
+    groups += [(one.name, one.faults) for one in labelled]
+    lines = [
+        {
+            "archive": name,
+            "confidence": "none" if np.isnan(entry.low) else f"{entry.low:g} to {entry.high:g}",
+            "mean": NOTHING if np.isnan(entry.confidence) else f"{entry.confidence:.3f}",
+            "faults": f"{entry.faults:,}",
+            "confirmed": f"{entry.confirmed:.2f}",
+            "readings": f"{entry.readings:,}",
+            "confirmed by readings": f"{entry.confirmed_readings:.2f}",
+        }
+        for name, faults in groups
+        for entry in calibration(faults)
+    ]
+    print(f"\ncalibration\n\n{markdown(lines) if lines else 'no faults in labelled archives'}")
+
+
+def show_forms(archive: Path, options: Sequence[str]) -> int:
+    """Print for every form how many flags differ from those of the long table."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = list(compare_forms(archive, Path(folder), options))
+    lines = [
+        {
+            "form": one.form,
+            "rows": f"{one.rows:,}",
+            "common": f"{one.common:,}",
+            "differ": (one.trouble and "stopped") or f"{one.differing:.4%}",
+            f"after {FIRST_DAYS} days": (one.trouble and "stopped") or f"{one.differing_later:.4%}",
+        }
+        for one in results
+    ]
+    print(markdown(lines))
+    stopped = [f"{one.form} stopped: {one.trouble}" for one in results if one.trouble]
+    for text in stopped:
+        print(text, file=sys.stderr)
+    return 1 if stopped else 0
+
+
+def markdown(table: Sequence[dict[str, str]]) -> str:
+    """Return a Markdown table; a line may lack cells that others have."""
+    names = list(dict.fromkeys(name for entry in table for name in entry))
+    lines = [names, ["---"] * len(names), *([entry.get(name, NOTHING) for name in names] for entry in table)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
