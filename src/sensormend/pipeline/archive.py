@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -71,6 +71,7 @@ class Report:
     summaries: list[SensorSummary]
     seconds: float
     removed: tuple[tuple[str, str], ...] = ()
+    withheld: Mapping[str, int] = field(default_factory=dict)
 
 
 def clean_archive(
@@ -182,11 +183,12 @@ class _ArchiveRun:
             flags=tally.flags,
             filled=tally.filled,
             corrected=tally.corrected,
-            notes=(*staging.notes, *survey.notes, *self._remarks()),
+            notes=(*staging.notes, *survey.notes, *self._remarks(), *mender.remarks()),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
             removed=mender.maintenance.removed_at(survey.grid.start_of((mender.period or 0) + 1) - 1),
+            withheld=mender.withheld,
         )
 
     def _mark_dated_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
@@ -312,6 +314,7 @@ class _ArchiveRun:
             "filled": report.filled,
             "corrected": report.corrected,
             "faults": len(report.faults),
+            "withheld": dict(report.withheld),
             "notes": list(report.notes),
             "removed": report.removed,
             "surroundings": surroundings(),

@@ -18,10 +18,12 @@ from sensormend.errors import ConfigError, InputError, StateError, ValueRangeErr
 from sensormend.files import read_state, write_state
 from sensormend.io.options import EVERY, Options
 from sensormend.model.auto import AutoOLRTR
+from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
-from sensormend.pipeline.verdicts import SeenRange, Verdicts, judge
+from sensormend.pipeline.verdicts import Verdicts, judge
 from sensormend.readings import NOTHING, OBSERVED, REASONS, Flag, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
@@ -212,7 +214,7 @@ class Mender:
         self._rows: dict[str, int] = {}
         # By sensor and variable: the last period with a reading.
         self._last_period = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
-        self._seen_range = SeenRange.of(len(self.variables), known=model is None)
+        self._accepted = AcceptedRange.of(len(self.variables))
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
         # Shared by all copies, as the model is, and advanced by the copy that lets it learn.
@@ -256,6 +258,37 @@ class Mender:
         twin._names, twin._row_of_name = (), self._row_of_name[:0]
         return twin
 
+    @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """The range of the accepted readings of each variable, to which estimates and corrections are bounded."""
+        low, high = self._accepted.limits
+        return dict(zip(self.variables, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+    @property
+    def withheld(self) -> dict[str, int]:
+        """The number of estimates and corrections that were withheld, by variable."""
+        counts = zip(self.variables, self._accepted.withheld.tolist(), strict=True)
+        return {variable: count for variable, count in counts if count}
+
+    def remarks(self) -> list[str]:
+        """Return remarks on estimates that were withheld, and on variables that are not judged any more."""
+        remarks = []
+        if self.withheld:
+            counts = (f"{count:,} of {variable}" if variable else f"{count:,}"
+                      for variable, count in self.withheld.items())  # fmt: skip
+            remarks.append(f"estimates withheld, since they lay far outside all readings: {', '.join(counts)}")
+        for variable, period in zip(self.variables, self._accepted.unjudged_from.tolist(), strict=True):
+            if period < JUDGED:
+                words = f"{variable} is not judged" if variable else "the readings are not judged"
+                since = readable(self.grid.start_of(period))
+                remarks.append(f"{words} from {since} on: most of the estimates were withheld")
+        return remarks
+
+    def second_pass(self, trainer: Mender) -> None:
+        """Prepare for the readings that the `trainer`, a fresh copy of this one, has learned from."""
+        self.model.rewind()
+        self._accepted = trainer._accepted.for_second_pass()
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mender's state, without the model, which `model.save` writes to its own file."""
         settings = {
@@ -266,8 +299,8 @@ class Mender:
             "given": [self._model_periods.count, self._model_periods.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
-        seen_range = {f"seen_{name}": array for name, array in vars(self._seen_range).items()}
-        arrays = {"heard": self._last_period, **seen_range}
+        accepted = {f"accepted_{name}": array for name, array in vars(self._accepted).items()}
+        arrays = {"heard": self._last_period, **accepted}
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -279,6 +312,10 @@ class Mender:
             count, jumps = settings["given"]
             model_periods = ModelPeriods(count, [(number, on_grid) for number, on_grid in jumps])
             recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
+            accepted = AcceptedRange.of(len(variables))
+            # A state of an earlier version has no range: it begins with the next period.
+            if "accepted_count" in arrays:
+                accepted = AcceptedRange(**{name: arrays[f"accepted_{name}"] for name in vars(accepted)})
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):
@@ -287,10 +324,7 @@ class Mender:
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
         self._model_periods, self._recalibrations = model_periods, recalibrations
-        if "seen_low" in arrays:
-            self._seen_range = SeenRange(arrays["seen_low"], arrays["seen_high"], arrays["seen_judged"])
-        else:
-            self._seen_range = SeenRange.of(len(variables), known=False)
+        self._accepted = accepted
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
 
@@ -333,19 +367,21 @@ class Mender:
         number = self._model_periods.count
         recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
         cells = judge(recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots)
-        good = recovery.evaluated[..., None] & ~recovery.wrong & ~recovery.doubtful
-        seen_range = self._seen_range.wider(placed.value.reshape(shape), seen & ~recovery.spikes, good)
+        network, faults, accepted = recovery.low_rank, recovery.faults, self._accepted
         if names and learning is not None:
-            seen_range.check(self._seen_range, cells, listed[sensors], names, self.variables, times)
+            value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
+            cells, accepted = accepted.extended(value, cells).applied(cells, value, seen, listed[sensors], period)
+            network = clipped(network, *(end[:, None] for end in accepted.limits))
+            faults = tuple(fault for fault in faults if judged[fault.variable])
         listed = listed[sensors].ravel()
         slots = _slot_rows(self, period, sensors, listed, placed, cells)
-        self._last_period, self.period, self._seen_range = last_period, period, seen_range
+        self._last_period, self.period, self._accepted = last_period, period, accepted
         return Mended(
             period,
             slots,
-            recovery.low_rank.reshape(-1, grid.slots)[listed],
+            network.reshape(-1, grid.slots)[listed],
             recovery.score.ravel()[listed],
-            self._dated(recovery.faults, names, sensors, number, period),
+            self._dated(faults, names, sensors, number, period),
             _reading_rows(slots, readings, placed, listed, hidden, real) if self._per_reading else None,
         )
 
@@ -592,7 +628,7 @@ def walk(source: PeriodSource, mender: Mender, *, one_pass: bool = False) -> Ite
         for period in source.periods:
             if period < first + WARM_UP:
                 trainer.push(source.read(period))
-        mender.model.rewind()
+        mender.second_pass(trainer)
     for period in source.periods:
         if mender.period is None or period > mender.period:
             yield from mender.push(source.read(period))

@@ -319,6 +319,7 @@ class Output:
                 "flags": tally.flags,
                 "filled": tally.filled,
                 "corrected": tally.corrected,
-                "notes": list(stream.survey.notes),
+                "withheld": stream.mender.withheld,
+                "notes": [*stream.survey.notes, *stream.mender.remarks()],
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}
