@@ -165,14 +165,15 @@ class AcceptedRange:
         return Verdicts(flag, reason, origin, cleaned, lower, upper), replace(counts, unjudged_from=unjudged_from)
 
 
-def clipped(value: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+def clipped(value: FloatArray, low: FloatArray | float, high: FloatArray | float) -> FloatArray:
     """Return the values bounded to a range; NaN stays NaN."""
-    return np.minimum(np.maximum(value, low), high)
+    bounded: FloatArray = np.minimum(np.maximum(value, low), high)
+    return bounded
 
 
-def far_outside(value: FloatArray, low: FloatArray, high: FloatArray) -> BoolArray:
+def far_outside(value: FloatArray, low: FloatArray | float, high: FloatArray | float) -> BoolArray:
     """Return which values lie more than `FAR` widths outside a range; a range of zero width gives no scale."""
     with np.errstate(invalid="ignore"):
-        width = FAR * (high - low)
+        width = np.multiply(FAR, np.subtract(high, low))
         far: BoolArray = (width > 0) & ((value < low - width) | (value > high + width))
     return far
