@@ -25,6 +25,7 @@ from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
+from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.mender import WARM_UP, Mender, mender_for, walk
@@ -72,6 +73,7 @@ class Report:
     seconds: float
     removed: tuple[tuple[str, str], ...] = ()
     withheld: Mapping[str, int] = field(default_factory=dict)
+    copies: Sequence[Mapping[str, Sequence[str]]] = ()
 
 
 def clean_archive(
@@ -173,6 +175,7 @@ class _ArchiveRun:
             if not one_pass:
                 self._mark_dated_back(mender, tally, writer)
         self.checkpoint.save(mender, tally)
+        copies = tally.copies()
         return Report(
             out=self.target.path,
             grid=survey.grid,
@@ -183,12 +186,13 @@ class _ArchiveRun:
             flags=tally.flags,
             filled=tally.filled,
             corrected=tally.corrected,
-            notes=(*staging.notes, *survey.notes, *self._remarks(), *mender.remarks()),
+            notes=(*staging.notes, *survey.notes, *self._remarks(), *sentences(copies), *mender.remarks()),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
             removed=mender.maintenance.removed_at(survey.grid.start_of((mender.period or 0) + 1) - 1),
             withheld=mender.withheld,
+            copies=copies,
         )
 
     def _mark_dated_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
@@ -315,6 +319,7 @@ class _ArchiveRun:
             "corrected": report.corrected,
             "faults": len(report.faults),
             "withheld": dict(report.withheld),
+            "copies": list(report.copies),
             "notes": list(report.notes),
             "removed": report.removed,
             "surroundings": surroundings(),

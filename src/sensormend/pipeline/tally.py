@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.bounds import clipped, far_outside
+from sensormend.pipeline.copies import CopyCounter
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.mender import DatedFault, Mended
@@ -209,6 +210,7 @@ class Tally:
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
         self.corrected = 0
+        self._copies = CopyCounter(grid, len(self.variables))
         # Whether the readings that faults were dated back to are counted.
         self.looked_back = False
 
@@ -240,6 +242,7 @@ class Tally:
         for total, count in zip(self._counts, counts, strict=True):
             total[sensor, variable] += count
         self._note_readings(mended.period, sensor, variable, n > 0, value)
+        self._copies.add(sensor, variable, value, self._step[sensor, variable])
         self._note_faults(mended, sensor, variable)
 
     def _grow(self, sensors: int) -> None:
@@ -496,6 +499,10 @@ class Tally:
                 )
         return summaries
 
+    def copies(self) -> list[dict[str, list[str]]]:
+        """Return the sensors whose readings are those of one source, with the variables in which they are."""
+        return self._copies.groups(self.sensors, self.variables)
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays of a state file."""
         place_of = {id(fault): index for index, fault in enumerate(self.faults)}
@@ -512,6 +519,8 @@ class Tally:
             "looked_back": self.looked_back,
         }
         arrays = {"counts": self._counts, "span": self._span, "last_value": self._last_value}
+        settings["copies"], copies = self._copies.state()
+        arrays |= {f"copies_{name}": array for name, array in copies.items()}
         return settings, {**arrays, "step": self._step, "settled": self._settled}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -533,6 +542,10 @@ class Tally:
         self._last_value = arrays.get("last_value", np.full(shape, np.nan))
         self._step = arrays.get("step", np.full(shape, np.inf))
         self._settled = arrays.get("settled", np.zeros(shape, dtype=np.int64))
+        if "copies" in settings:
+            prefix = "copies_"
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            self._copies.restore(settings["copies"], own)
 
 
 def mark_dated_back(
