@@ -19,7 +19,7 @@ from sensormend.cli import main
 from sensormend.pipeline.bounds import FEW, JUDGED, MANY, AcceptedRange
 from sensormend.pipeline.mender import InMemory, Mender, walk
 from sensormend.pipeline.verdicts import Verdicts
-from sensormend.readings import DAY, ESTIMATED, HOUR, NO_ORIGIN, NOTHING, OBSERVED, Flag, Readings, Rows
+from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, NO_ORIGIN, NOTHING, OBSERVED, Flag, Readings, Rows
 from simulated_city import HOURLY, START, city_readings, small_city, tensor_readings, write_csv
 
 Floats = NDArray[np.float64]
@@ -307,6 +307,17 @@ def test_a_few_readings_bound_by_all_of_them_and_withhold_nothing() -> None:
     bounded, counted = accepted.applied(cells, missing, np.isfinite(missing), np.ones((1, 1), bool), 7)
     assert bounded.cleaned.ravel().tolist() == [4.0, 3.5]
     assert (counted.needed.tolist(), counted.withheld.tolist()) == ([2], [0])
+
+
+def test_a_reading_at_the_bound_that_its_correction_would_cross_is_kept_in_doubt() -> None:
+    low, high = ends(usual())
+    value, cells = cells_of(np.array([low, low + 1, low - 1, high]), Flag.FAIL)
+    cells = replace(cells, origin=np.full_like(cells.origin, CORRECTED), cleaned=value - 2.0, lower=value - 3.0)
+    bounded, counted = usual().applied(cells, value, np.isfinite(value), np.ones((1, 1), bool), 7)
+    assert bounded.cleaned.ravel() == pytest.approx([low, low, low, high - 2.0])
+    assert bounded.flag.ravel().tolist() == [3, 4, 4, 4]
+    assert bounded.origin.ravel().tolist() == [OBSERVED, CORRECTED, CORRECTED, CORRECTED]
+    assert (counted.needed.tolist(), counted.withheld.tolist()) == ([4], [0])
 
 
 def test_a_variable_most_of_whose_estimates_are_withheld_is_not_judged_any_more() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.pipeline.verdicts import Verdicts
-from sensormend.readings import NO_ORIGIN, OBSERVED, Flag
+from sensormend.readings import CORRECTED, NO_ORIGIN, OBSERVED, Flag
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["FAR", "JUDGED", "LEAST_CELLS", "AcceptedRange", "clipped", "far_outside"]
@@ -135,7 +135,9 @@ class AcceptedRange:
         # A gap that the model gives no estimate for is no estimate that was withheld.
         needed = listed[..., None] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
-        returned = withheld & wrong & (value >= low) & (value <= high)
+        # A correction of which the bounds leave nothing: the reading lies at the end to which it would be moved.
+        void = wrong & (cells.origin == CORRECTED) & (clipped(cells.cleaned, low, high) == value)
+        returned = (withheld & wrong & (value >= low) & (value <= high)) | (void & ~withheld)
         flag, reason, origin = cells.flag.copy(), cells.reason.copy(), cells.origin.copy()
         flag[returned], origin[withheld], origin[returned] = Flag.SUSPECT, NO_ORIGIN, OBSERVED
         # The interval of a doubtful reading reaches to its estimate, which is bounded likewise.

@@ -157,6 +157,8 @@ class FaultEpisode:
 
     def size_at(self, time: NDArray[np.int64], period: int) -> FloatArray:
         """Return its size at some times; a drift extrapolated beyond zero has size 0."""
+        if self.reason == "offset":
+            return np.full(time.shape, self.size)
         size = self.dated_size - self.dated_rate / period * (self.dated_at - time)
         return np.where(np.sign(size) == np.sign(self.dated_size), size, 0.0)
 
