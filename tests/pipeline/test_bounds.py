@@ -207,6 +207,13 @@ def test_clean_goes_on_and_says_what_it_withheld(tmp_path: Path, capsys: pytest.
     assert " ".join(capsys.readouterr().out.split()).count(note) == 1
     rows = read_rows(out)
     assert np.nanmax(np.abs(rows.cleaned)) < 100
+    # What reads an OUT can do with cells that have no value.
+    assert main(["report", str(out)]) == 0
+    capsys.readouterr()
+    for sensor, hour in (("s02", 6), ("s05", 12)):
+        assert main(["explain", str(out), sensor, f"2020-01-23T{hour:02d}:00"]) == 0
+        paragraph = " ".join(capsys.readouterr().out.split())
+        assert "it was withheld" in paragraph or "nothing surer is known" in paragraph
 
 
 @pytest.mark.usefixtures("inventing")
