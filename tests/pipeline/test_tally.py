@@ -146,10 +146,10 @@ def test_the_size_is_what_the_rows_show_where_the_model_says_another() -> None:
 
 def test_an_offset_below_the_resolution_is_none() -> None:
     fault = of_the_model("offset", 0.05, 0.0, 20, 21, 3.0, 9)
-    assert replace(fault, wrong=0, step=0.1).negligible
-    assert not replace(fault, wrong=0, step=0.01).negligible
-    assert not replace(fault, step=0.1).negligible
-    assert replace(fault, step=0.1).size == 3.0, "wrong readings are off by more"
+    assert replace(fault, wrong=0, resolution=0.1).negligible
+    assert not replace(fault, wrong=0, resolution=0.01).negligible
+    assert not replace(fault, resolution=0.1).negligible
+    assert replace(fault, resolution=0.1).size == 3.0, "wrong readings are off by more"
 
 
 def test_readings_without_estimates_are_beyond_the_limits_given() -> None:

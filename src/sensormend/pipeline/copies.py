@@ -64,7 +64,7 @@ class CopyCounter:
         value: FloatArray,
         step: FloatArray,
     ) -> None:
-        """Count the readings of one period, (channel, slot); `step` is the smallest change of each channel so far."""
+        """Count the readings of one period, (channel, slot); `step` is the resolution of each channel, or NaN."""
         present = np.isfinite(value)
         reporting = present.any(axis=1)
         last: dict[tuple[int, int], float] = {}

@@ -122,6 +122,8 @@ class Mended:
         The model's estimate of each cell from the other channels.
     score
         The score of each fiber; 1 is at the threshold.
+    resolution
+        The smallest change between two readings of each channel so far; NaN where none is known.
     faults
         The episodes that touch the period, or are now known to have ended before it, in order of start.
     readings
@@ -132,6 +134,7 @@ class Mended:
     rows: Rows
     network: FloatArray
     score: FloatArray
+    resolution: FloatArray
     faults: tuple[DatedFault, ...] = ()
     readings: Rows | None = None
 
@@ -214,6 +217,8 @@ class Mender:
         self._rows: dict[str, int] = {}
         # By sensor and variable: the last period with a reading.
         self._last_period = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
+        # By sensor and variable: the smallest change between two readings; infinite where none is known.
+        self._resolution = np.full((0, len(self.variables)), np.inf)
         self._accepted = AcceptedRange.of(len(self.variables))
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
@@ -254,7 +259,7 @@ class Mender:
         """Return a mender with the same settings and the same model, but without sensors and periods."""
         twin = copy.copy(self)
         twin.sensors, twin.period, twin._rows = (), None, {}
-        twin._last_period = self._last_period[:0]
+        twin._last_period, twin._resolution = self._last_period[:0], self._resolution[:0]
         twin._names, twin._row_of_name = (), self._row_of_name[:0]
         return twin
 
@@ -300,7 +305,7 @@ class Mender:
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
         accepted = {f"accepted_{name}": array for name, array in vars(self._accepted).items()}
-        arrays = {"heard": self._last_period, **accepted}
+        arrays = {"heard": self._last_period, "resolution": self._resolution, **accepted}
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -312,8 +317,9 @@ class Mender:
             count, jumps = settings["given"]
             model_periods = ModelPeriods(count, [(number, on_grid) for number, on_grid in jumps])
             recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
+            # A state of an earlier version has neither resolution nor range: they begin with the next period.
+            resolution = arrays.get("resolution", np.full(last_period.shape, np.inf))
             accepted = AcceptedRange.of(len(variables))
-            # A state of an earlier version has no range: it begins with the next period.
             if "accepted_count" in arrays:
                 accepted = AcceptedRange(**{name: arrays[f"accepted_{name}"] for name in vars(accepted)})
         except (KeyError, TypeError, ValueError) as error:
@@ -324,7 +330,7 @@ class Mender:
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
         self._model_periods, self._recalibrations = model_periods, recalibrations
-        self._accepted = accepted
+        self._accepted, self._resolution = accepted, resolution
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
 
@@ -366,7 +372,13 @@ class Mender:
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         number = self._model_periods.count
         recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
-        cells = judge(recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots)
+        all_resolutions = np.full(last_period.shape, np.inf)
+        all_resolutions[: self._resolution.shape[0]] = self._resolution
+        all_resolutions[sensors] = np.fmin(all_resolutions[sensors], _smallest_change(placed.value).reshape(shape[:2]))
+        resolution = np.where(np.isfinite(all_resolutions[sensors]), all_resolutions[sensors], np.nan)
+        cells = judge(
+            recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots, resolution=resolution
+        )
         network, faults, accepted = recovery.low_rank, recovery.faults, self._accepted
         if names and learning is not None:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
@@ -375,12 +387,14 @@ class Mender:
             faults = tuple(fault for fault in faults if judged[fault.variable])
         listed = listed[sensors].ravel()
         slots = _slot_rows(self, period, sensors, listed, placed, cells)
-        self._last_period, self.period, self._accepted = last_period, period, accepted
+        self._last_period, self._resolution = last_period, all_resolutions
+        self.period, self._accepted = period, accepted
         return Mended(
             period,
             slots,
             network.reshape(-1, grid.slots)[listed],
             recovery.score.ravel()[listed],
+            resolution.ravel()[listed],
             self._dated(faults, names, sensors, number, period),
             _reading_rows(slots, readings, placed, listed, hidden, real) if self._per_reading else None,
         )
@@ -496,6 +510,20 @@ class Mender:
         if unknown:
             raise InputError(f"variable {unknown[0]!r} was not there from the start; there are {list(self.variables)}")
         return np.array([place_of[name] for name in readings.variables], dtype=np.int64)[readings.variable]
+
+
+LEAST_CHANGE = 1e-9
+"""The share of a reading below which a change is an error of rounding."""
+
+
+def _smallest_change(value: FloatArray) -> FloatArray:
+    """Return the smallest change between two readings of each channel, (channel, slot), that follow each other."""
+    with np.errstate(invalid="ignore"):
+        change = np.abs(np.diff(value, axis=1))
+        moves = change > LEAST_CHANGE * np.abs(value[:, 1:])
+    # Differences of decimal fractions are not exact: a size of one step is not below the step.
+    smallest: FloatArray = (1 - 1e-6) * np.where(moves, change, np.inf).min(axis=1, initial=np.inf)
+    return smallest
 
 
 def _slot_rows(

@@ -29,9 +29,6 @@ SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spik
 CORRECTABLE = ("offset", "drifting")
 """Kinds whose size at any time follows from size and rate; that of a gain or of noise does not."""
 
-LEAST_CHANGE = 1e-9
-"""The share of a reading below which a change is an error of rounding."""
-
 AGREEING = 2.0
 """The ratio up to which the model's size of a fault and what the corrections took out agree: the model learns the size
 while it corrects."""
@@ -62,8 +59,8 @@ class FaultEpisode:
     shown, earliest
         Its first slot that rows show as wrong or doubtful, and the time before which it cannot have begun: the end of
         the fault before it, or the first reading.
-    step
-        The smallest difference between two readings of its channel that follow each other.
+    resolution
+        The smallest change between two readings of its channel; NaN where none is known.
     reach
         The latest time until which it may have lasted: while the model's episode is open, and while only missing slots
         follow its last wrong one.
@@ -102,7 +99,7 @@ class FaultEpisode:
     last_taken_out: float = math.nan
     shown: int = 0
     earliest: int = 0
-    step: float = math.nan
+    resolution: float = math.nan
 
     def __post_init__(self) -> None:
         self.reach = max(self.reach, self.end)
@@ -131,7 +128,7 @@ class FaultEpisode:
                 size = shown
         if size * mean < 0:
             size = mean
-        if abs(size) < self.step:
+        if abs(size) < self.resolution:
             # Readings that are off by less are not wrong: the size of the wrong ones is at least this.
             size = math.copysign(math.sqrt(self.square / self.wrong), size)
         return size
@@ -139,7 +136,7 @@ class FaultEpisode:
     @property
     def negligible(self) -> bool:
         """Whether it is an offset or a drift below the resolution of which no row is wrong."""
-        return not self.wrong and self.reason in CORRECTABLE and abs(self.size) < self.step
+        return not self.wrong and self.reason in CORRECTABLE and abs(self.size) < self.resolution
 
     @property
     def rate(self) -> float:
@@ -169,7 +166,7 @@ class FaultEpisode:
         self.score, self.wrong = max(self.score, later.score), self.wrong + later.wrong
         self.corrected, self.taken_out = self.corrected + later.corrected, self.taken_out + later.taken_out
         self.last_taken_out = later.last_taken_out if later.corrected else self.last_taken_out
-        self.step = later.step
+        self.resolution = later.resolution
         add_sums(self, later)
 
     def end_here(self) -> None:
@@ -206,8 +203,7 @@ class Tally:
         self._counts = np.zeros((len(COUNTS), 0, len(self.variables)))
         self._span = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
         self._last_value = np.full((0, len(self.variables)), np.nan)
-        # By channel: the smallest change between two readings, and the end of the last fault that was popped.
-        self._step = np.full((0, len(self.variables)), np.inf)
+        # By channel: the end of the last fault that was popped.
         self._settled = np.zeros((0, len(self.variables)), dtype=np.int64)
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
@@ -244,7 +240,7 @@ class Tally:
         for total, count in zip(self._counts, counts, strict=True):
             total[sensor, variable] += count
         self._note_readings(mended.period, sensor, variable, n > 0, value)
-        self._copies.add(sensor, variable, value, self._step[sensor, variable])
+        self._copies.add(sensor, variable, value, mended.resolution)
         self._note_faults(mended, sensor, variable)
 
     def _grow(self, sensors: int) -> None:
@@ -253,7 +249,6 @@ class Tally:
             pad = ((0, 0), (0, more), (0, 0))
             self._counts, self._span = np.pad(self._counts, pad), np.pad(self._span, pad)
             self._last_value = np.pad(self._last_value, pad[1:], constant_values=np.nan)
-            self._step = np.pad(self._step, pad[1:], constant_values=np.inf)
             self._settled = np.pad(self._settled, pad[1:])
 
     def _note_readings(
@@ -264,7 +259,7 @@ class Tally:
         present: BoolArray,
         value: FloatArray,
     ) -> None:
-        """Note the times of the first and the last reading of each channel, its last value and its smallest change."""
+        """Note the times of the first and the last reading of each channel, and its last value."""
         reporting = present.any(axis=1)
         times, channels = self.grid.times_of(period), (sensor[reporting], variable[reporting])
         present, value = present[reporting], value[reporting]
@@ -272,12 +267,6 @@ class Tally:
         self._span[0][channels] = np.where(self._span[1][channels] == 0, times[first], self._span[0][channels])
         self._span[1][channels] = times[last]
         self._last_value[channels] = value[np.arange(last.size), last]
-        change = np.abs(np.diff(value, axis=1))
-        # Differences of decimal fractions are not exact.
-        with np.errstate(invalid="ignore"):
-            moving = change > LEAST_CHANGE * np.abs(value[:, 1:])
-        smallest = np.where(moving, change, np.inf).min(axis=1, initial=np.inf)
-        self._step[channels] = np.minimum(self._step[channels], smallest)
 
     def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
         """Assign the period's wrong slots to the model's episodes, and group the others into runs.
@@ -385,7 +374,7 @@ class Tally:
         """Return some slots of one channel as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
         distance = np.where(np.isfinite(value) & np.isfinite(cleaned), value - cleaned, 0.0)
-        corrected, step = table.corrected[row, slots], float(self._step[channel])
+        corrected = table.corrected[row, slots]
         value = value[np.isfinite(value)]
         counts = np.bincount(table.reason[row, slots]).tolist()
         return FaultEpisode(
@@ -406,7 +395,7 @@ class Tally:
             corrected=int(corrected.sum()),
             taken_out=float(distance[corrected].sum()),
             last_taken_out=float(distance[corrected].mean()) if corrected.any() else math.nan,
-            step=step if math.isfinite(step) else math.nan,
+            resolution=float(table.resolution[row]),
         )
 
     def pop_finished(self, end: int) -> list[FaultInterval]:
@@ -523,7 +512,7 @@ class Tally:
         arrays = {"counts": self._counts, "span": self._span, "last_value": self._last_value}
         settings["copies"], copies = self._copies.state()
         arrays |= {f"copies_{name}": array for name, array in copies.items()}
-        return settings, {**arrays, "step": self._step, "settled": self._settled}
+        return settings, {**arrays, "settled": self._settled}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Restore a state."""
@@ -542,7 +531,6 @@ class Tally:
         # States of earlier versions lack these.
         shape = self._span.shape[1:]
         self._last_value = arrays.get("last_value", np.full(shape, np.nan))
-        self._step = arrays.get("step", np.full(shape, np.inf))
         self._settled = arrays.get("settled", np.zeros(shape, dtype=np.int64))
         if "copies" in settings:
             prefix = "copies_"
@@ -632,6 +620,7 @@ class _PeriodTable:
     cleaned: FloatArray
     half_width: FloatArray
     score: FloatArray
+    resolution: FloatArray
 
     @classmethod
     def of(cls, mended: Mended, grid: Grid) -> _PeriodTable:
@@ -652,6 +641,7 @@ class _PeriodTable:
             cleaned=rows.cleaned.reshape(shape),
             half_width=(rows.upper - rows.lower).reshape(shape) / 2,
             score=mended.score,
+            resolution=mended.resolution,
         )
 
 

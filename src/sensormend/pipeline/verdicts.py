@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,11 +38,13 @@ def judge(
     *,
     labels: Sequence[str | int] = (),
     first_slot: int = 0,
+    resolution: FloatArray | None = None,
 ) -> Verdicts:
     """Return the verdict on every cell of one period, (sensor, variable, slot).
 
     The model was given the `seen` readings. Those noted to be ignored are `hidden`; None stands for no such reading.
     `labels` are the sensors in the model's faults, `first_slot` is the number of the period's first slot in its count.
+    `resolution`, by sensor and variable, is NaN where it is not known: a reading that is off by less is doubtful only.
     """
     shape = seen.shape
     value, present, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
@@ -62,6 +64,9 @@ def judge(
 
     # From the mildest to the strongest: a later mark replaces an earlier one.
     wrong, doubtful = recovery.wrong & seen, recovery.doubtful & seen
+    if resolution is not None:
+        negligible = _negligible(recovery.faults, labels, first_slot, resolution, shape) & wrong & ~recovery.spikes
+        wrong, doubtful = wrong & ~negligible, doubtful | negligible
     kind = _kinds(recovery.faults, labels, first_slot, shape)
     # A reading outside all episodes has the reason of its fiber; `alone` is no fault.
     kind = np.where(kind > 0, kind, np.where(fiber_reason == CODE["alone"], 0, fiber_reason))
@@ -73,6 +78,10 @@ def judge(
     cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper
     assert lower is not None
     assert upper is not None
+    if resolution is not None and negligible.any():
+        lower, upper = (np.where(negligible, function(column, value), column)
+                        for function, column in ((np.fmin, lower), (np.fmax, upper)))  # fmt: skip
+        cleaned = np.where(negligible, value, cleaned)
     mark(implausible, Flag.FAIL, "implausible")
     if hidden is not None:
         mark(hidden, Flag.NOT_EVALUATED, "")
@@ -94,11 +103,33 @@ def _kinds(
 ) -> NDArray[np.int8]:
     """Return the kind of the episode that covers each cell, of several the latest; 0 where there is none."""
     kinds = np.zeros(shape, dtype=np.int8)
-    if faults:
-        row_of = {label: row for row, label in enumerate(labels)}
-        for fault in sorted(faults, key=lambda fault: fault.start):
-            row = row_of.get(fault.sensor)
-            begin, end = max(fault.start - first_slot, 0), shape[2] if fault.end is None else fault.end + 1 - first_slot
-            if row is not None and end > begin:
-                kinds[row, fault.variable, begin:end] = CODE[fault.kind]
+    for fault, row, span in _spans(faults, labels, first_slot, shape[2]):
+        kinds[row, fault.variable, span] = CODE[fault.kind]
     return kinds
+
+
+def _negligible(
+    faults: Sequence[Fault],
+    labels: Sequence[str | int],
+    first_slot: int,
+    resolution: FloatArray,
+    shape: tuple[int, ...],
+) -> BoolArray:
+    """Return the cells of offsets and drifts that are smaller than the resolution of their channel."""
+    cells = np.zeros(shape, dtype=bool)
+    for fault, row, span in _spans(faults, labels, first_slot, shape[2]):
+        small = fault.kind in ("offset", "drifting") and abs(fault.size) < resolution[row, fault.variable]
+        cells[row, fault.variable, span] = small
+    return cells
+
+
+def _spans(
+    faults: Sequence[Fault], labels: Sequence[str | int], first_slot: int, slots: int
+) -> Iterator[tuple[Fault, int, slice]]:
+    """Yield the faults that touch a period in order of start, each with its sensor's row and its slots."""
+    row_of = {label: row for row, label in enumerate(labels)} if faults else {}
+    for fault in sorted(faults, key=lambda fault: fault.start):
+        row = row_of.get(fault.sensor)
+        begin, end = max(fault.start - first_slot, 0), slots if fault.end is None else fault.end + 1 - first_slot
+        if row is not None and end > begin:
+            yield fault, row, slice(begin, end)
