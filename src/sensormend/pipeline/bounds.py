@@ -110,10 +110,11 @@ class AcceptedRange:
                 if good.size >= MANY:
                     least = min(least, np.partition(good, MANY - 1)[MANY - 1])
                     most = max(most, np.partition(good, -MANY)[-MANY])
-                outermost = np.sort(readings)
+                last = min(EXTREMES, readings.size) - 1
+                bottom, top = np.partition(readings, last)[: last + 1], -np.partition(-readings, last)[: last + 1]
                 with_new = (
-                    np.concatenate([lowest[part, variable], np.maximum(outermost[:EXTREMES], least)]),
-                    np.concatenate([highest[part, variable], np.minimum(outermost[-EXTREMES:], most)]),
+                    np.concatenate([lowest[part, variable], np.maximum(bottom, least)]),
+                    np.concatenate([highest[part, variable], np.minimum(top, most)]),
                 )
                 lowest[part, variable] = np.sort(with_new[0])[:EXTREMES]
                 highest[part, variable] = -np.sort(-with_new[1])[:EXTREMES]
