@@ -10,7 +10,6 @@
     ├── StateError (ValueError)    a state file that is foreign, broken, or of a version that cannot be read
     ├── DivergenceError (ArithmeticError)   a method diverged, as published ones can
     ├── StorageError               a file cannot be written or removed: a full disk, a folder that is gone
-    ├── ResultError                a result that cannot be true: a fault of sensormend, not of the readings
     └── RefusedError               a sink is reachable and refuses this delivery
 
 After any of them a model's state is what it was before the call.
@@ -21,7 +20,6 @@ __all__ = [
     "DivergenceError",
     "InputError",
     "RefusedError",
-    "ResultError",
     "SensormendError",
     "ShapeError",
     "StateError",
@@ -61,10 +59,6 @@ class DivergenceError(SensormendError, ArithmeticError):
 
 class StorageError(SensormendError):
     """A file cannot be written or removed; the operation can be repeated when there is space."""
-
-
-class ResultError(SensormendError):
-    """A result that cannot be true; the run stops before it is written."""
 
 
 class RefusedError(SensormendError):

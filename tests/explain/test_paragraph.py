@@ -113,13 +113,13 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
     "fill": ({"reason": code("fill"), **GONE}, None, ["flag 9 (missing, fill)", "one that is missing (-999)"]),
     "unknown": (
         {**GONE, "cleaned": np.nan, "lower": np.nan, "upper": np.nan, "origin": 0}, None,
-        ["There is no estimate: nothing is known of it yet."],
+        ["There is no estimate: nothing is known of it yet"],
     ),
     "not evaluated": ({"flag": Flag.NOT_EVALUATED}, None, ["flag 2 (not evaluated)", "It was not judged"]),
     "alone": ({"flag": Flag.NOT_EVALUATED, "reason": code("alone")}, None, ["Too few other sensors are related"]),
     "suspect": (
         {"flag": Flag.SUSPECT, "reason": code("offset"), "value": shift(0.1)}, None,
-        ["flag 3 (suspect, offset)", "not past the threshold, and so it is kept", "do not contradict this one reading"],
+        ["flag 3 (suspect, offset)", "nothing surer is known, and so it is kept", "do not contradict this one reading"],
     ),
     "duplicate": ({"flag": Flag.SUSPECT, "reason": code("duplicate")}, None, ["the last one was kept"]),
     "late": ({"flag": Flag.SUSPECT, "reason": code("late")}, None, ["after its period was closed"]),

@@ -215,7 +215,34 @@ def test_the_list_is_dated_by_what_the_model_knew_last() -> None:
     parts[14] = put_in(parts[14], (1, "drifting", 11 * 24 + 18, None))
     parts[15] = put_in(parts[15], (1, "drifting", 11 * 24 + 18, 14 * 24 + 22))
     (fault,) = listed(iter(parts))
-    assert (spans([fault]), fault.reason) == ([("s02", 11 * 24 + 18, 14 * 24 + 22)], "drifting")
+    # The rows of the last two hours were wrong when they were made, and belong to it.
+    assert (spans([fault]), fault.reason) == ([("s02", 11 * 24 + 18, 15 * 24)], "drifting")
+
+
+def test_a_fault_does_not_begin_before_the_one_before_it_ended_nor_before_the_first_reading() -> None:
+    parts = parts_of_three_days()
+    parts[12] = put_in(parts[12], (1, "offset", 12 * 24, 13 * 24))
+    parts[13] = put_in(parts[13], (2, "drifting", 11 * 24, None))
+    parts[14] = put_in(parts[14], (2, "drifting", 10 * 24, None))
+    assert spans(listed(iter(parts))) == [("s02", 12 * 24, 13 * 24), ("s02", 13 * 24, 15 * 24)]
+    begin = list(through(without(moved(fault_free(20), 2, 12 * 24, 15 * 24), 2, 0, 3 * 24 + 5), Mender(HOURLY)))
+    begin[12] = put_in(begin[12], (1, "offset", -50, None))
+    begin[13] = put_in(begin[13], (1, "offset", -50, 15 * 24))
+    begin[14] = put_in(begin[14], (1, "offset", -50, 15 * 24))
+    assert spans(listed(iter(begin))) == [("s02", 3 * 24 + 5, 15 * 24)]
+
+
+def test_what_lies_within_a_fault_is_part_of_it_and_what_follows_another_one_is_not() -> None:
+    parts = parts_of_three_days()
+    parts[12] = put_in(parts[12], (1, "offset", 12 * 24, None), (2, "spike", 12 * 24 + 5, 12 * 24 + 6))
+    parts[13] = put_in(parts[13], (1, "offset", 12 * 24, None), (3, "noisy", 13 * 24 + 5, 13 * 24 + 9))
+    parts[14] = put_in(parts[14], (1, "offset", 12 * 24, 15 * 24))
+    assert spans(listed(iter(parts))) == [("s02", 12 * 24, 15 * 24)]
+    # The model does not speak of the first one for a day, on which there is another one.
+    parts[13] = put_in(parts[13], (3, "noisy", 13 * 24, 14 * 24))
+    faults = listed(iter(parts))
+    assert spans(faults) == [("s02", day * 24, (day + 1) * 24) for day in (12, 13, 14)]
+    assert [fault.reason for fault in faults] == ["offset", "noisy", "offset"]
 
 
 def test_an_episode_without_a_wrong_row_is_not_listed() -> None:

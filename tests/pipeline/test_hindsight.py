@@ -26,6 +26,8 @@ from sensormend.recovery import Fault
 from simulated_city import HOURLY
 
 BROKEN, DAYS, RATE = 45, 90, 0.2
+LOW = -4.0
+LIMITS = {"hum": (-1.0, 1.0), "temp": (LOW, 100.0)}
 
 
 def some_rows(seed: int, count: int = 60) -> Rows:
@@ -53,20 +55,21 @@ def dated(size: float = 4.0, rate: float = 12.0, kind: str = "drifting") -> Faul
 def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
     rows = some_rows(seed)
     notes = Maintenance((Note("b", 5 * HOUR, 6 * HOUR, "real"), Note("a", 0, DAY, "real")))
-    after, marked = mark_dated_back(rows, [dated()], notes, HOURLY)
+    after, marked = mark_dated_back(rows, [dated()], notes, HOURLY, LIMITS)
     for k in range(len(rows)):
         hour = int(rows.time[k]) // HOUR
         dated_back = rows.sensor[k] == 1 and rows.variable[k] == 1 and 3 <= hour < 11 and hour != 5
-        assert marked[k] == (dated_back and rows.flag[k] in (1, 3))
+        # A reading below the bound cannot be too high.
+        assert marked[k] == (dated_back and rows.flag[k] in (1, 3) and (rows.value[k] >= LOW or hour <= 5))
         for name in COLUMNS:
             before, now = getattr(rows, name)[k], getattr(after, name)[k]
             assert marked[k] or before == now or (np.isnan(before) and np.isnan(now))
         if marked[k]:
-            taken_out = max(4.0 - 0.5 * (13 - hour), 0.0)
-            assert after.cleaned[k] == pytest.approx(rows.value[k] - taken_out)
-            assert (after.lower[k], after.upper[k]) == pytest.approx((after.cleaned[k] - 0.25, after.cleaned[k] + 0.25))
+            cleaned = max(rows.value[k] - max(4.0 - 0.5 * (13 - hour), 0.0), LOW)
+            assert after.cleaned[k] == pytest.approx(cleaned)
+            assert (after.lower[k], after.upper[k]) == pytest.approx((max(cleaned - 0.25, LOW), cleaned + 0.25))
             assert (after.flag[k], REASONS[after.reason[k]], ORIGINS[after.origin[k]]) == (4, "drifting", "corrected")
-    again, more = mark_dated_back(after, [dated()], notes, HOURLY)
+    again, more = mark_dated_back(after, [dated()], notes, HOURLY, LIMITS)
     assert not more.any(), "what is marked stays as it is"
     np.testing.assert_array_equal(again.cleaned, after.cleaned)
 

@@ -108,9 +108,9 @@ def test_every_reason_has_its_sentence(code: int, expected: str) -> None:
 def of_the_model(
     kind: str, size: float, rate: float, first: float, last: float, farthest: float, days: int
 ) -> FaultEpisode:
-    known = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0)
+    known, off = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0), math.copysign(2.0, farthest)
     return FaultEpisode(
-        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, fault=known,
+        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * off, 48 * 9.0, farthest, fault=known,
         first_value=first, last_value=last, wrong=48,
     )  # fmt: skip
 
@@ -132,9 +132,30 @@ def test_an_open_fault_is_described_by_its_size_in_the_model(fault: FaultEpisode
     assert doubtful.sentence(open_since="then") == expected.replace("a ", "a is doubtful: it ", 1)
 
 
+def test_the_size_is_what_the_rows_show_where_the_model_says_another() -> None:
+    fault = of_the_model("offset", 2.13, 0.0, 20, 21, 3.0, 9)
+    assert replace(fault, corrected=10, taken_out=22.0).size == 2.13
+    assert replace(fault, corrected=10, taken_out=50.0).size == 5.0
+    assert replace(fault, corrected=10, taken_out=-22.0).size == -2.2
+    assert replace(fault, corrected=10, taken_out=-22.0).sentence() == "a read 2.2 low for 9 days."
+    drift = of_the_model("drifting", 4.5, 0.1, 20, 21, 3.0, 9)
+    assert replace(drift, corrected=10, taken_out=10.0, last_taken_out=4.0).size == 4.5
+    assert replace(drift, corrected=10, taken_out=10.0, last_taken_out=9.5).size == 9.5
+    assert replace(drift, corrected=10, taken_out=10.0, last_taken_out=-9.5).size == 1.0
+
+
+def test_an_offset_below_the_resolution_is_none() -> None:
+    fault = of_the_model("offset", 0.05, 0.0, 20, 21, 3.0, 9)
+    assert replace(fault, wrong=0, resolution=0.1).negligible
+    assert not replace(fault, wrong=0, resolution=0.01).negligible
+    assert not replace(fault, resolution=0.1).negligible
+    assert replace(fault, resolution=0.1).size == 3.0, "wrong readings are off by more"
+
+
 def test_readings_without_estimates_are_beyond_the_limits_given() -> None:
     fault = FaultEpisode("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0, last_value=5.0, wrong=48)
     assert fault.sentence() == "a read 5.00, beyond the limits given, for 2 days."
+    assert replace(fault, slots={7: 48}).sentence() == "a read 5.00, far from all others."
 
 
 def test_faults_that_are_over_are_returned_once_and_removed() -> None:

@@ -144,6 +144,22 @@ def test_a_doubtful_reading_is_suspect_and_not_replaced() -> None:
     np.testing.assert_array_equal(cells.cleaned, VALUE)
 
 
+def test_an_offset_below_the_resolution_is_doubtful_only() -> None:
+    wrong = at(VALUE.shape, 0, slice(6, 12))
+    recovery = recovery_of(VALUE, wrong, corrected=wrong, faults=[fault("a", "offset", 6, 11)])
+    for resolution, flag in ((2.1, 3), (1.9, 4), (np.nan, 4)):
+        cells = judged(recovery, resolution=np.full(VALUE.shape[:2], resolution))
+        assert cells.flag[0, 0].tolist() == [1] * 6 + [flag] * 6 + [1] * 12
+        assert words(cells)[6:12] == ["offset"] * 6
+        assert (cells.lower[0, 0, 6:12] <= VALUE[0, 0, 6:12] - 3).all()
+    coarse = judged(recovery, resolution=np.full(VALUE.shape[:2], 2.1))
+    np.testing.assert_array_equal(coarse.cleaned, VALUE)
+    assert set(coarse.origin.ravel()) == {1}
+    np.testing.assert_array_equal(coarse.upper[0, 0, 6:12], VALUE[0, 0, 6:12])
+    stuck = recovery_of(VALUE, wrong, faults=[fault("a", "stuck", 6, 11)])
+    assert 4 in judged(stuck, resolution=np.full(VALUE.shape[:2], 2.1)).flag
+
+
 def test_spikes_are_called_so_and_nothing_around_them_is() -> None:
     spikes = at(VALUE.shape, 0, slice(7, 8))
     cells = judged(recovery_of(VALUE, spikes, spikes=spikes, reason="alone", evaluated=False))

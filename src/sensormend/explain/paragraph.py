@@ -73,7 +73,7 @@ def _verdict(context: ReadingContext) -> str:
     special = {"stuck": _stuck, "spike": _spike, "noisy": _noisy, "gain": _gain, "implausible": _implausible}
     words = special[row.reason](context) if row.reason in special else plain.get(row.reason, "")
     if row.flag == Flag.SUSPECT and row.reason != "duplicate" and not row.estimated and not row.corrected:
-        words = f"{words} It is in doubt, but not past the threshold, and so it is kept.".lstrip()
+        words = f"{words} It is in doubt, but nothing surer is known, and so it is kept.".lstrip()
     return words
 
 
@@ -169,7 +169,9 @@ def _implausible(context: ReadingContext) -> str:
 def _estimate(context: ReadingContext) -> str:
     row = context.row
     if math.isnan(row.cleaned):
-        return "There is no estimate: nothing is known of it yet."
+        return (
+            "There is no estimate: nothing is known of it yet, or it was withheld for lying far outside all readings."
+        )
     if not row.estimated and not row.corrected:
         return ""
     interval = f" ({context.number(row.lower)} to {context.number(row.upper)})" if row.upper > row.lower else ""

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,6 +25,7 @@ from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
+from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.mender import WARM_UP, Mender, mender_for, walk
@@ -71,6 +72,8 @@ class Report:
     summaries: list[SensorSummary]
     seconds: float
     removed: tuple[tuple[str, str], ...] = ()
+    withheld: Mapping[str, int] = field(default_factory=dict)
+    copies: Sequence[Mapping[str, Sequence[str]]] = ()
 
 
 def clean_archive(
@@ -172,6 +175,7 @@ class _ArchiveRun:
             if not one_pass:
                 self._mark_dated_back(mender, tally, writer)
         self.checkpoint.save(mender, tally)
+        copies = tally.copies()
         return Report(
             out=self.target.path,
             grid=survey.grid,
@@ -182,11 +186,13 @@ class _ArchiveRun:
             flags=tally.flags,
             filled=tally.filled,
             corrected=tally.corrected,
-            notes=(*staging.notes, *survey.notes, *self._remarks()),
+            notes=(*staging.notes, *survey.notes, *self._remarks(), *sentences(copies), *mender.remarks()),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
             removed=mender.maintenance.removed_at(survey.grid.start_of((mender.period or 0) + 1) - 1),
+            withheld=mender.withheld,
+            copies=copies,
         )
 
     def _mark_dated_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
@@ -206,7 +212,7 @@ class _ArchiveRun:
             in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
             before, file, place = rows_of_spans(group, spans)
-            after, marked = mark_dated_back(before, in_group, mender.maintenance, self.survey.grid)
+            after, marked = mark_dated_back(before, in_group, mender.maintenance, self.survey.grid, mender.limits)
             if not tally.looked_back:
                 tally.count_dated_back(before, marked)
             for number in np.unique(file[marked]).tolist():
@@ -312,6 +318,8 @@ class _ArchiveRun:
             "filled": report.filled,
             "corrected": report.corrected,
             "faults": len(report.faults),
+            "withheld": dict(report.withheld),
+            "copies": list(report.copies),
             "notes": list(report.notes),
             "removed": report.removed,
             "surroundings": surroundings(),

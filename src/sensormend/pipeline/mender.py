@@ -18,10 +18,12 @@ from sensormend.errors import ConfigError, InputError, StateError, ValueRangeErr
 from sensormend.files import read_state, write_state
 from sensormend.io.options import EVERY, Options
 from sensormend.model.auto import AutoOLRTR
+from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
-from sensormend.pipeline.verdicts import SeenRange, Verdicts, judge
+from sensormend.pipeline.verdicts import Verdicts, judge
 from sensormend.readings import NOTHING, OBSERVED, REASONS, Flag, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
@@ -120,6 +122,8 @@ class Mended:
         The model's estimate of each cell from the other channels.
     score
         The score of each fiber; 1 is at the threshold.
+    resolution
+        The smallest change between two readings of each channel so far; NaN where none is known.
     faults
         The episodes that touch the period, or are now known to have ended before it, in order of start.
     readings
@@ -130,6 +134,7 @@ class Mended:
     rows: Rows
     network: FloatArray
     score: FloatArray
+    resolution: FloatArray
     faults: tuple[DatedFault, ...] = ()
     readings: Rows | None = None
 
@@ -212,7 +217,9 @@ class Mender:
         self._rows: dict[str, int] = {}
         # By sensor and variable: the last period with a reading.
         self._last_period = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
-        self._seen_range = SeenRange.of(len(self.variables), known=model is None)
+        # By sensor and variable: the smallest change between two readings; infinite where none is known.
+        self._resolution = np.full((0, len(self.variables)), np.inf)
+        self._accepted = AcceptedRange.of(len(self.variables))
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
         # Shared by all copies, as the model is, and advanced by the copy that lets it learn.
@@ -252,9 +259,40 @@ class Mender:
         """Return a mender with the same settings and the same model, but without sensors and periods."""
         twin = copy.copy(self)
         twin.sensors, twin.period, twin._rows = (), None, {}
-        twin._last_period = self._last_period[:0]
+        twin._last_period, twin._resolution = self._last_period[:0], self._resolution[:0]
         twin._names, twin._row_of_name = (), self._row_of_name[:0]
         return twin
+
+    @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """The range of the accepted readings of each variable, to which estimates and corrections are bounded."""
+        low, high = self._accepted.limits
+        return dict(zip(self.variables, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+    @property
+    def withheld(self) -> dict[str, int]:
+        """The number of estimates and corrections that were withheld, by variable."""
+        counts = zip(self.variables, self._accepted.withheld.tolist(), strict=True)
+        return {variable: count for variable, count in counts if count}
+
+    def remarks(self) -> list[str]:
+        """Return remarks on estimates that were withheld, and on variables that are not judged any more."""
+        remarks = []
+        if self.withheld:
+            counts = (f"{count:,} of {variable}" if variable else f"{count:,}"
+                      for variable, count in self.withheld.items())  # fmt: skip
+            remarks.append(f"estimates withheld, since they lay far outside all readings: {', '.join(counts)}")
+        for variable, period in zip(self.variables, self._accepted.unjudged_from.tolist(), strict=True):
+            if period < JUDGED:
+                words = f"{variable} is not judged" if variable else "the readings are not judged"
+                since = readable(self.grid.start_of(period))
+                remarks.append(f"{words} from {since} on: most of the estimates were withheld")
+        return remarks
+
+    def second_pass(self, trainer: Mender) -> None:
+        """Prepare for the readings that the `trainer`, a fresh copy of this one, has learned from."""
+        self.model.rewind()
+        self._accepted = trainer._accepted.for_second_pass()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mender's state, without the model, which `model.save` writes to its own file."""
@@ -266,8 +304,8 @@ class Mender:
             "given": [self._model_periods.count, self._model_periods.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
-        seen_range = {f"seen_{name}": array for name, array in vars(self._seen_range).items()}
-        arrays = {"heard": self._last_period, **seen_range}
+        accepted = {f"accepted_{name}": array for name, array in vars(self._accepted).items()}
+        arrays = {"heard": self._last_period, "resolution": self._resolution, **accepted}
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -279,6 +317,11 @@ class Mender:
             count, jumps = settings["given"]
             model_periods = ModelPeriods(count, [(number, on_grid) for number, on_grid in jumps])
             recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
+            # A state of an earlier version has neither resolution nor range: they begin with the next period.
+            resolution = arrays.get("resolution", np.full(last_period.shape, np.inf))
+            accepted = AcceptedRange.of(len(variables))
+            if "accepted_count" in arrays:
+                accepted = AcceptedRange(**{name: arrays[f"accepted_{name}"] for name in vars(accepted)})
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):
@@ -287,10 +330,7 @@ class Mender:
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
         self._model_periods, self._recalibrations = model_periods, recalibrations
-        if "seen_low" in arrays:
-            self._seen_range = SeenRange(arrays["seen_low"], arrays["seen_high"], arrays["seen_judged"])
-        else:
-            self._seen_range = SeenRange.of(len(variables), known=False)
+        self._accepted, self._resolution = accepted, resolution
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
 
@@ -332,20 +372,30 @@ class Mender:
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         number = self._model_periods.count
         recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
-        cells = judge(recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots)
-        good = recovery.evaluated[..., None] & ~recovery.wrong & ~recovery.doubtful
-        seen_range = self._seen_range.wider(placed.value.reshape(shape), seen & ~recovery.spikes, good)
+        all_resolutions = np.full(last_period.shape, np.inf)
+        all_resolutions[: self._resolution.shape[0]] = self._resolution
+        all_resolutions[sensors] = np.fmin(all_resolutions[sensors], _smallest_change(placed.value).reshape(shape[:2]))
+        resolution = np.where(np.isfinite(all_resolutions[sensors]), all_resolutions[sensors], np.nan)
+        cells = judge(
+            recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots, resolution=resolution
+        )
+        network, faults, accepted = recovery.low_rank, recovery.faults, self._accepted
         if names and learning is not None:
-            seen_range.check(self._seen_range, cells, listed[sensors], names, self.variables, times)
+            value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
+            cells, accepted = accepted.extended(value, cells).applied(cells, value, seen, listed[sensors], period)
+            network = clipped(network, *(end[:, None] for end in accepted.limits))
+            faults = tuple(fault for fault in faults if judged[fault.variable])
         listed = listed[sensors].ravel()
         slots = _slot_rows(self, period, sensors, listed, placed, cells)
-        self._last_period, self.period, self._seen_range = last_period, period, seen_range
+        self._last_period, self._resolution = last_period, all_resolutions
+        self.period, self._accepted = period, accepted
         return Mended(
             period,
             slots,
-            recovery.low_rank.reshape(-1, grid.slots)[listed],
+            network.reshape(-1, grid.slots)[listed],
             recovery.score.ravel()[listed],
-            self._dated(recovery.faults, names, sensors, number, period),
+            resolution.ravel()[listed],
+            self._dated(faults, names, sensors, number, period),
             _reading_rows(slots, readings, placed, listed, hidden, real) if self._per_reading else None,
         )
 
@@ -460,6 +510,20 @@ class Mender:
         if unknown:
             raise InputError(f"variable {unknown[0]!r} was not there from the start; there are {list(self.variables)}")
         return np.array([place_of[name] for name in readings.variables], dtype=np.int64)[readings.variable]
+
+
+LEAST_CHANGE = 1e-9
+"""The share of a reading below which a change is an error of rounding."""
+
+
+def _smallest_change(value: FloatArray) -> FloatArray:
+    """Return the smallest change between two readings of each channel, (channel, slot), that follow each other."""
+    with np.errstate(invalid="ignore"):
+        change = np.abs(np.diff(value, axis=1))
+        moves = change > LEAST_CHANGE * np.abs(value[:, 1:])
+    # Differences of decimal fractions are not exact: a size of one step is not below the step.
+    smallest: FloatArray = (1 - 1e-6) * np.where(moves, change, np.inf).min(axis=1, initial=np.inf)
+    return smallest
 
 
 def _slot_rows(
@@ -592,7 +656,7 @@ def walk(source: PeriodSource, mender: Mender, *, one_pass: bool = False) -> Ite
         for period in source.periods:
             if period < first + WARM_UP:
                 trainer.push(source.read(period))
-        mender.model.rewind()
+        mender.second_pass(trainer)
     for period in source.periods:
         if mender.period is None or period > mender.period:
             yield from mender.push(source.read(period))

@@ -243,6 +243,9 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
     gain = f"{number(fault.size)} times as much as" if math.isfinite(fault.size) else "more or less than"
     # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
     far = f"up to {unsigned(fault.farthest)} off, too far to be true" if fault.square else "beyond the limits given"
+    expected = (
+        f" where {number(mean - fault.distance / count)} was expected" if fault.square else ", far from all others"
+    )
     words = {
         "silent": verb("has sent nothing", "sent nothing"),
         "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
@@ -250,7 +253,7 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
         "drifting": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(fault.rate)}",
         "noisy": f"{verb('scatters', 'scattered')} by {unsigned(deviation)}",
         "gain": f"{verb('moves', 'moved')} {gain} the others predict",
-        "spike": f"read {number(mean)} where {number(mean - fault.distance / count)} was expected",
+        "spike": f"read {number(mean)}{expected}",
         "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {far}",
     }
     return words.get(fault.reason, f"{verb('is', 'was')} {unsigned(deviation)} off")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
+from sensormend.pipeline.bounds import clipped, far_outside
+from sensormend.pipeline.copies import CopyCounter
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.mender import DatedFault, Mended
@@ -26,6 +28,10 @@ SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spik
 
 CORRECTABLE = ("offset", "drifting")
 """Kinds whose size at any time follows from size and rate; that of a gain or of noise does not."""
+
+AGREEING = 2.0
+"""The ratio up to which the model's size of a fault and what the corrections took out agree: the model learns the size
+while it corrects."""
 
 
 @dataclass
@@ -47,6 +53,14 @@ class FaultEpisode:
         and the largest distance.
     first_value, last_value, wrong
         The first and the last of them, and the number of slots that are judged wrong, not only doubtful.
+    corrected, taken_out, last_taken_out
+        The number of corrected slots, the sum of what the corrections took out, and its mean in the last period that
+        has any.
+    shown, earliest
+        Its first slot that rows show as wrong or doubtful, and the time before which it cannot have begun: the end of
+        the fault before it, or the first reading.
+    resolution
+        The smallest change between two readings of its channel; NaN where none is known.
     reach
         The latest time until which it may have lasted: while the model's episode is open, and while only missing slots
         follow its last wrong one.
@@ -80,6 +94,12 @@ class FaultEpisode:
     first_value: float = math.nan
     last_value: float = math.nan
     wrong: int = 0
+    corrected: int = 0
+    taken_out: float = 0.0
+    last_taken_out: float = math.nan
+    shown: int = 0
+    earliest: int = 0
+    resolution: float = math.nan
 
     def __post_init__(self) -> None:
         self.reach = max(self.reach, self.end)
@@ -93,8 +113,30 @@ class FaultEpisode:
 
     @property
     def size(self) -> float:
-        """The model's size; NaN where it is no episode of the model."""
-        return math.nan if self.fault is None else self.fault.size
+        """The size of the model's fault, as far as the rows agree with it; NaN where it is no episode of the model.
+
+        The model revises the size as it sees more, while rows stay. Where the offset or drift that the rows show has
+        another sign, or is more than twice or less than half as large, the size is that of the rows.
+        """
+        if self.fault is None or self.reason not in CORRECTABLE or not self.wrong:
+            return math.nan if self.fault is None else self.fault.size
+        size, mean = self.fault.size, self.distance / self.wrong
+        if self.corrected:
+            mean = self.taken_out / self.corrected
+            shown = self.last_taken_out if self.reason == "drifting" and self.last_taken_out * mean > 0 else mean
+            if abs(size) > AGREEING * abs(shown) or abs(shown) > AGREEING * abs(size):
+                size = shown
+        if size * mean < 0:
+            size = mean
+        if abs(size) < self.resolution:
+            # Readings that are off by less are not wrong: the size of the wrong ones is at least this.
+            size = math.copysign(math.sqrt(self.square / self.wrong), size)
+        return size
+
+    @property
+    def negligible(self) -> bool:
+        """Whether it is an offset or a drift below the resolution of which no row is wrong."""
+        return not self.wrong and self.reason in CORRECTABLE and abs(self.size) < self.resolution
 
     @property
     def rate(self) -> float:
@@ -104,7 +146,7 @@ class FaultEpisode:
     @property
     def dated_back(self) -> bool:
         """Whether it began before the first row that shows it, and can be corrected there."""
-        return self.fault is not None and self.reason in CORRECTABLE and self.start < self.first
+        return self.reason in CORRECTABLE and self.start < self.first and self.dated_size * self.size > 0
 
     def marks(self, start: int, end: int) -> bool:
         """Return whether it can be corrected in readings from `start` to before `end`."""
@@ -112,6 +154,8 @@ class FaultEpisode:
 
     def size_at(self, time: NDArray[np.int64], period: int) -> FloatArray:
         """Return its size at some times; a drift extrapolated beyond zero has size 0."""
+        if self.reason == "offset":
+            return np.full(time.shape, self.size)
         size = self.dated_size - self.dated_rate / period * (self.dated_at - time)
         return np.where(np.sign(size) == np.sign(self.dated_size), size, 0.0)
 
@@ -120,7 +164,14 @@ class FaultEpisode:
         for code, count in later.slots.items():
             self.slots[code] = self.slots.get(code, 0) + count
         self.score, self.wrong = max(self.score, later.score), self.wrong + later.wrong
+        self.corrected, self.taken_out = self.corrected + later.corrected, self.taken_out + later.taken_out
+        self.last_taken_out = later.last_taken_out if later.corrected else self.last_taken_out
+        self.resolution = later.resolution
         add_sums(self, later)
+
+    def end_here(self) -> None:
+        """End it with its last wrong slot, since another fault follows."""
+        self.reach = self.end
 
     def sentence(self, *, open_since: str = "") -> str:
         """Describe it in one sentence with its size and, while it is open, its start, else its duration."""
@@ -146,13 +197,18 @@ class Tally:
         self.faults: list[FaultEpisode] = []
         self._open: dict[tuple[int, int], FaultEpisode] = {}
         self._episodes: dict[tuple[int, int, int], FaultEpisode] = {}
+        # By channel: the fault that began last, of those that are listed here; silence does not count.
+        self._latest: dict[tuple[int, int], FaultEpisode] = {}
         self._until = 0
         self._counts = np.zeros((len(COUNTS), 0, len(self.variables)))
         self._span = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
         self._last_value = np.full((0, len(self.variables)), np.nan)
+        # By channel: the end of the last fault that was popped.
+        self._settled = np.zeros((0, len(self.variables)), dtype=np.int64)
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
         self.corrected = 0
+        self._copies = CopyCounter(grid, len(self.variables))
         # Whether the readings that faults were dated back to are counted.
         self.looked_back = False
 
@@ -184,6 +240,7 @@ class Tally:
         for total, count in zip(self._counts, counts, strict=True):
             total[sensor, variable] += count
         self._note_readings(mended.period, sensor, variable, n > 0, value)
+        self._copies.add(sensor, variable, value, mended.resolution)
         self._note_faults(mended, sensor, variable)
 
     def _grow(self, sensors: int) -> None:
@@ -192,6 +249,7 @@ class Tally:
             pad = ((0, 0), (0, more), (0, 0))
             self._counts, self._span = np.pad(self._counts, pad), np.pad(self._span, pad)
             self._last_value = np.pad(self._last_value, pad[1:], constant_values=np.nan)
+            self._settled = np.pad(self._settled, pad[1:])
 
     def _note_readings(
         self,
@@ -211,75 +269,112 @@ class Tally:
         self._last_value[channels] = value[np.arange(last.size), last]
 
     def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
-        """Assign the period's wrong slots to the model's episodes, and group the others into runs."""
+        """Assign the period's wrong slots to the model's episodes, and group the others into runs.
+
+        Every wrong slot belongs to one fault, and the faults of a channel do not overlap: a slot that several episodes
+        cover belongs to the one that began first, as a spike within an offset does.
+        """
         table = _PeriodTable.of(mended, self.grid)
         self._until = table.end
-        wrong = table.fail.copy()
+        wrong, suspect = table.fail.copy(), table.suspect.copy()
+        episodes: dict[int, list[tuple[DatedFault, NDArray[np.intp]]]] = {}
         if mended.faults:
             channel = sensor.astype(np.int64) * len(self.variables) + variable
             faulty = [dated.sensor * len(self.variables) + dated.fault.variable for dated in mended.faults]
             rows = np.minimum(np.searchsorted(channel, faulty), channel.size - 1).tolist()
-            # A slot that several episodes cover belongs to the one that began last.
-            for dated, row, own in zip(mended.faults[::-1], rows[::-1], faulty[::-1], strict=True):
+            for dated, row, own in zip(mended.faults, rows, faulty, strict=True):
                 if channel[row] == own:
-                    self._note_episode(dated, table, row, wrong)
+                    slots = _slots_of(dated, table, row, wrong, suspect)
+                    episodes.setdefault(row, []).append((dated, slots))
         wrong |= table.silent
-        for row in np.flatnonzero(wrong.any(axis=1)).tolist():
-            self._note_runs((int(sensor[row]), int(variable[row])), table, row, wrong[row])
+        for row in sorted({*episodes, *np.flatnonzero(wrong.any(axis=1)).tolist()}):
+            key = int(sensor[row]), int(variable[row])
+            covered = episodes.get(row, [])
+            parts: list[tuple[DatedFault | None, NDArray[np.intp]]] = [part for part in covered if part[1].size]
+            parts += [(None, run) for run in _runs(wrong[row], table.missing[row])]
+            for episode, slots in sorted(parts, key=lambda part: int(part[1][0])):
+                if episode is None:
+                    self._note_run(key, table, row, slots, wrong[row])
+                else:
+                    self._note_episode(key, episode, table, row, slots)
+            for dated, slots in covered:
+                if not slots.size:
+                    self._revise(key, dated, table)
 
-    def _note_episode(self, dated: DatedFault, table: _PeriodTable, row: int, wrong: BoolArray) -> None:
-        """Assign slots to an episode, and clear them in `wrong`."""
-        end = table.end if dated.end is None else dated.end
-        span = (table.times >= dated.start) & (table.times < end)
-        # Doubtful episodes are listed, too.
-        own = (wrong[row] | table.suspect[row]) & span
-        key = (dated.sensor, dated.fault.variable, dated.fault.id)
+    def _note_episode(
+        self, channel: tuple[int, int], dated: DatedFault, table: _PeriodTable, row: int, slots: NDArray[np.intp]
+    ) -> None:
+        """Add slots to an episode. Where another fault came in between, what follows is a fault of its own."""
+        part, key = self._part(channel, table, row, slots), (*channel, dated.fault.id)
         episode = self._episodes.get(key)
-        if own.any():
-            wrong[row] &= ~own
-            part = self._part(key[:2], table, row, np.flatnonzero(own))
-            if episode is None:
-                self._episodes[key] = episode = part
-                self.faults.append(episode)
-            else:
-                episode.add(part)
-                episode.end = max(episode.end, part.end)
-        if episode is not None:
-            failed = np.flatnonzero(own & table.fail[row])
-            if failed.size and (math.isnan(episode.dated_size) or episode.start != dated.start):
-                episode.dated_size, episode.dated_rate = dated.fault.size, dated.fault.rate
-                episode.dated_at = int(table.times[failed[-1]])
-                episode.half_width = float(np.median(table.half_width[row, failed]))
-            if failed.size and episode.first == 0:
-                episode.first = int(table.times[failed[0]])
-            # The model revises start and end of a fault as it sees more of it.
-            episode.fault, episode.start = dated.fault, dated.start
-            episode.end = episode.end if dated.end is None else dated.end
-            episode.reach = end
+        if episode is None or self._latest.get(channel) is not episode:
+            self._begin(channel, part)
+            self._episodes[key] = episode = part
+        else:
+            episode.add(part)
+            episode.end = part.end
+        failed = slots[table.fail[row, slots]]
+        if failed.size and (math.isnan(episode.dated_size) or episode.start != dated.start):
+            episode.dated_size, episode.dated_rate = dated.fault.size, dated.fault.rate
+            episode.dated_at = int(table.times[failed[-1]])
+            widths = table.half_width[row, failed]
+            if np.isfinite(widths).any():
+                episode.half_width = float(np.nanmedian(widths))
+        if failed.size and episode.first == 0:
+            episode.first = int(table.times[failed[0]])
+        self._revise(channel, dated, table)
 
-    def _note_runs(self, channel: tuple[int, int], table: _PeriodTable, row: int, wrong: BoolArray) -> None:
-        """Note runs of wrong slots; missing slots do not end a run, silence and good readings do."""
-        slots = np.flatnonzero(wrong)
-        interruptions = np.cumsum(~(wrong | table.missing[row]))
-        for run in np.split(slots, np.flatnonzero(np.diff(interruptions[slots])) + 1):
-            part = self._part(channel, table, row, run)
-            since = part.start
-            # A single wrong reading ends when the next slot is missing.
-            if set(part.slots) != {SPIKE}:
-                since = table.start if interruptions[run[0]] == 0 else part.start
-                part.reach = table.end if interruptions[run[-1]] == interruptions[-1] else part.end
-            before = self._open.get(channel)
-            if before is not None and before.reach == since and (SILENT in before.slots) == (SILENT in part.slots):
-                before.add(part)
-                before.end, before.reach = part.end, part.reach
-            else:
-                self.faults.append(part)
-                self._open[channel] = part
+    def _revise(self, channel: tuple[int, int], dated: DatedFault, table: _PeriodTable) -> None:
+        """Take over what the model knows of an episode by now: kind, size and start.
+
+        It begins no later than its first slot, and not before the end of the fault before it: the rows of that time
+        belong to that one. It ends with its last slot.
+        """
+        episode = self._episodes.get((*channel, dated.fault.id))
+        if episode is None or self._latest.get(channel) is not episode:
+            return
+        episode.fault = dated.fault
+        episode.start = min(episode.shown, max(dated.start, episode.earliest))
+        episode.reach = table.end if dated.end is None else episode.end
+
+    def _note_run(
+        self, channel: tuple[int, int], table: _PeriodTable, row: int, run: NDArray[np.intp], wrong: BoolArray
+    ) -> None:
+        """Note a run of wrong slots; missing slots do not end a run, silence and good readings do."""
+        part = self._part(channel, table, row, run)
+        since, silent = part.start, SILENT in part.slots
+        # A single wrong reading ends when the next slot is missing.
+        if set(part.slots) != {SPIKE}:
+            interruptions = np.cumsum(~(wrong | table.missing[row]))
+            since = table.start if interruptions[run[0]] == 0 else part.start
+            part.reach = table.end if interruptions[run[-1]] == interruptions[-1] else part.end
+        before = self._open.get(channel)
+        if before is not None and before.reach == since and (SILENT in before.slots) == silent:
+            before.add(part)
+            before.end, before.reach = part.end, part.reach
+            return
+        self._open[channel] = part
+        if silent:
+            self.faults.append(part)
+        else:
+            self._begin(channel, part)
+
+    def _begin(self, channel: tuple[int, int], fault: FaultEpisode) -> None:
+        """List a fault that begins after all others of its channel."""
+        before = self._latest.get(channel)
+        if before is not None:
+            before.end_here()
+        previous = int(self._settled[channel]) if before is None else before.end
+        fault.earliest = max(previous, int(self._span[0][channel]))
+        fault.shown = fault.start
+        self._latest[channel] = fault
+        self.faults.append(fault)
 
     def _part(self, channel: tuple[int, int], table: _PeriodTable, row: int, slots: NDArray[np.intp]) -> FaultEpisode:
         """Return some slots of one channel as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
         distance = np.where(np.isfinite(value) & np.isfinite(cleaned), value - cleaned, 0.0)
+        corrected = table.corrected[row, slots]
         value = value[np.isfinite(value)]
         counts = np.bincount(table.reason[row, slots]).tolist()
         return FaultEpisode(
@@ -297,6 +392,10 @@ class Tally:
             first_value=float(value[0]) if value.size else math.nan,
             last_value=float(value[-1]) if value.size else math.nan,
             wrong=int(table.fail[row, slots].sum()),
+            corrected=int(corrected.sum()),
+            taken_out=float(distance[corrected].sum()),
+            last_taken_out=float(distance[corrected].mean()) if corrected.any() else math.nan,
+            resolution=float(table.resolution[row]),
         )
 
     def pop_finished(self, end: int) -> list[FaultInterval]:
@@ -304,7 +403,13 @@ class Tally:
         lasting = [fault for fault in self.faults if fault.reach >= end]
         self.faults = [fault for fault in self.faults if fault.reach < end]
         intervals = self.intervals()
+        rows = {name: row for row, name in enumerate(self.sensors)}
+        for fault in self.faults:
+            if SILENT not in fault.slots:
+                channel = rows[fault.sensor], self.variables.index(fault.variable)
+                self._settled[channel] = max(int(self._settled[channel]), fault.end)
         self.faults = lasting
+        self._latest = {key: fault for key, fault in self._latest.items() if fault.reach >= end}
         self._open = {key: fault for key, fault in self._open.items() if fault.reach >= end}
         self._episodes = {key: fault for key, fault in self._episodes.items() if fault.reach >= end}
         return intervals
@@ -327,7 +432,7 @@ class Tally:
 
     def intervals(self) -> list[FaultInterval]:
         """Return the faults in order of start; an open one ends with the data."""
-        faults = [(fault, fault.reach >= self._until) for fault in self._joined()]
+        faults = [(fault, fault.reach >= self._until) for fault in self._joined() if not fault.negligible]
         intervals = [
             FaultInterval(
                 fault.sensor,
@@ -338,7 +443,7 @@ class Tally:
                 # A spike exceeds a limit for single readings, which the score of its fiber does not include.
                 math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
                 fault.sentence(open_since=readable(fault.start) if is_open else ""),
-                *((model.size, model.rate, model.confidence) if (model := fault.fault) else ()),
+                *((fault.size, model.rate, model.confidence) if (model := fault.fault) else ()),
             )
             for fault, is_open in faults
         ]
@@ -385,6 +490,10 @@ class Tally:
                 )
         return summaries
 
+    def copies(self) -> list[dict[str, list[str]]]:
+        """Return the sensors whose readings are those of one source, with the variables in which they are."""
+        return self._copies.groups(self.sensors, self.variables)
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays of a state file."""
         place_of = {id(fault): index for index, fault in enumerate(self.faults)}
@@ -393,13 +502,17 @@ class Tally:
             "faults": [[_plain(getattr(fault, entry.name)) for entry in fields(FaultEpisode)] for fault in self.faults],
             "open": [[*key, place_of[id(fault)]] for key, fault in self._open.items()],
             "episodes": [[*key, place_of[id(fault)]] for key, fault in self._episodes.items()],
+            "latest": [[*key, place_of[id(fault)]] for key, fault in self._latest.items()],
             "until": self._until,
             "flags": {str(code): count for code, count in self.flags.items()},
             "filled": self.filled,
             "corrected": self.corrected,
             "looked_back": self.looked_back,
         }
-        return settings, {"counts": self._counts, "span": self._span, "last_value": self._last_value}
+        arrays = {"counts": self._counts, "span": self._span, "last_value": self._last_value}
+        settings["copies"], copies = self._copies.state()
+        arrays |= {f"copies_{name}": array for name, array in copies.items()}
+        return settings, {**arrays, "settled": self._settled}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Restore a state."""
@@ -408,21 +521,34 @@ class Tally:
         self._open = {(sensor, variable): self.faults[index] for sensor, variable, index in settings["open"]}
         self._episodes = {(sensor, variable, number): self.faults[index]
                           for sensor, variable, number, index in settings["episodes"]}  # fmt: skip
+        self._latest = {(sensor, variable): self.faults[index]
+                        for sensor, variable, index in settings.get("latest", ())}  # fmt: skip
         self._until = settings["until"]
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
         self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
         self._counts, self._span = arrays["counts"], arrays["span"]
-        # States of earlier versions have none.
-        self._last_value = arrays.get("last_value", np.full(self._span.shape[1:], np.nan))
+        # States of earlier versions lack these.
+        shape = self._span.shape[1:]
+        self._last_value = arrays.get("last_value", np.full(shape, np.nan))
+        self._settled = arrays.get("settled", np.zeros(shape, dtype=np.int64))
+        if "copies" in settings:
+            prefix = "copies_"
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            self._copies.restore(settings["copies"], own)
 
 
 def mark_dated_back(
-    rows: Rows, faults: Sequence[FaultEpisode], maintenance: Maintenance, grid: Grid
+    rows: Rows,
+    faults: Sequence[FaultEpisode],
+    maintenance: Maintenance,
+    grid: Grid,
+    limits: Mapping[str, tuple[float, float]],
 ) -> tuple[Rows, BoolArray]:
     """Return the rows with the readings marked that faults were dated back to, and a mask of these.
 
-    Readings that were not judged, and those that are noted as real, are unchanged.
+    Corrections are bounded to the `limits` of their variable. Readings that were not judged, those that are noted as
+    real, and those whose correction lies far outside the limits, are unchanged.
     """
     which = np.zeros(len(rows), dtype=bool)
     columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
@@ -440,12 +566,41 @@ def mark_dated_back(
         real = maintenance.noted("real", [fault.sensor], [fault.variable], times, grid.step)
         if real is not None:
             own = own[~real[0, 0, slot]]
-        cleaned = rows.value[own] - fault.size_at(rows.time[own], grid.period)
+        low, high = limits[fault.variable]
+        size = fault.size_at(rows.time[own], grid.period)
+        cleaned = clipped(rows.value[own] - size, low, high)
+        # A bound must not turn a correction into its opposite.
+        sound = ~far_outside(rows.value[own] - size, low, high) & ((rows.value[own] - cleaned) * size >= 0)
+        own, cleaned = own[sound], cleaned[sound]
         columns["flag"][own], columns["reason"][own] = Flag.FAIL, REASONS.index(fault.reason)
         columns["origin"][own], columns["cleaned"][own] = CORRECTED, cleaned
-        columns["lower"][own], columns["upper"][own] = cleaned - fault.half_width, cleaned + fault.half_width
+        half_width = fault.half_width if math.isfinite(fault.half_width) else abs(fault.dated_size)
+        columns["lower"][own] = clipped(cleaned - half_width, low, high)
+        columns["upper"][own] = clipped(cleaned + half_width, low, high)
         which[own], trusted[own] = True, False
     return replace(rows, **columns), which
+
+
+def _slots_of(
+    dated: DatedFault, table: _PeriodTable, row: int, wrong: BoolArray, suspect: BoolArray
+) -> NDArray[np.intp]:
+    """Return the slots of an episode that are wrong or doubtful and in no other fault, and clear them in the masks."""
+    end = table.end if dated.end is None else dated.end
+    span = (table.times >= dated.start) & (table.times < end)
+    # Doubtful episodes are listed, too.
+    own = (wrong[row] | suspect[row]) & span
+    wrong[row] &= ~own
+    suspect[row] &= ~own
+    return np.flatnonzero(own)
+
+
+def _runs(wrong: BoolArray, missing: BoolArray) -> list[NDArray[np.intp]]:
+    """Return the wrong slots of a channel in runs, which only missing slots may interrupt."""
+    slots = np.flatnonzero(wrong)
+    if not slots.size:
+        return []
+    interruptions = np.cumsum(~(wrong | missing))
+    return np.split(slots, np.flatnonzero(np.diff(interruptions[slots])) + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,10 +615,12 @@ class _PeriodTable:
     suspect: BoolArray
     silent: BoolArray
     missing: BoolArray
+    corrected: BoolArray
     value: FloatArray
     cleaned: FloatArray
     half_width: FloatArray
     score: FloatArray
+    resolution: FloatArray
 
     @classmethod
     def of(cls, mended: Mended, grid: Grid) -> _PeriodTable:
@@ -479,10 +636,12 @@ class _PeriodTable:
             suspect=(flag == Flag.SUSPECT) & (reason != DUPLICATE),
             silent=silent,
             missing=(flag == Flag.MISSING) & ~silent,
+            corrected=rows.origin.reshape(shape) == CORRECTED,
             value=rows.value.reshape(shape),
             cleaned=rows.cleaned.reshape(shape),
             half_width=(rows.upper - rows.lower).reshape(shape) / 2,
             score=mended.score,
+            resolution=mended.resolution,
         )
 
 
@@ -493,7 +652,8 @@ def _plain(value: Any) -> Any:
 
 
 def _episode_of(values: list[Any]) -> FaultEpisode:
-    named = dict(zip((entry.name for entry in fields(FaultEpisode)), values, strict=True))
+    # States of earlier versions lack the last fields.
+    named = dict(zip((entry.name for entry in fields(FaultEpisode)), values, strict=False))
     named["slots"] = {int(code): count for code, count in named["slots"].items()}
     named["fault"] = Fault(*named["fault"]) if named["fault"] else None
     return FaultEpisode(**named)

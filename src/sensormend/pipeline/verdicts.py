@@ -1,21 +1,18 @@
-"""`judge` assigns a flag, a reason and an origin to every cell; `SeenRange` checks the resulting values."""
+"""`judge` assigns a flag, a reason and an origin to every cell."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import ResultError
-from sensormend.io.metadata import iso
 from sensormend.pipeline.grid import Placed
-from sensormend.pipeline.sentences import who
 from sensormend.readings import CORRECTED, ESTIMATED, NO_ORIGIN, OBSERVED, REASONS, Flag
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
-__all__ = ["SeenRange", "Verdicts", "judge"]
+__all__ = ["Verdicts", "judge"]
 
 CODE = {reason: code for code, reason in enumerate(REASONS)}
 
@@ -41,11 +38,13 @@ def judge(
     *,
     labels: Sequence[str | int] = (),
     first_slot: int = 0,
+    resolution: FloatArray | None = None,
 ) -> Verdicts:
     """Return the verdict on every cell of one period, (sensor, variable, slot).
 
     The model was given the `seen` readings. Those noted to be ignored are `hidden`; None stands for no such reading.
     `labels` are the sensors in the model's faults, `first_slot` is the number of the period's first slot in its count.
+    `resolution`, by sensor and variable, is NaN where it is not known: a reading that is off by less is doubtful only.
     """
     shape = seen.shape
     value, present, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
@@ -65,6 +64,9 @@ def judge(
 
     # From the mildest to the strongest: a later mark replaces an earlier one.
     wrong, doubtful = recovery.wrong & seen, recovery.doubtful & seen
+    if resolution is not None:
+        negligible = _negligible(recovery.faults, labels, first_slot, resolution, shape) & wrong & ~recovery.spikes
+        wrong, doubtful = wrong & ~negligible, doubtful | negligible
     kind = _kinds(recovery.faults, labels, first_slot, shape)
     # A reading outside all episodes has the reason of its fiber; `alone` is no fault.
     kind = np.where(kind > 0, kind, np.where(fiber_reason == CODE["alone"], 0, fiber_reason))
@@ -76,6 +78,10 @@ def judge(
     cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper
     assert lower is not None
     assert upper is not None
+    if resolution is not None and negligible.any():
+        lower, upper = (np.where(negligible, function(column, value), column)
+                        for function, column in ((np.fmin, lower), (np.fmax, upper)))  # fmt: skip
+        cleaned = np.where(negligible, value, cleaned)
     mark(implausible, Flag.FAIL, "implausible")
     if hidden is not None:
         mark(hidden, Flag.NOT_EVALUATED, "")
@@ -97,85 +103,33 @@ def _kinds(
 ) -> NDArray[np.int8]:
     """Return the kind of the episode that covers each cell, of several the latest; 0 where there is none."""
     kinds = np.zeros(shape, dtype=np.int8)
-    if faults:
-        row_of = {label: row for row, label in enumerate(labels)}
-        for fault in sorted(faults, key=lambda fault: fault.start):
-            row = row_of.get(fault.sensor)
-            begin, end = max(fault.start - first_slot, 0), shape[2] if fault.end is None else fault.end + 1 - first_slot
-            if row is not None and end > begin:
-                kinds[row, fault.variable, begin:end] = CODE[fault.kind]
+    for fault, row, span in _spans(faults, labels, first_slot, shape[2]):
+        kinds[row, fault.variable, span] = CODE[fault.kind]
     return kinds
 
 
-MOST_OUTSIDE = 1.0
-"""The distance outside the range of a variable's readings, in widths of that range, that an estimate or a correction
-may have. The engine's own bounds allow 0.05, and no estimate of the networks in `tests/pipeline/test_seen_range.py`,
-which have gaps, offsets, sensors that join and spikes, lies farther outside."""
+def _negligible(
+    faults: Sequence[Fault],
+    labels: Sequence[str | int],
+    first_slot: int,
+    resolution: FloatArray,
+    shape: tuple[int, ...],
+) -> BoolArray:
+    """Return the cells of offsets and drifts that are smaller than the resolution of their channel."""
+    cells = np.zeros(shape, dtype=bool)
+    for fault, row, span in _spans(faults, labels, first_slot, shape[2]):
+        small = fault.kind in ("offset", "drifting") and abs(fault.size) < resolution[row, fault.variable]
+        cells[row, fault.variable, span] = small
+    return cells
 
 
-@dataclass(frozen=True, eq=False)
-class SeenRange:
-    """The lowest and the highest reading of every variable, spikes not counted.
-
-    Attributes
-    ----------
-    low, high
-        By variable; infinite before the first reading, NaN where the range is unknown: the model was trained on other
-        readings, or the state is of an earlier version.
-    judged
-        By variable, whether a reading was ever judged good: from then on every channel has an estimate.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    judged: BoolArray
-
-    @classmethod
-    def of(cls, variables: int, *, known: bool = True) -> SeenRange:
-        """Return the range of variables without readings, or an unknown range."""
-        low, high = (np.inf, -np.inf) if known else (np.nan, np.nan)
-        return cls(np.full(variables, low), np.full(variables, high), np.zeros(variables, dtype=bool))
-
-    def wider(self, value: FloatArray, seen: BoolArray, good: BoolArray) -> SeenRange:
-        """Return the range extended by readings (sensor, variable, slot), of which `good` were judged good."""
-        low = np.where(seen, value, np.inf).min(axis=(0, 2), initial=np.inf)
-        high = np.where(seen, value, -np.inf).max(axis=(0, 2), initial=-np.inf)
-        judged = self.judged | (good & seen).any(axis=(0, 2))
-        return SeenRange(np.minimum(self.low, low), np.maximum(self.high, high), judged)
-
-    def check(
-        self,
-        before: SeenRange,
-        cells: Verdicts,
-        listed: BoolArray,
-        sensors: Sequence[str],
-        variables: Sequence[str],
-        times: NDArray[np.int64],
-    ) -> None:
-        """Raise `ResultError` for a result that is not finite, or far outside the range of all readings.
-
-        `before` is the range before this period; only the `listed` channels have rows.
-        """
-        low, high = self.low[:, None], self.high[:, None]
-        with np.errstate(invalid="ignore"):
-            width = MOST_OUTSIDE * (high - low)
-            # A range of zero width gives no scale; comparisons with NaN are False.
-            outside = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
-        absent = np.isnan(cells.cleaned)
-        infinite = np.isinf(cells.cleaned) | (~absent & ~(np.isfinite(cells.lower) & np.isfinite(cells.upper)))
-        wrong = (
-            (outside | (absent & before.judged[:, None]) | infinite) & (cells.origin != OBSERVED) & listed[..., None]
-        )
-        if not wrong.any():
-            return
-        place = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        row, variable, slot = (int(index) for index in place)
-        name = who(sensors[row], variables[variable])
-        value, span = float(cells.cleaned[place]), f"{self.low[variable]:.6g} to {self.high[variable]:.6g}"
-        interval = f", {cells.lower[place]:.6g} to {cells.upper[place]:.6g}" if not outside[place] else ""
-        raise ResultError(
-            f"{name} at {iso(int(times[slot]))}: a result that cannot be true ({value:.6g}{interval}; "
-            f"seen so far: {span}). Nothing of this period was written, and the last checkpoint is as it was. "
-            "This is a fault of sensormend: report it with this line, run.json, the folder state and the readings of "
-            "that period"
-        )
+def _spans(
+    faults: Sequence[Fault], labels: Sequence[str | int], first_slot: int, slots: int
+) -> Iterator[tuple[Fault, int, slice]]:
+    """Yield the faults that touch a period in order of start, each with its sensor's row and its slots."""
+    row_of = {label: row for row, label in enumerate(labels)} if faults else {}
+    for fault in sorted(faults, key=lambda fault: fault.start):
+        row = row_of.get(fault.sensor)
+        begin, end = max(fault.start - first_slot, 0), slots if fault.end is None else fault.end + 1 - first_slot
+        if row is not None and end > begin:
+            yield fault, row, slice(begin, end)

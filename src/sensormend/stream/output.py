@@ -23,6 +23,7 @@ from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval,
 from sensormend.io.options import in_words
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.places import Places
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
@@ -307,6 +308,7 @@ class Output:
         record: dict[str, Any] = {"command": "watch", "started": self._started, "updated": now(), **settings}
         if stream.mender is not None:
             grid, tally = stream.mender.grid, stream.tally
+            copies = tally.copies()
             record |= {
                 "grid": {
                     "step": in_words(grid.step), "period": in_words(grid.period), "early_seconds": grid.early / 1e6
@@ -319,6 +321,8 @@ class Output:
                 "flags": tally.flags,
                 "filled": tally.filled,
                 "corrected": tally.corrected,
-                "notes": list(stream.survey.notes),
+                "withheld": stream.mender.withheld,
+                "copies": copies,
+                "notes": [*stream.survey.notes, *sentences(copies), *stream.mender.remarks()],
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}

@@ -1,0 +1,182 @@
+"""`CopyCounter` counts equal readings of channels, to name the sensors that report the readings of one source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.pipeline.grid import Grid
+from sensormend.readings import DAY
+from sensormend.recovery import FloatArray
+
+__all__ = ["MOST_CHANNELS", "CopyCounter", "sentences"]
+
+MOST_CHANNELS = 100
+"""Channels of a variable up to which pairs are counted: 4,950 pairs."""
+
+LEAST_DAYS, LEAST_MOVES, SHARE = 14, 50, 0.95
+"""Two channels are copies if they have readings in common for at least two weeks, move in at least 50 of these slots,
+and are equal in at least 95 % of the slots in which they move."""
+
+ENOUGH_MOVES = 200
+"""Moves after which a pair that is equal in less than half of them is not counted any more: after the first weeks next
+to no pair is left."""
+
+ROUNDING = 1e-9
+"""The share of a reading that is an error of rounding."""
+
+MOST_SENTENCES, MOST_NAMES = 5, 8
+"""Groups, and sensors of one group, that are named in the notes; `run.json` has all."""
+
+VARIABLE, FIRST, SECOND, COMMON, MOVES, EQUAL = range(6)
+"""Rows of the table of pairs: the variable, the two sensors, and the numbers of slots."""
+
+
+class CopyCounter:
+    """Counts, for every pair of channels of a small variable, the slots in which they move and those that are equal.
+
+    Readings are equal if they are the same number, or the same number rounded to the coarser of two resolutions. Slots
+    in which neither moves do not count: all rain gauges read 0 most of the time.
+
+    Parameters
+    ----------
+    grid
+        Slots and periods.
+    variables
+        The number of variables.
+    """
+
+    def __init__(self, grid: Grid, variables: int) -> None:
+        self._least_common = -(-LEAST_DAYS * DAY // grid.step)
+        self._pairs = np.zeros((6, 0), dtype=np.int64)
+        self._members: list[list[int]] = [[] for _ in range(variables)]
+        self._counted = np.ones(variables, dtype=bool)
+        # By channel: the value of the last slot.
+        self._last: dict[tuple[int, int], float] = {}
+
+    def add(
+        self,
+        sensor: NDArray[np.integer],
+        variable: NDArray[np.integer],
+        value: FloatArray,
+        step: FloatArray,
+    ) -> None:
+        """Count the readings of one period, (channel, slot); `step` is the resolution of each channel, or NaN."""
+        present = np.isfinite(value)
+        reporting = present.any(axis=1)
+        last: dict[tuple[int, int], float] = {}
+        for number in np.flatnonzero(self._counted).tolist():
+            rows = np.flatnonzero((variable == number) & reporting)
+            if not self._joined(number, sensor[rows].tolist()):
+                continue
+            before = np.array([self._last.get((int(name), number), np.nan) for name in sensor[rows]])
+            self._count(number, sensor[rows], value[rows], before, step[rows])
+            last |= {(int(name), number): float(value[row, -1]) for name, row in zip(sensor[rows], rows, strict=True)}
+        self._last = last
+
+    def groups(self, sensors: Sequence[str], variables: Sequence[str]) -> list[dict[str, list[str]]]:
+        """Return the sensors that report the same, with the variables in which they do, as they stand in run.json."""
+        pairs = self._pairs
+        same = (pairs[COMMON] >= self._least_common) & (pairs[MOVES] >= LEAST_MOVES)
+        same &= pairs[EQUAL] >= SHARE * pairs[MOVES]
+        variables_of: dict[tuple[str, ...], list[str]] = {}
+        for number, name in enumerate(variables):
+            chosen = pairs[:, same & (pairs[VARIABLE] == number)]
+            for group in _connected(chosen[FIRST].tolist(), chosen[SECOND].tolist()):
+                variables_of.setdefault(tuple(sorted(sensors[row] for row in group)), []).append(name)
+        return [{"sensors": list(names), "variables": variables_of[names]} for names in sorted(variables_of)]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and arrays of a state file."""
+        last = [[*channel, value] for channel, value in self._last.items() if np.isfinite(value)]
+        return {"members": self._members, "last": last}, {"pairs": self._pairs, "counted": self._counted}
+
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Restore a state."""
+        self._members = settings["members"]
+        self._last = {(sensor, variable): value for sensor, variable, value in settings["last"]}
+        self._pairs, self._counted = arrays["pairs"], arrays["counted"]
+
+    def _joined(self, variable: int, sensors: list[int]) -> bool:
+        """Add the pairs of new channels of a variable; return False if it has more than can be counted."""
+        members = self._members[variable]
+        known = set(members)
+        new = [sensor for sensor in sensors if sensor not in known]
+        if len(members) + len(new) > MOST_CHANNELS:
+            self._counted[variable], self._members[variable] = False, []
+            self._pairs = self._pairs[:, self._pairs[VARIABLE] != variable]
+            return False
+        for sensor in new:
+            pairs = np.zeros((6, len(members)), dtype=np.int64)
+            pairs[VARIABLE], pairs[FIRST], pairs[SECOND] = variable, members, sensor
+            self._pairs = np.concatenate([self._pairs, pairs], axis=1)
+            members.append(sensor)
+        return True
+
+    def _count(
+        self, variable: int, sensor: NDArray[np.integer], value: FloatArray, before: FloatArray, step: FloatArray
+    ) -> None:
+        """Count the slots of one variable; `before` is the value of the slot before the first one."""
+        if sensor.size < 2:
+            return
+        row_of = np.full(max(int(sensor.max()), int(self._pairs[FIRST:COMMON].max(initial=0))) + 1, -1)
+        row_of[sensor] = np.arange(sensor.size)
+        own = np.flatnonzero(
+            (self._pairs[VARIABLE] == variable) & (row_of[self._pairs[[FIRST, SECOND]]] >= 0).all(axis=0)
+        )
+        first, second = row_of[self._pairs[FIRST, own]], row_of[self._pairs[SECOND, own]]
+        earlier = np.concatenate([before[:, None], value[:, :-1]], axis=1)
+        with np.errstate(invalid="ignore"):
+            moved = np.isfinite(value) & np.isfinite(earlier) & (value != earlier)
+            common = np.isfinite(value)[first] & np.isfinite(value)[second]
+            coarser = step[first] > 1.5 * step[second], step[second] > 1.5 * step[first]
+            # Of two resolutions the coarser one decides when something moves.
+            moves = common & ((moved[first] & ~coarser[1][:, None]) | (moved[second] & ~coarser[0][:, None]))
+            nearness = np.where(coarser[0] | coarser[1], 0.5 * np.fmax(step[first], step[second]), 0.0)
+            nearness[~np.isfinite(nearness)] = 0.0
+            size = np.abs(value[first])
+            equal = np.abs(value[first] - value[second]) <= nearness[:, None] * (1 + 1e-6) + ROUNDING * size
+        self._pairs[COMMON, own] += common.sum(axis=1)
+        self._pairs[MOVES, own] += moves.sum(axis=1)
+        self._pairs[EQUAL, own] += (moves & equal).sum(axis=1)
+        different = (self._pairs[MOVES] >= ENOUGH_MOVES) & (2 * self._pairs[EQUAL] < self._pairs[MOVES])
+        self._pairs = self._pairs[:, ~different]
+
+
+def _connected(first: list[int], second: list[int]) -> list[set[int]]:
+    """Return the groups of sensors that pairs connect."""
+    group_of: dict[int, set[int]] = {}
+    for one, other in zip(first, second, strict=True):
+        joined = group_of.get(one, {one}) | group_of.get(other, {other})
+        for member in joined:
+            group_of[member] = joined
+    return list({id(group): group for group in group_of.values()}.values())
+
+
+def sentences(groups: Sequence[dict[str, list[str]]]) -> list[str]:
+    """Return the groups of copies in words, one line each.
+
+    Examples
+    --------
+    >>> sentences([{"sensors": ["Dongsi", "Nongzhanguan", "Tiantan"], "variables": ["PRES"]}])
+    ['Dongsi, Nongzhanguan and Tiantan have the same PRES']
+    >>> sentences([{"sensors": ["a", "b"], "variables": [""]}])
+    ['a and b have the same readings']
+    """
+    lines = []
+    for group in groups[:MOST_SENTENCES]:
+        names, more = group["sensors"][:MOST_NAMES], len(group["sensors"]) - MOST_NAMES
+        names = [*names, f"{more} others"] if more > 0 else names
+        variables = [name or "readings" for name in group["variables"]]
+        lines.append(f"{_enumerated(names)} have the same {_enumerated(variables)}")
+    if len(groups) > MOST_SENTENCES:
+        more = len(groups) - MOST_SENTENCES
+        lines.append(f"{more} more groups of sensors have the same readings: see copies in run.json")
+    return lines
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -1,0 +1,389 @@
+"""Estimates and corrections stay within what their variable has shown; nothing stops a run for a cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+import hostile
+from list_source import hourly, read_rows, run_service
+from sensormend import AutoOLRTR, Recovery, clean
+from sensormend.cli import main
+from sensormend.pipeline.bounds import FEW, JUDGED, MANY, AcceptedRange
+from sensormend.pipeline.mender import InMemory, Mender, walk
+from sensormend.pipeline.verdicts import Verdicts
+from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, NO_ORIGIN, NOTHING, OBSERVED, Flag, Readings, Rows
+from simulated_city import HOURLY, START, city_readings, small_city, tensor_readings, write_csv
+
+Floats = NDArray[np.float64]
+
+NETWORKS: dict[str, Callable[[int], Floats]] = {
+    "city": lambda seed: small_city(12, 24, seed).readings,
+    "city_archive": lambda seed: hostile.city_archive(14, seed),
+    "copies": lambda seed: hostile.copies(24, seed),
+    "coarse": lambda seed: hostile.coarse(20, seed),
+    "zeros": lambda seed: hostile.zeros(24, seed),
+    "seasons": lambda seed: hostile.seasons(120, seed),
+    "heavy_tails": lambda seed: hostile.heavy_tails(24, seed),
+    "barometers": lambda seed: hostile.barometers(16, seed),
+    "motes": lambda seed: hostile.motes(24, seed),
+    "one_sensor": lambda seed: hostile.one_sensor(40, seed),
+}
+
+
+def spoilt(truth: Floats, seed: int) -> Floats:
+    """Return readings, (sensor, variable, slot, day), with gaps, days of silence, offsets, late joiners and spikes."""
+    truth = truth[:, None] if truth.ndim == 3 else truth
+    random, readings = np.random.default_rng(seed), truth.copy()
+    sensors, days = truth.shape[0], truth.shape[3]
+    readings[random.random(readings.shape) < 0.1] = np.nan
+    spread = np.nanstd(truth, axis=(0, 2, 3))[:, None, None]
+    for _ in range(-(-sensors // 5)):
+        day = int(random.integers(4, days - 4))
+        readings[random.integers(sensors), ..., day : day + 4] = np.nan
+        readings[random.integers(sensors), ..., day:] += 6 * spread
+        readings[random.integers(1, max(sensors, 2)) % sensors, ..., : day // 2] = np.nan
+    wild = random.random(readings.shape) < 0.001
+    readings[wild] *= 1000
+    return readings
+
+
+def days_of(tensor: Floats) -> list[Readings]:
+    sensors, variables, _, days = tensor.shape
+    names = tuple(f"s{number:02d}" for number in range(sensors))
+    parts = []
+    for day in range(days):
+        sensor, variable, slot = np.nonzero(np.isfinite(tensor[..., day]))
+        time = START + day * DAY + slot * HOUR
+        value = tensor[sensor, variable, slot, day]
+        parts.append(Readings(names, tuple(map(str, range(variables))), sensor, variable, time, value))
+    return parts
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", list(NETWORKS))
+def test_no_result_lies_outside_the_accepted_readings(name: str, seed: int) -> None:
+    """What was accepted is counted once more here, row by row; hardly anything is withheld."""
+    tensor = spoilt(NETWORKS[name](seed), seed)
+    mender, accepted = Mender(HOURLY, tuple(map(str, range(tensor.shape[1])))), dict[int, list[float]]()
+    first = int(HOURLY.period_of(np.array([START]))[0])
+    for day, readings in enumerate(days_of(tensor)):
+        for hours in (1, 2, 3, 7, 15) if day < 8 else (7,):
+            mender.peek(readings.taken(readings.time < START + day * DAY + hours * HOUR), first + day)
+        for mended in mender.push(readings, first + day):
+            check_inside(mended.rows, accepted)
+    assert sum(mender.withheld.values()) < 30
+
+
+def check_inside(rows: Rows, accepted: dict[int, list[float]]) -> None:
+    """Check the rows of a period against all readings that were accepted, which are added to."""
+    columns = (rows.variable, rows.value, rows.cleaned, rows.lower, rows.upper, rows.flag, rows.origin)
+    table = list(zip(*(column.tolist() for column in columns), strict=True))
+    for variable, value, _, _, _, flag, origin in table:
+        if flag in (1, 2, 3) and origin == OBSERVED:
+            low, high = accepted.get(variable, [value, value])
+            accepted[variable] = [min(low, value), max(high, value)]
+    for variable, value, cleaned, lower, upper, _, origin in table:
+        low, high = accepted.get(variable, [-np.inf, np.inf])
+        if origin == OBSERVED:
+            assert cleaned == value
+        elif origin == NO_ORIGIN:
+            assert np.isnan([cleaned, lower, upper]).all()
+        else:
+            assert low <= lower <= cleaned <= upper <= high
+
+
+def test_what_has_shown_one_value_or_hardly_anything_is_left_alone() -> None:
+    """Constants, a variable that begins late, and one reading of a thousand times the usual size."""
+    tensor = np.full((4, 2, 24, 12), 20.0)
+    tensor[:, 1, :, :5] = np.nan
+    tensor[:, 1, :, 5:] = 0.0
+    tensor[0, :, 3:9] = np.nan
+    tensor[1, 0, 5, 8] = 2e4
+    mender, first = Mender(HOURLY, ("a", "b")), int(HOURLY.period_of(np.array([START]))[0])
+    for day, readings in enumerate(days_of(tensor)):
+        mender.peek(NOTHING, first + day)
+        mender.push(
+            Readings(readings.sensors, ("a", "b"), readings.sensor, readings.variable, readings.time, readings.value)
+        )
+    assert mender.period is not None
+
+
+class Inventing(AutoOLRTR):
+    """A model whose estimates from the twentieth period on are `by` too high; inf for one that knows none."""
+
+    by, since = 1e7, 20
+
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        return self._invented(super().update(minibatch, sensors), np.asarray(minibatch))
+
+    def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        return self._invented(super().estimate(minibatch, sensors), np.asarray(minibatch))
+
+    def _invented(self, result: Recovery, readings: Floats) -> Recovery:
+        if self.periods <= self.since:
+            return result
+        assert result.lower is not None
+        assert result.upper is not None
+        estimated = np.isnan(readings) | result.wrong
+        cleaned, lower, upper = (
+            np.where(estimated, values + self.by, values) for values in (result.cleaned, result.lower, result.upper)
+        )
+        return replace(result, cleaned=cleaned, lower=lower, upper=upper, low_rank=result.low_rank + self.by)
+
+
+def with_a_gap(days: int = 24) -> Readings:
+    """Return readings of which one sensor has none for some hours of the last day but one, and one is 9 too high."""
+    tensor = small_city(8, 40).truth[..., :days].copy()
+    tensor[2, 4:20, -2] = np.nan
+    tensor[5, 6:, -2] += 9
+    return tensor_readings(tensor)
+
+
+@pytest.fixture(params=[1e7, -1e7, np.inf])
+def inventing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every model be one that invents."""
+    monkeypatch.setattr(Inventing, "by", request.param)
+    for name in ("update", "estimate"):
+        monkeypatch.setattr(AutoOLRTR, f"plain_{name}", getattr(AutoOLRTR, name), raising=False)
+    monkeypatch.setattr(AutoOLRTR, "by", request.param, raising=False)
+    monkeypatch.setattr(AutoOLRTR, "since", Inventing.since, raising=False)
+    monkeypatch.setattr(AutoOLRTR, "_invented", Inventing._invented, raising=False)
+
+    def patched(name: str) -> Callable[..., Recovery]:
+        def call(self: Inventing, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+            return self._invented(getattr(self, f"plain_{name}")(minibatch, sensors), np.asarray(minibatch))
+
+        return call
+
+    for name in ("update", "estimate"):
+        monkeypatch.setattr(AutoOLRTR, name, patched(name))
+
+
+@pytest.mark.usefixtures("inventing")
+def test_what_lies_far_outside_is_withheld_and_the_reading_stays_in_doubt() -> None:
+    parts, mender = hourly(with_a_gap(), 24), Mender(HOURLY)
+    for part in parts[:-2]:
+        mender.push(part)
+    assert mender.withheld == {}
+    assert mender.period is not None
+    period = mender.period + 1
+    assert mender.peek(parts[-2], period).rows.origin.min() == NO_ORIGIN
+    (mended,) = mender.push(parts[-2])
+    rows, (low, high) = mended.rows, mender.limits[""]
+    gap = np.isnan(rows.value)
+    assert gap.sum() == 16
+    assert set(rows.flag[gap]) == {Flag.MISSING}
+    assert set(rows.origin[gap]) == {NO_ORIGIN}
+    for column in (rows.cleaned, rows.lower, rows.upper):
+        assert np.isnan(column[gap]).all()
+    off = (rows.sensor == rows.sensors.index("s05")) & (rows.time >= START + 22 * DAY + 6 * HOUR)
+    inside = off & (rows.value >= low) & (rows.value <= high)
+    assert inside.any()
+    np.testing.assert_array_equal(rows.flag[off], np.where(inside[off], Flag.SUSPECT, Flag.FAIL))
+    np.testing.assert_array_equal(rows.origin[off], np.where(inside[off], OBSERVED, NO_ORIGIN))
+    np.testing.assert_array_equal(rows.cleaned[off], np.where(inside[off], rows.value[off], np.nan))
+    assert (rows.reason[off] > 0).all()
+    assert mender.withheld == {"": 16 + int(off.sum())}
+    assert mender.remarks() == [f"estimates withheld, since they lay far outside all readings: {16 + int(off.sum())}"]
+    assert np.nanmax(np.abs(mended.network)) <= max(abs(low), abs(high))
+
+
+@pytest.mark.usefixtures("inventing")
+def test_clean_goes_on_and_says_what_it_withheld(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, out = write_csv(tmp_path / "readings.csv", with_a_gap()), tmp_path / "out"
+    assert main(["clean", str(table), str(out), "--one-pass"]) == 0
+    run = json.loads((out / "run.json").read_text())
+    (count,) = run["withheld"].values()
+    assert count > 16
+    (note,) = [note for note in run["notes"] if "withheld" in note]
+    assert " ".join(capsys.readouterr().out.split()).count(note) == 1
+    rows = read_rows(out)
+    assert np.nanmax(np.abs(rows.cleaned)) < 100
+    # What reads an OUT can do with cells that have no value.
+    assert main(["report", str(out)]) == 0
+    capsys.readouterr()
+    for sensor, hour in (("s02", 6), ("s05", 12)):
+        assert main(["explain", str(out), sensor, f"2020-01-23T{hour:02d}:00"]) == 0
+        paragraph = " ".join(capsys.readouterr().out.split())
+        assert "it was withheld" in paragraph or "nothing surer is known" in paragraph
+
+
+@pytest.mark.usefixtures("inventing")
+def test_watch_goes_on_and_a_restart_changes_no_row(tmp_path: Path) -> None:
+    parts = hourly(with_a_gap(), 24)
+    run_service(tmp_path / "whole", parts)
+    run_service(tmp_path / "broken", parts[:-2])
+    run_service(tmp_path / "broken", parts)
+    whole, broken = read_rows(tmp_path / "whole"), read_rows(tmp_path / "broken")
+    for name in ("flag", "origin", "cleaned", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(broken, name))
+    runs = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("whole", "broken")]
+    assert runs[0]["withheld"] == runs[1]["withheld"] != {}
+    assert runs[0]["notes"] == runs[1]["notes"]
+
+
+def test_the_range_is_in_the_state_and_an_earlier_state_has_none(tmp_path: Path) -> None:
+    parts, mender = hourly(with_a_gap(), 24), Mender(HOURLY)
+    for part in parts[:-2]:
+        mender.push(part)
+    mender.save(tmp_path / "mender.npz")
+    twin = Mender(HOURLY, model=mender.model.copy())
+    twin.restore(tmp_path / "mender.npz")
+    assert twin.limits == mender.limits
+    with np.load(tmp_path / "mender.npz") as file:
+        arrays = {name: file[name] for name in file.files if not name.startswith("accepted_")}
+    np.savez(tmp_path / "mender.npz", **arrays)
+    old = Mender(HOURLY, model=mender.model.copy())
+    old.restore(tmp_path / "mender.npz")
+    assert old.limits == {"": (-np.inf, np.inf)}
+    for one in (mender, twin):
+        (mended,) = one.push(parts[-2])
+        assert np.isfinite(mended.rows.cleaned).all()
+    assert twin.limits == mender.limits
+
+
+def test_the_range_begins_with_what_the_model_has_learned_from() -> None:
+    """The first day is much colder than the days that its gaps are estimated from."""
+    tensor = small_city(8, 40).truth[..., :30].copy()
+    tensor[..., 0] -= 30
+    tensor[..., 1] += 30
+    tensor[3, :, 0] = np.nan
+    source, mender = InMemory(tensor_readings(tensor), HOURLY), Mender(HOURLY)
+    mended = next(iter(walk(source, mender)))
+    low, high = mender.limits[""]
+    assert low < np.nanmin(tensor[..., 0]) + 2
+    assert high > tensor[..., 2:].max() - 2
+    assert np.isfinite(mended.rows.cleaned).all()
+
+
+def cells_of(value: Floats, flag: int = Flag.GOOD) -> tuple[Floats, Verdicts]:
+    """Return readings of one sensor and one variable that all have this flag."""
+    value = np.asarray(value, dtype=float).reshape(1, 1, -1)
+    codes = np.full(value.shape, flag, dtype=np.int8)
+    return value, Verdicts(codes, 0 * codes, np.full_like(codes, OBSERVED), value, value, value)
+
+
+def ends(accepted: AcceptedRange) -> tuple[float, float]:
+    low, high = accepted.limits
+    return float(low[0]), float(high[0])
+
+
+def usual() -> AcceptedRange:
+    return AcceptedRange.of(1).extended(*cells_of(np.linspace(0, 10, FEW + 1)))
+
+
+def test_a_freak_that_was_accepted_moves_no_bound() -> None:
+    begin = ends(usual())
+    assert begin == pytest.approx((0.2, 9.8))
+    accepted = usual().extended(*cells_of(np.array([5.0, 1e6, -1e6])))
+    assert ends(accepted) == pytest.approx((0.1, 9.9))
+    accepted = accepted.extended(*cells_of(np.array([1e6, 5.0])))
+    assert ends(accepted) == pytest.approx((0.1, 10.0))
+
+
+def test_three_readings_move_a_bound_by_a_width_at_most_and_a_dozen_as_far_as_they_reach() -> None:
+    low, high = ends(usual())
+    assert ends(usual().extended(*cells_of(np.full(3, 12.0)))) == pytest.approx((low, 12.0))
+    assert ends(usual().extended(*cells_of(np.full(MANY - 1, 1e6)))) == pytest.approx((low, high + (high - low)))
+    assert ends(usual().extended(*cells_of(np.full(MANY, 1e6)))) == pytest.approx((low, 1e6))
+    assert ends(usual().extended(*cells_of(np.full(MANY, 1e6), Flag.SUSPECT))) == pytest.approx((low, 2 * high - low))
+
+
+def test_wrong_readings_do_not_count_and_those_not_evaluated_only_before_others() -> None:
+    for flag in (Flag.FAIL, Flag.MISSING, Flag.NOT_EVALUATED):
+        assert ends(usual().extended(*cells_of(np.full(50, 11.0), flag))) == ends(usual())
+    new = AcceptedRange.of(1).extended(*cells_of(np.linspace(0, 10, FEW + 1), Flag.NOT_EVALUATED))
+    assert ends(new) == ends(usual())
+    assert ends(new.for_second_pass()) == (-np.inf, np.inf)
+    assert ends(usual().for_second_pass()) == ends(usual())
+
+
+def test_a_few_readings_bound_by_all_of_them_and_withhold_nothing() -> None:
+    accepted = AcceptedRange.of(1).extended(*cells_of(np.array([3.0, 4.0])))
+    estimate, cells = cells_of(np.array([900.0, 3.5]), Flag.MISSING)
+    cells = replace(cells, origin=np.full_like(cells.origin, ESTIMATED))
+    missing = np.full(estimate.shape, np.nan)
+    bounded, counted = accepted.applied(cells, missing, np.isfinite(missing), np.ones((1, 1), bool), 7)
+    assert bounded.cleaned.ravel().tolist() == [4.0, 3.5]
+    assert (counted.needed.tolist(), counted.withheld.tolist()) == ([2], [0])
+
+
+def test_a_reading_at_the_bound_that_its_correction_would_cross_is_kept_in_doubt() -> None:
+    low, high = ends(usual())
+    value, cells = cells_of(np.array([low, low + 1, low - 1, high]), Flag.FAIL)
+    cells = replace(cells, origin=np.full_like(cells.origin, CORRECTED), cleaned=value - 2.0, lower=value - 3.0)
+    bounded, counted = usual().applied(cells, value, np.isfinite(value), np.ones((1, 1), bool), 7)
+    assert bounded.cleaned.ravel() == pytest.approx([low, low, low, high - 2.0])
+    assert bounded.flag.ravel().tolist() == [3, 4, 4, 4]
+    assert bounded.origin.ravel().tolist() == [OBSERVED, CORRECTED, CORRECTED, CORRECTED]
+    assert (counted.needed.tolist(), counted.withheld.tolist()) == ([4], [0])
+
+
+def test_a_variable_most_of_whose_estimates_are_withheld_is_not_judged_any_more() -> None:
+    """One of two variables has estimates that cannot be; the other one is judged as before."""
+    tensor = np.stack([small_city(8, 40).truth, small_city(8, 40, 4).truth], axis=1)
+    tensor[:3, :, ::2, 8:] = np.nan
+    tensor[4, :, 12:, 38] += 30
+
+    class HalfInventing(Inventing):
+        def _invented(self, result: Recovery, readings: Floats) -> Recovery:
+            invented = super()._invented(result, readings)
+            columns: dict[str, Any] = {}
+            for name in ("cleaned", "lower", "upper"):
+                columns[name] = np.array(getattr(result, name))
+                columns[name][:, 0] = getattr(invented, name)[:, 0]
+            return replace(result, **columns)
+
+    mender = Mender(HOURLY, ("0", "1"), model=HalfInventing(fiber_axis=2))
+    mender.model.since = 8  # type: ignore[attr-defined]
+    flags = []
+    for readings in days_of(tensor):
+        (mended,) = mender.push(readings)
+        present = np.isfinite(mended.rows.value)
+        first = mended.rows.variable == 0
+        flags.append(
+            (set(mended.rows.flag[first & present].tolist()), set(mended.rows.flag[~first & present].tolist()))
+        )
+        if flags[-1][0] == {Flag.NOT_EVALUATED} and len(flags) > 10:
+            own = first & present
+            np.testing.assert_array_equal(mended.rows.cleaned[own], mended.rows.value[own])
+            assert np.isnan(mended.rows.cleaned[first & ~present]).all()
+            assert not any(dated.fault.variable == 0 for dated in mended.faults)
+    assert flags[10] == ({1}, {1})
+    assert flags[38][0] == {Flag.NOT_EVALUATED}
+    assert Flag.FAIL in flags[38][1]
+    assert set(mender.withheld) == {"0"}
+    assert mender.withheld["0"] >= 1000
+    assert len(mender.remarks()) == 2
+    assert mender.remarks()[1].startswith("0 is not judged from 2020-0")
+    assert mender._accepted.unjudged_from[1] == JUDGED
+
+
+def test_a_frame_is_cleaned_as_before() -> None:
+    import polars
+
+    readings = city_readings(8, 12)
+    frame = polars.DataFrame({
+        "sensor": [readings.sensors[code] for code in readings.sensor.tolist()],
+        "time": readings.time.astype("datetime64[us]"),
+        "value": readings.value,
+    })  # fmt: skip
+    assert clean(frame)["cleaned"].is_finite().all()
+
+
+def test_a_silent_day_of_variables_that_have_names_is_made_up_for() -> None:
+    tensor = hostile.one_sensor(9)[:, None]
+    tensor[..., 4:7] = np.nan
+    parts = [part for part in days_of(tensor) if len(part)]
+    mender = Mender(HOURLY, ("temp",))
+    count = [len(mender.push(Readings(part.sensors, ("temp",), part.sensor, part.variable, part.time, part.value)))
+             for part in parts]  # fmt: skip
+    assert count == [1, 1, 1, 1, 4, 1]
