@@ -61,7 +61,7 @@ OWN_RANGE = 10.0
 """Over the square of the number of others, by how much more the limit is where the channel was at that level before: 3.5
 times with two others, 1.6 with four, 1.1 with ten."""
 RETURN_SHARE = 0.2
-"""The share of a change within which a channel is back at an earlier level, or at that of the others."""
+"""The share of how far it was from the others within which a channel has come back to them."""
 DOUBTFUL_SHARE, ACCEPTED_SHARE = 0.6, 0.35
 """Shares of the limit: a sound channel beyond the first is doubtful, and a fault below the second is the new level."""
 MIN_MOVE = 0.1
@@ -449,7 +449,7 @@ def _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch
     if is_small or (
         ratio[c] > 1.0
         and (kind == OFFSET or kind == DRIFT)
-        and _has_returned(network, period, wander, own, p, i, n, span, limit, scratch)
+        and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)
     ):
         stats[FAULT_SIZE] = own[c] - period.learned.level[c]
         _close_fault(period, wander, c, v[SW + 8])
@@ -457,27 +457,12 @@ def _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch
 
 
 @compiled
-def _has_returned(network, period, wander, own, p, i, n, span, limit, scratch):
-    """Return whether a change beyond its limit brings a channel back to where it was, or to where the others are.
+def _has_returned(network, own, p, i, change, scratch):
+    """Return whether a change brings a channel that was far from all others to where they are.
 
-    It was wrong before then, without being detected, and is not any more.
+    It was wrong before, perhaps from its start, and is not any more.
     """
     c = network.members[p, i]
-    stats = period.learned.stats[c]
-    change = stats[OWN_DISTANCE]
-    lag = 4
-    while lag < LAGS - 1 and 2**lag < 2 * span:
-        lag += 1
-    while lag < LAGS - 1:
-        older = 2**lag
-        k = _scale_of(older)
-        if stats[LEVEL_AGE] <= older + 2**k:
-            break
-        predicted = _predicted_change(network, wander, p, i, n, older, k)
-        distance = own[c] - wander.history[c, k, ((n - older + 1) // 2**k - 1) % RING] - predicted
-        if abs(distance) < RETURN_SHARE * min(limit, abs(change)):
-            return True
-        lag += 1
     m = 0
     for j in range(network.size[p]):
         other = network.members[p, j]
@@ -512,6 +497,7 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
     if stats[DISTANT] == 0.0:
         wander.extremes[c, 0], wander.extremes[c, 1] = min(wander.extremes[c, 0], level), max(wander.extremes[c, 1], level)
     best, change, begun = 0.0, 0.0, 0.0
+    last, last_moved = 0.0, 0.0
     for lag in range(3, LAGS):
         span = 2**lag
         k = _scale_of(span)
@@ -520,12 +506,15 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
         predicted = _predicted_change(network, wander, p, i, n, span, k)
         moved = _change(wander.history[c], n, span, k)
         value = abs(moved - predicted) / _limit(network, period, wander, p, i, span, predicted, n_others, scratch)
-        if value > best and value > 0.5 * v[SW + 3]:
+        if value > 0.5 * v[SW + 3]:
             by_readings = _predicted_by_readings(network, wander, own, p, i, n, span, k)
             limit = _limit(network, period, wander, p, i, span, by_readings, n_others, scratch)
             value = min(value, abs(moved - by_readings) / limit)
-        if value > best:
-            best, change, begun = value, moved - predicted, now + 1.0 - span
+        moved -= predicted
+        # It shows against an older level too: otherwise the level that it is compared with was wrong.
+        if moved * last_moved > 0.0 and min(value, last) > best:
+            best, change, begun = min(value, last), last_moved, now + 1.0 - span // 2
+        last, last_moved = value, moved
     if wander.extremes[c, 0] <= level <= wander.extremes[c, 1]:
         best /= 1.0 + OWN_RANGE / (n_others * n_others)
     ratio[c], size[c], onset[c] = best, change, begun
