@@ -29,8 +29,8 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
     LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
     RUN_READINGS, BAD_PERIODS, AT_REST, DISTANCE, ONSET, LASTING, FAULT_SIZE, FAULT_SQUARE, OWN_DISTANCE, DISTANT,
-    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN,
-) = range(37)  # fmt: skip
+    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN, SUPPORT,
+) = range(38)  # fmt: skip
 """Statistics of a channel.
 
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
@@ -48,10 +48,11 @@ own wander, -1 where it is not, 0 where that was not judged yet. DISTANT: 1 whil
 periods in which it was observed since its level started over. COMOVING: periods one after the other in which a new
 channel that is far from the others moved with them. LOG_SPREAD: mean square of the log of a period's root mean square
 residual over the usual one. RUN_LENGTH: readings in a row that are equal up to now; LONGEST_RUN: of trusted ones.
+SUPPORT: the number of others that its slow weights rest on.
 
 In the arrays of a state LAST_TIME is how many slots before the next period the last trusted reading came, so that it
 stays exact on any clock; in `Work` it is the slot."""
-STATS = 37
+STATS = 38
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE) = range(10)
 SW = 10
@@ -305,3 +306,4 @@ def reset_channel(stats):
     stats[LAST_TIME] = -1.0
     stats[WIDTH_GAP] = stats[WIDTH_FAR] = FIRST_WIDTH
     stats[LOG_SPREAD] = FIRST_LOG_SPREAD
+    stats[SUPPORT] = 1.0

@@ -17,7 +17,7 @@ from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL, LAST_TIME,
     LAST_VALUE, LEVEL_AGE, LOG_SPREAD, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
     READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE, SCALED, SIGMA, SLOW_LEVEL,
-    SMOOTH, SW, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
+    SMOOTH, SUPPORT, SW, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LOGL, LOG_PRIOR,
@@ -229,7 +229,7 @@ def set_parameters(w, network, p, m, s):
         c = network.members[p, i]
         pooled = network.wander.pooled[network.variable[c]]
         # A wrong gain is one that is farther from 1 than the movement of the channel is from what the others say of it.
-        q[LEAST_GAIN] = max(SMALL_GAIN, gain_limit(network.wander.square[c], pooled, stats[LEVEL_AGE], w.others[0], w.algebra.column))
+        q[LEAST_GAIN] = max(SMALL_GAIN, gain_limit(network.wander.square[c], pooled, stats[LEVEL_AGE], stats[SUPPORT], w.algebra.column))
         q[NO_SLOW] = 1.0 if stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING else 0.0
         q[LOG_PRIOR] = -max(PENALTY, min(network.variables[network.variable[network.members[p, i]], SW + 9], PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
         if is_alone(w):

@@ -235,15 +235,14 @@ def _run_partition(w, network, period, p, learning):
     predict(w, network, p, m, s)
     for i in range(m):
         write_corrections(w, network, period, p, s, i)
-        if is_alone(w):
-            # There is nothing better than its own readings to estimate and to learn from, but for those beyond anything
-            # that was seen before, which are wrong.
-            margin = 0.25 * (v[HIGH] - v[LOW]) if v[HIGH] >= v[LOW] else np.inf
-            for t in range(s):
-                if w.flags[KEPT, i, t]:
-                    w.flags[KEPT, i, t] = False
-                    x = w.cells[RAW, i, t]
-                    w.flags[PREDICTS, i, t] = v[LOW] - margin <= x <= v[HIGH] + margin
+        # What is beyond anything that was seen before is wrong. Where a channel is alone, there is nothing better than
+        # its own readings to estimate and to learn from.
+        margin = v[HIGH] - v[LOW] if v[HIGH] > v[LOW] else np.inf
+        for t in range(s):
+            if w.flags[KEPT, i, t]:
+                w.flags[KEPT, i, t] = v[LOW] - margin <= w.cells[RAW, i, t] <= v[HIGH] + margin
+                if is_alone(w) and w.flags[KEPT, i, t]:
+                    w.flags[PREDICTS, i, t], w.flags[KEPT, i, t] = True, False
     estimate_cells(w, network, period, p, s)
     if learning:
         for i in range(m):

@@ -11,7 +11,7 @@ from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, OBSERVED, ONSET,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOG_SPREAD, LOW, MEAN, MISSING, OBSERVED, ONSET,
     PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE, SW,
     TOLERANCE, TRUSTED, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
 )  # fmt: skip
@@ -25,6 +25,10 @@ __all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width",
 WRONG_FROM = 3.0
 """Standard deviations of the change of a sound residual over its span from which an offset or a drift is wrong, and not
 only doubtful."""
+ROUGHNESS_Z = 1.5
+"""Standard deviations of the log of a period's root mean square residual that are allowed for."""
+MAX_UNEXPLAINED = 0.25
+"""The share of a channel's variance that is left in its residual from which the others say little of it."""
 WRONG_ALONE_FROM = 30.0
 """The log ratio from which a fault of a few readings is wrong where a channel is judged by its own past alone."""
 
@@ -90,16 +94,21 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     length = last - first + 1.0
     if kind == STUCK:
         return False
+    is_short = e > 0 and length <= max(2.0, s / 8.0)
     if is_alone(w):
         # Without others to compare with, weather is another explanation, but of what is over within a few readings.
-        is_short = e > 0 and length <= max(2.0, s / 8.0)
         return not is_short or w.member.log_ratio[i] < network.variables[network.variable[network.members[p, i]], SW + 7]
+    if stats[VARIANCE] > MAX_UNEXPLAINED * network.moments[p, i, i]:
+        # The others say little of this channel.
+        return not is_short
     if first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s:
         # Its change since it began was judged when the last period was over.
         return stats[UNSURE] > 0.0
     if kind == NOISE or kind == GAIN or (e > 0 and length <= 2.0):
         return False
     change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length)))
+    # How rough a residual is varies from period to period.
+    change *= math.exp(ROUGHNESS_Z * math.sqrt(stats[LOG_SPREAD]))
     return max(abs(size), abs(size - rate * length / s)) < network.variables[network.variable[network.members[p, i]], SW + 1] * change
 
 

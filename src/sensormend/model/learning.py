@@ -13,7 +13,7 @@ from sensormend.model.prediction import add_conditional_covariance, invert, leav
 from sensormend.model.scales import forward
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, BAD_PERIODS, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
+    AGE, AT_REST, BAD_PERIODS, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION, DOUBTFUL,
     EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, HIGH, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE,
     LEVEL_MEMORY, LOG_SPREAD, LONGEST_RUN, LOW, MEAN, MEMORY, OBSERVED, ONSET, OPEN_KIND, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
     RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
@@ -325,9 +325,9 @@ def learn_moments(w, network, p, m, s):
 
 @entry
 def learn_range(network, period, away):
-    """Widen the range of each variable by this period's trusted readings; count periods without readings in `away`.
+    """Widen the range of each variable by this period's readings that are kept; count periods without readings in `away`.
 
-    One freak reading that is trusted does not widen it: a period counts with its third largest and its third smallest
+    One freak reading that is kept does not widen it: a period counts with its third largest and its third smallest
     reading, and after the first one it may at most double the range.
     """
     channels, s = period.readings.shape
@@ -338,7 +338,7 @@ def learn_range(network, period, away):
         for t in range(s):
             x = period.readings[c, t]
             n += math.isfinite(x)
-            if period.estimates.code[c, t] == TRUSTED:
+            if period.estimates.code[c, t] == TRUSTED or period.estimates.code[c, t] == DOUBTFUL:
                 low, high = x, x
                 for k in range(EXTREMES):
                     if low < lowest[number, k]:

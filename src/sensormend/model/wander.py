@@ -31,7 +31,7 @@ from sensormend.model.scales import forward, slope
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, DISTANCE, DISTANT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING, LAST_RESIDUAL,
     LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, READINGS, RESOLUTION, RESTING, REST_VOTES, SIGMA,
-    SLOW_LEVEL, SW, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG, median,
+    SLOW_LEVEL, SUPPORT, SW, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG, median,
 )  # fmt: skip
 
 __all__ = ["LAGS", "RING", "SCALES", "gain_limit", "learn_weights", "student", "transfer_weights", "update_wander", "usual_wander"]
@@ -60,6 +60,8 @@ Z = 3.0
 OWN_RANGE = 10.0
 """Over the square of the number of others, by how much more the limit is where the channel was at that level before: 3.5
 times with two others, 1.6 with four, 1.1 with ten."""
+MAX_SPREAD = 0.7
+"""S(T) up to which the others explain a channel over a span: beyond it a change is doubtful at most."""
 RETURN_SHARE = 0.2
 """The share of how far it was from the others within which a channel has come back to them."""
 DOUBTFUL_SHARE, ACCEPTED_SHARE = 0.6, 0.35
@@ -128,10 +130,10 @@ def usual_wander(square, pooled, age, span, scratch):
 
 
 @compiled
-def gain_limit(square, pooled, age, n_others, scratch):
+def gain_limit(square, pooled, age, support, scratch):
     """Return how far from 1 the gain of a channel is that cannot be what the others fail to say of its movement."""
     _spread(square, pooled, age, 1.0, scratch)
-    spread = math.sqrt(scratch[0] * scratch[0] + PRIOR * PRIOR / max(n_others, 1.0))
+    spread = math.sqrt(scratch[0] * scratch[0] + PRIOR * PRIOR / support)
     return student(Z, scratch[1]) * spread
 
 
@@ -298,7 +300,7 @@ def _predicted_by_readings(network, wander, own, p, i, n, span, k):
 
 
 @compiled
-def _limit(network, period, wander, p, i, span, predicted, n_others, out):
+def _limit(network, period, wander, p, i, span, predicted, out):
     """Return the change of a channel over a span from which it is wrong, dP being given.
 
     Few others cannot say much, however well they did so far: S(T) is at least that of a prior, over their number.
@@ -308,7 +310,7 @@ def _limit(network, period, wander, p, i, span, predicted, n_others, out):
     pooled = wander.pooled[network.variable[c]]
     _spread(wander.square[c], pooled, stats[LEVEL_AGE], span, out)
     movement = math.sqrt(predicted * predicted + out[2] * out[2])
-    spread = math.sqrt(out[0] * out[0] + PRIOR * PRIOR / n_others)
+    spread = math.sqrt(out[0] * out[0] + PRIOR * PRIOR / stats[SUPPORT])
     limit = student(v[SW], out[1]) * spread * movement
     # Nothing is a fault that is smaller than the step of the readings, the tolerance, or what a usual reading is off.
     step = stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
@@ -393,19 +395,25 @@ def update_wander(network, period, wander, n):
             c = network.members[p, i]
             if stats[c, AGE] == 0.0:
                 continue
+            total = square = 0.0
+            for j in range(network.size[p]):
+                if j != i:
+                    total += abs(network.weights[p, i, j])
+                    square += network.weights[p, i, j] ** 2
+            stats[c, SUPPORT] = max(1.0, total * total / square) if square > 0.0 else 1.0
             if n_others < MIN_OTHERS:
                 _restart_level(network, period, wander, c)
             elif int(stats[c, OPEN_KIND]) != SOUND and int(stats[c, OPEN_KIND]) != STUCK:
-                _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch)
+                _judge_fault(network, period, wander, own, p, i, n, ratio, scratch)
                 size[c] = stats[c, OWN_DISTANCE]
             else:
-                _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, scratch)
+                _judge_sound(network, period, wander, own, p, i, n, is_sound[c], ratio, size, onset, scratch)
         _accept_common(network, period, wander, p, n_others + 1, ratio, size, now)
     _begin_faults(network, period, ratio, size, onset)
 
 
 @compiled
-def _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch):
+def _judge_fault(network, period, wander, own, p, i, n, ratio, scratch):
     """Judge the change of a channel since its fault began, and take it as the new level where it is small.
 
     Write the ratio of the change to its limit.
@@ -429,23 +437,26 @@ def _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch
     rate = max(OWN_SMOOTHING, 1.0 / span) if int(network.stats[c, OPEN_KIND]) != SOUND else 1.0
     stats[OWN_DISTANCE] += rate * (change - stats[OWN_DISTANCE])
     noise = stats[FAULT_SQUARE] if kind == NOISE or kind == GAIN else 0.0
-    limit = _limit(network, period, wander, p, i, span, predicted, n_others, scratch)
+    limit = _limit(network, period, wander, p, i, span, predicted, scratch)
+    is_explained = scratch[0] < MAX_SPREAD
     ratio[c] = math.sqrt(stats[OWN_DISTANCE] * stats[OWN_DISTANCE] + noise) / limit
     # The others may have changed in the same way, and be held for wrong as well.
     predicted = _predicted_by_readings(network, wander, own, p, i, n, span, k)
-    limit = _limit(network, period, wander, p, i, span, predicted, n_others, scratch)
+    limit = _limit(network, period, wander, p, i, span, predicted, scratch)
     ratio[c] = min(ratio[c], math.sqrt((own[c] - before - predicted) ** 2 + noise) / limit)
     least = 1.0
     if wander.extremes[c, 0] <= own[c] <= wander.extremes[c, 1]:
         # It was at such levels before: few others cannot tell that it should not be.
-        least += OWN_RANGE / (n_others * n_others)
-    stats[UNSURE] = 1.0 if ratio[c] < least else -1.0
+        least += OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])
+    is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK
+    stats[UNSURE] = 1.0 if ratio[c] < least or not is_explained or is_rough else -1.0
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
     if not low - margin <= own[c] <= high + margin:
         # No variable is where none of its readings was.
         return
-    is_small = span >= 2 and ratio[c] < v[SW + 2]
+    # How rough a channel is changes with the seasons.
+    is_small = (span >= 2 and ratio[c] < v[SW + 2]) or (is_rough and lasted > 2.0 * WEEK)
     if is_small or (
         ratio[c] > 1.0
         and (kind == OFFSET or kind == DRIFT)
@@ -480,7 +491,7 @@ def _has_returned(network, own, p, i, change, scratch):
 
 
 @compiled
-def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, ratio, size, onset, scratch):
+def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, onset, scratch):
     """Judge the change of a channel without a fault over every span.
 
     Write the largest ratio of a change to its limit, the change, and the period in which it began.
@@ -497,7 +508,7 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
     if stats[DISTANT] == 0.0:
         wander.extremes[c, 0], wander.extremes[c, 1] = min(wander.extremes[c, 0], level), max(wander.extremes[c, 1], level)
     best, change, begun = 0.0, 0.0, 0.0
-    last, last_moved = 0.0, 0.0
+    last, last_moved, is_explained = 0.0, 0.0, True
     for lag in range(3, LAGS):
         span = 2**lag
         k = _scale_of(span)
@@ -505,10 +516,11 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
             break
         predicted = _predicted_change(network, wander, p, i, n, span, k)
         moved = _change(wander.history[c], n, span, k)
-        value = abs(moved - predicted) / _limit(network, period, wander, p, i, span, predicted, n_others, scratch)
+        value = abs(moved - predicted) / _limit(network, period, wander, p, i, span, predicted, scratch)
+        is_explained = is_explained and scratch[0] < MAX_SPREAD
         if value > 0.5 * v[SW + 3]:
             by_readings = _predicted_by_readings(network, wander, own, p, i, n, span, k)
-            limit = _limit(network, period, wander, p, i, span, by_readings, n_others, scratch)
+            limit = _limit(network, period, wander, p, i, span, by_readings, scratch)
             value = min(value, abs(moved - by_readings) / limit)
         moved -= predicted
         # It shows against an older level too: otherwise the level that it is compared with was wrong.
@@ -516,8 +528,8 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
             best, change, begun = min(value, last), last_moved, now + 1.0 - span // 2
         last, last_moved = value, moved
     if wander.extremes[c, 0] <= level <= wander.extremes[c, 1]:
-        best /= 1.0 + OWN_RANGE / (n_others * n_others)
-    ratio[c], size[c], onset[c] = best, change, begun
+        best /= 1.0 + OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])
+    ratio[c], size[c], onset[c] = best if is_explained else min(best, 1.0), change, begun
     stats[DISTANCE] = change
     is_distant = best > (0.8 * v[SW + 3] if stats[DISTANT] > 0.0 else v[SW + 3])
     if is_distant and stats[DISTANT] == 0.0:
