@@ -29,8 +29,8 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
     LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
     RUN_READINGS, BAD_PERIODS, AT_REST, DISTANCE, ONSET, LASTING, FAULT_SIZE, FAULT_SQUARE, OWN_DISTANCE, DISTANT,
-    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN, SUPPORT,
-) = range(38)  # fmt: skip
+    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH,
+) = range(40)  # fmt: skip
 """Statistics of a channel.
 
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
@@ -48,11 +48,11 @@ own wander, -1 where it is not, 0 where that was not judged yet. DISTANT: 1 whil
 periods in which it was observed since its level started over. COMOVING: periods one after the other in which a new
 channel that is far from the others moved with them. LOG_SPREAD: mean square of the log of a period's root mean square
 residual over the usual one. RUN_LENGTH: readings in a row that are equal up to now; LONGEST_RUN: of trusted ones.
-SUPPORT: the number of others that its slow weights rest on.
+SUPPORT: the number of others that its slow weights rest on. OWN_LOW, OWN_HIGH: the range of its readings.
 
 In the arrays of a state LAST_TIME is how many slots before the next period the last trusted reading came, so that it
 stays exact on any clock; in `Work` it is the slot."""
-STATS = 38
+STATS = 40
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE) = range(10)
 SW = 10
@@ -307,3 +307,4 @@ def reset_channel(stats):
     stats[WIDTH_GAP] = stats[WIDTH_FAR] = FIRST_WIDTH
     stats[LOG_SPREAD] = FIRST_LOG_SPREAD
     stats[SUPPORT] = 1.0
+    stats[OWN_LOW], stats[OWN_HIGH] = np.inf, -np.inf

@@ -10,8 +10,8 @@ from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
-    COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOG_SPREAD, LOW, MEAN, MISSING, OBSERVED, ONSET,
+    AGE, COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOG_SPREAD, LOW, MEAN, MISSING, OBSERVED, ONSET, OWN_HIGH, OWN_LOW,
     PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE, SW,
     TOLERANCE, TRUSTED, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
 )  # fmt: skip
@@ -29,6 +29,8 @@ ROUGHNESS_Z = 1.5
 """Standard deviations of the log of a period's root mean square residual that are allowed for."""
 MAX_UNEXPLAINED = 0.25
 """The share of a channel's variance that is left in its residual from which the others say little of it."""
+OWN_PERIODS = 10.0
+"""Periods after which the range of a channel's own readings bounds its estimates."""
 WRONG_ALONE_FROM = 30.0
 """The log ratio from which a fault of a few readings is wrong where a channel is judged by its own past alone."""
 
@@ -84,6 +86,25 @@ def interpolate_residual(w, start, s, i, t, out):
     out[1] = (1.0 - a * a) * (1.0 - z * z) / denominator
 
 
+@inlined
+def _rests_on_wrong(w, network, p, period, s, i, first, last):
+    """Return whether a third of what predicts a member in an episode is held for wrong itself: that may be no fault."""
+    begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)
+    total = wrong = 0.0
+    for j in range(network.size[p]):
+        if j == i:
+            continue
+        n = n_wrong = 0
+        for t in range(begin, end + 1):
+            n += w.flags[OBSERVED, j, t]
+            n_wrong += w.flags[FAULTY, j, t]
+        if n:
+            weight = abs(w.precision[i, j])
+            total += weight
+            wrong += weight * n_wrong / n
+    return 3.0 * wrong > total and total > 0.0
+
+
 @compiled
 def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
     """Return whether an episode, of which 0 is the open one, may be what a sound channel does: it is doubtful then.
@@ -101,6 +122,8 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     if stats[VARIANCE] > MAX_UNEXPLAINED * network.moments[p, i, i]:
         # The others say little of this channel.
         return not is_short
+    if _rests_on_wrong(w, network, p, period, s, i, first, last):
+        return True
     if first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s:
         # Its change since it began was judged when the last period was over.
         return stats[UNSURE] > 0.0
@@ -201,6 +224,10 @@ def estimate_cells(w, network, period, p, s):
         if distant and out.kind[c] == SOUND:
             out.kind[c] = DRIFT
         low, high = v[LOW], v[HIGH]
+        if w.stats[i, AGE] >= OWN_PERIODS and w.stats[i, OWN_HIGH] > w.stats[i, OWN_LOW]:
+            # No farther than the channel was itself, and a quarter of that.
+            margin = 0.25 * (w.stats[i, OWN_HIGH] - w.stats[i, OWN_LOW])
+            low, high = max(low, w.stats[i, OWN_LOW] - margin), min(high, w.stats[i, OWN_HIGH] + margin)
         for t in range(s):
             if w.flags[PREDICTS, i, t]:
                 low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])

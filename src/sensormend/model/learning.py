@@ -15,7 +15,7 @@ from sensormend.model.scales import forward
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BAD_PERIODS, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION, DOUBTFUL,
     EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, HIGH, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE,
-    LEVEL_MEMORY, LOG_SPREAD, LONGEST_RUN, LOW, MEAN, MEMORY, OBSERVED, ONSET, OPEN_KIND, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
+    LEVEL_MEMORY, LOG_SPREAD, LONGEST_RUN, LOW, MEAN, MEMORY, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
     RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
     SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
     reset_channel,
@@ -335,17 +335,24 @@ def learn_range(network, period, away):
     lowest, highest = np.full((count, EXTREMES), np.inf), np.full((count, EXTREMES), -np.inf)
     for c in range(channels):
         number, n = network.variable[c], 0
+        own_low = second_low = np.inf
+        own_high = second_high = -np.inf
         for t in range(s):
             x = period.readings[c, t]
             n += math.isfinite(x)
             if period.estimates.code[c, t] == TRUSTED or period.estimates.code[c, t] == DOUBTFUL:
                 low, high = x, x
+                second_low, own_low = min(second_low, max(own_low, x)), min(own_low, x)
+                second_high, own_high = max(second_high, min(own_high, x)), max(own_high, x)
                 for k in range(EXTREMES):
                     if low < lowest[number, k]:
                         low, lowest[number, k] = lowest[number, k], low
                     if high > highest[number, k]:
                         high, highest[number, k] = highest[number, k], high
         away[c] = 0 if n else away[c] + 1
+        stats = period.learned.stats[c]
+        if math.isfinite(second_low):
+            stats[OWN_LOW], stats[OWN_HIGH] = min(stats[OWN_LOW], second_low), max(stats[OWN_HIGH], second_high)
     for number in range(count):
         v = network.variables[number]
         k = EXTREMES - 1

@@ -123,7 +123,7 @@ class State:
         self.variable_stats[:, at.LOW], self.variable_stats[:, at.HIGH] = np.inf, -np.inf
         self.variable_stats[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
         self.variable_stats[:, at.TOLERANCE] = -1.0
-        sw = dict(zip("z from acc distant begin noise gain alone pen cap".split(), [2.5, 1.2, 0.35, 1.0, 1.5, 1.5, 0.3, 20.0, 1.0, 26.0]))
+        sw = dict(zip("z from acc distant begin noise gain alone pen cap".split(), [2.5, 1.2, 0.25, 1.0, 1.25, 1.5, 0.3, 20.0, 1.0, 26.0]))
         for part in os.environ.get("SW", "").split(","):
             if part:
                 sw[part.split("=")[0]] = float(part.split("=")[1])

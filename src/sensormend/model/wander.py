@@ -48,11 +48,14 @@ MIN_SPAN = 0.25
 """Periods from which the change of a channel with a fault is judged."""
 WEIGHT_RATE = 0.01
 """Rate per period at which the slow weights follow."""
-OWN_SMOOTHING = 0.3
+OWN_SMOOTHING = 0.12
 """Of the change of wrong readings, per period."""
 PRIOR, PRIOR_SPANS = 0.5, 4.0
 """S(T) before anything is known, and the number of spans that this counts as. Networks have .01 (pressure) to 1 (river
 chemistry)."""
+SUPPORT_EXPONENT = -2.5
+"""What the square of S(T) is at least, as a power of the number of others that a prediction rests on: S(T) is 1 with
+one, .25 with three, .06 with ten."""
 POOLED_SPANS = 4.0
 """Independent spans of its own past that count as much as those of all channels of its variable."""
 Z = 3.0
@@ -70,8 +73,12 @@ MIN_MOVE = 0.1
 """Of a channel's standard deviation, what the limit is at least. Barometers agree better for weeks, and then do not."""
 MIN_WEIGHT = 0.02
 """Slow weight from which another channel's fault may be what moves a channel."""
-MAX_SQUARE = 9.0
-"""Mean squares beyond which one span does not count more."""
+MAX_SQUARE = 4.0
+"""Mean squares beyond which one span does not count more: a fault that is not detected must not become usual."""
+DISTANT_RATE = 0.3
+"""How much slower a channel that is doubtful is learned from."""
+SAMPLED = 2000
+"""Channels of a variable whose median is taken, in a large network."""
 
 
 @compiled
@@ -133,7 +140,7 @@ def usual_wander(square, pooled, age, span, scratch):
 def gain_limit(square, pooled, age, support, scratch):
     """Return how far from 1 the gain of a channel is that cannot be what the others fail to say of its movement."""
     _spread(square, pooled, age, 1.0, scratch)
-    spread = math.sqrt(scratch[0] * scratch[0] + PRIOR * PRIOR / support)
+    spread = math.sqrt(scratch[0] * scratch[0] + support**SUPPORT_EXPONENT)
     return student(Z, scratch[1]) * spread
 
 
@@ -303,14 +310,14 @@ def _predicted_by_readings(network, wander, own, p, i, n, span, k):
 def _limit(network, period, wander, p, i, span, predicted, out):
     """Return the change of a channel over a span from which it is wrong, dP being given.
 
-    Few others cannot say much, however well they did so far: S(T) is at least that of a prior, over their number.
+    Few others cannot say much, however well they did so far.
     """
     c = network.members[p, i]
     v, stats = network.variables[network.variable[c]], period.learned.stats[c]
     pooled = wander.pooled[network.variable[c]]
     _spread(wander.square[c], pooled, stats[LEVEL_AGE], span, out)
     movement = math.sqrt(predicted * predicted + out[2] * out[2])
-    spread = math.sqrt(out[0] * out[0] + PRIOR * PRIOR / stats[SUPPORT])
+    spread = math.sqrt(out[0] * out[0] + stats[SUPPORT] ** SUPPORT_EXPONENT)
     limit = student(v[SW], out[1]) * spread * movement
     # Nothing is a fault that is smaller than the step of the readings, the tolerance, or what a usual reading is off.
     step = stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
@@ -322,7 +329,8 @@ def _limit(network, period, wander, p, i, span, predicted, out):
 @allocating
 def _calibrate(network, period, wander, n, is_sound):
     """Learn the wander of sound channels at every lag that is due: each is sampled about four times within its span."""
-    out = np.zeros((wander.pooled.shape[0], 4))
+    out, counts = np.zeros((wander.pooled.shape[0], 3)), np.zeros(wander.pooled.shape[0], np.int64)
+    values = np.empty((wander.pooled.shape[0], min(SAMPLED, len(is_sound))))
     for lag in range(LAGS):
         span = 2**lag
         every = max(1, span // 4)
@@ -330,6 +338,7 @@ def _calibrate(network, period, wander, n, is_sound):
             continue
         k = _scale_of(span)
         out[:] = 0.0
+        counts[:] = 0
         for p in range(len(network.owned)):
             for i in range(network.owned[p]):
                 c = network.members[p, i]
@@ -348,22 +357,24 @@ def _calibrate(network, period, wander, n, is_sound):
                         rho = min(rho, MAX_SQUARE * max(usual, wander.square[c, lag]))
                     age = max(period.learned.stats[c, LEVEL_AGE] - span, 1.0)
                     rate = max(every / 200.0, every / (age + every))
+                    if period.learned.stats[c, DISTANT] > 0.0:
+                        rate *= DISTANT_RATE
                     wander.square[c, lag] += rate * (rho - wander.square[c, lag])
-                    out[number, 2] += rho
-                    out[number, 3] += 1.0
+                    out[number, 2] += 1.0
+                    if counts[number] < SAMPLED:
+                        values[number, counts[number]] = wander.square[c, lag]
+                        counts[number] += 1
         for number in range(wander.pooled.shape[0]):
             row = wander.pooled[number, lag]
             if out[number, 1] > 0.0:
                 mean = out[number, 0] / out[number, 1]
                 rate = max(every / 200.0, every / (n - span + every))
                 row[0] = mean if row[0] == 0.0 else row[0] + rate * (mean - row[0])
-            if out[number, 3] > 0.0:
-                mean = out[number, 2] / out[number, 3]
+            if out[number, 2] > 0.0:
                 # Channels of one network do not wander independently: they count half.
-                spans = 0.5 * out[number, 3] * every / span
-                rate = max(every / 200.0, spans / (row[2] + spans))
-                row[1] += min(rate, 1.0) * (mean - row[1])
-                row[2] = min(row[2] + spans, 0.5 * out[number, 3] * 200.0 / span)
+                spans = 0.5 * out[number, 2] * every / span
+                row[1] = median(values[number], counts[number])
+                row[2] = min(row[2] + spans, 0.5 * out[number, 2] * 200.0 / span)
 
 
 @entry
@@ -524,8 +535,12 @@ def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, o
             value = min(value, abs(moved - by_readings) / limit)
         moved -= predicted
         # It shows against an older level too: otherwise the level that it is compared with was wrong.
-        if moved * last_moved > 0.0 and min(value, last) > best:
-            best, change, begun = min(value, last), last_moved, now + 1.0 - span // 2
+        if moved * last_moved > 0.0:
+            both = min(value, last)
+            if both > best or both > v[SW + 4]:
+                # Of those beyond the limit the longest shows most of what sets in slowly.
+                change, begun = last_moved, now + 1.0 - span // 2
+            best = max(best, both)
         last, last_moved = value, moved
     if wander.extremes[c, 0] <= level <= wander.extremes[c, 1]:
         best /= 1.0 + OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])

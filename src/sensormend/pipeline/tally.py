@@ -327,14 +327,15 @@ class Tally:
     def _revise(self, channel: tuple[int, int], dated: DatedFault, table: _PeriodTable) -> None:
         """Take over what the model knows of an episode by now: kind, size and start.
 
-        It begins no later than its first slot, and not before the end of the fault before it: the rows of that time
-        belong to that one. It ends with its last slot.
+        It begins no later than its first slot, at most a period before it, and not before the end of the fault before
+        it: the rows of that time belong to that one. It ends with its last slot.
         """
         episode = self._episodes.get((*channel, dated.fault.id))
         if episode is None or self._latest.get(channel) is not episode:
             return
         episode.fault = dated.fault
-        episode.start = min(episode.shown, max(dated.start, episode.earliest))
+        earliest = max(episode.earliest, episode.shown - self.grid.period)
+        episode.start = min(episode.shown, max(dated.start, earliest))
         episode.reach = table.end if dated.end is None else episode.end
 
     def _note_run(
@@ -559,7 +560,9 @@ def mark_dated_back(
         channel = (rows.sensor == rows.sensors.index(fault.sensor)) & (
             rows.variable == rows.variables.index(fault.variable)
         )
-        own = np.flatnonzero(trusted & channel & (rows.time >= fault.start) & (rows.time < fault.first))
+        # What came more than a period before the first wrong reading was not far enough off to be wrong.
+        start = max(fault.start, fault.first - grid.period)
+        own = np.flatnonzero(trusted & channel & (rows.time >= start) & (rows.time < fault.first))
         if not own.size:
             continue
         times, slot = np.unique(rows.time[own], return_inverse=True)
