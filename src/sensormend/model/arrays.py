@@ -29,8 +29,9 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
     LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
     RUN_READINGS, BAD_PERIODS, AT_REST, DISTANCE, ONSET, LASTING, FAULT_SIZE, FAULT_SQUARE, OWN_DISTANCE, DISTANT,
-    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH,
-) = range(40)  # fmt: skip
+    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH, RATIO,
+    DOUBT,
+) = range(42)  # fmt: skip
 """Statistics of a channel.
 
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
@@ -49,10 +50,12 @@ periods in which it was observed since its level started over. COMOVING: periods
 channel that is far from the others moved with them. LOG_SPREAD: mean square of the log of a period's root mean square
 residual over the usual one. RUN_LENGTH: readings in a row that are equal up to now; LONGEST_RUN: of trusted ones.
 SUPPORT: the number of others that its slow weights rest on. OWN_LOW, OWN_HIGH: the range of its readings.
+RATIO: of the change since its fault began to the limit, smoothed; DOUBT: the same, or less where the others changed in
+the same way.
 
 In the arrays of a state LAST_TIME is how many slots before the next period the last trusted reading came, so that it
 stays exact on any clock; in `Work` it is the slot."""
-STATS = 40
+STATS = 42
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE) = range(10)
 SW = 10
@@ -182,6 +185,7 @@ class Members(NamedTuple):
     log_ratio: Any  # log-likelihood of a fault over a sound period
     judged: Any  # its residuals have not moved since it was judged
     implausible: Any  # new, far from the others, and does not move with them
+    dead: Any  # repeats one reading for longer than any sound one did
     lasts: Any  # in an offset or a drift for more than a week
     restarts: Any  # its level starts over, and it has readings that show where
 
@@ -227,7 +231,7 @@ def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     member = Members(
         np.empty(m), np.empty(m), np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(m, np.bool_),
-        np.empty(m, np.bool_),
+        np.empty(m, np.bool_), np.empty(m, np.bool_),
     )  # fmt: skip
     algebra = Algebra(np.empty((m + 1, m)), np.empty((m + 1, m + 2)), np.empty(m + 4), np.empty(m + 2, np.int64))
     scratch = Scratch(

@@ -536,11 +536,11 @@ def _outranked(w, m, s, i):
 
 @inlined
 def mark_wrong(w, network, p, s, i):
-    """Mark the wrong readings of member i, unless all of an episode's are within the resolution."""
+    """Mark the wrong readings of member i, unless all of an episode's are within the resolution and it is not dead."""
     for t in range(s):
         w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t] and w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY
     stats = w.stats[i]
-    if stats[RESOLUTION] > 1e29:
+    if stats[RESOLUTION] > 1e29 or w.member.dead[i]:
         return
     v = network.variables[network.variable[network.members[p, i]]]
     t = 0

@@ -68,8 +68,8 @@ def _rests_like_others(network, p, m, c):
 def _is_dead(w, network, p, m, s, i):
     """Return whether a member repeats one reading for longer than any sound one did, and for a period or more.
 
-    A run is compared with the longest of this channel and with that of the median member. Where another member reads
-    the same value, or the value is one at which others rest, it is a floor, a ceiling or a freezing point.
+    A run is compared with the longest of this channel, with that of the median member, and with those of members that
+    come and go at the same value.
     """
     stats = w.stats[i]
     last, run = stats[LAST_VALUE], stats[RUN_LENGTH]
@@ -81,7 +81,7 @@ def _is_dead(w, network, p, m, s, i):
                 run += 1.0
     if run < max(float(s), DEAD_READINGS, DEAD_RUNS * stats[LONGEST_RUN]):
         return False
-    n = 0
+    n, longest = 0, 0.0
     for j in range(m):
         if j == i:
             continue
@@ -89,12 +89,16 @@ def _is_dead(w, network, p, m, s, i):
         if network.stats[c, AGE] >= 3.0:
             w.algebra.column[n] = network.stats[c, LONGEST_RUN]
             n += 1
-        if network.stats[c, REST_VOTES] >= RESTING and network.stats[c, REST_VALUE] == np.float32(last):
-            return False
+        # Others that come and go at this value: a floor, a ceiling or a freezing point.
+        n_same = n_other = 0
         for t in range(s):
-            if w.flags[OBSERVED, j, t] and np.float32(w.cells[RAW, j, t]) == np.float32(last):
-                return False
-    return n > 0 and run >= DEAD_RUNS * median(w.algebra.column, n)
+            if w.flags[OBSERVED, j, t]:
+                same = np.float32(w.cells[RAW, j, t]) == np.float32(last)
+                n_same += same
+                n_other += not same
+        if n_same > 0 and n_other > 0:
+            longest = max(longest, network.stats[c, LONGEST_RUN], float(n_same))
+    return n > 0 and run >= DEAD_RUNS * max(longest, median(w.algebra.column, n))
 
 
 @compiled
@@ -132,9 +136,9 @@ def _load_partition(w, network, period, p):
         last = w.stats[i, LAST_VALUE]
         repeated = False
         rests = _rests_like_others(network, p, m, c)
-        is_dead = _is_dead(w, network, p, m, s, i)
         intermittent = rests and w.stats[i, AT_REST] > 0.8 * w.stats[i, READINGS]
         repeating = not intermittent and w.stats[i, AGE] >= 3.0
+        w.member.dead[i] = not intermittent and _is_dead(w, network, p, m, s, i)
         log_repeat = math.log(min(max_rate, (w.stats[i, REPEATS] + 0.5) / (w.stats[i, READINGS] + 10.0)))
         log_run = math.log(min(max(max_rate, 0.5), (w.stats[i, RUNS] + 0.5) / (w.stats[i, RUN_READINGS] + 4.0)))
         # Where the others do not tell that it should move, a run is stuck when it is longer than any before.
@@ -149,7 +153,7 @@ def _load_partition(w, network, period, p):
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 if repeats and repeating and run > usual_run and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE])):
                     w.cells[REPEAT, i, t] = max(log_repeat, log_run) if repeated else log_repeat
-                if repeats and is_dead:
+                if repeats and w.member.dead[i]:
                     w.cells[REPEAT, i, t] = DEAD_ODDS
                 repeated = repeats
                 last = x

@@ -227,7 +227,8 @@ def estimate_cells(w, network, period, p, s):
         if w.stats[i, AGE] >= OWN_PERIODS and w.stats[i, OWN_HIGH] > w.stats[i, OWN_LOW]:
             # No farther than the channel was itself, and a quarter of that.
             margin = 0.25 * (w.stats[i, OWN_HIGH] - w.stats[i, OWN_LOW])
-            low, high = max(low, w.stats[i, OWN_LOW] - margin), min(high, w.stats[i, OWN_HIGH] + margin)
+            least, most = min(low, w.stats[i, OWN_LOW]), max(high, w.stats[i, OWN_HIGH])
+            low, high = max(least, w.stats[i, OWN_LOW] - margin), min(most, w.stats[i, OWN_HIGH] + margin)
         for t in range(s):
             if w.flags[PREDICTS, i, t]:
                 low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])

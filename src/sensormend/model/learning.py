@@ -18,7 +18,7 @@ from sensormend.model.arrays import (  # isort: skip
     LEVEL_MEMORY, LOG_SPREAD, LONGEST_RUN, LOW, MEAN, MEMORY, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
     RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
     SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
-    reset_channel,
+    reset_channel, select,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK, best_hypothesis,
@@ -32,8 +32,8 @@ __all__ = [
 
 SHRINKAGE_STEP = 2.0
 """The factor by which another shrinkage is tried."""
-EXTREMES = 3
-"""The largest and the smallest reading of a period that count are the so many-th."""
+EXTREMES = 8
+"""One in so many channels of a variable may have a range that is not the variable's."""
 FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
 
@@ -206,13 +206,19 @@ def learn_channel(w, network, period, p, s, i):
     new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW_LEVEL] = best[LAST_R], _slots_before(best[LAST_T], end), best[LEVEL]
     if int(best[KIND]) != SOUND:
         new[LAST_RESIDUAL], new[LAST_TIME] = last_r, _slots_before(last_t, end)
+    was_sound = int(stats[OPEN_KIND]) != STUCK
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             x = w.cells[RAW, i, t]
-            new[RUN_LENGTH] = new[RUN_LENGTH] + 1.0 if np.float32(x) == np.float32(new[LAST_VALUE]) else 1.0
-            # A channel that is stuck from its start must not seem to be like that.
-            if w.flags[PREDICTS, i, t] and (stats[AGE] >= 3.0 or new[RUN_LENGTH] < 0.9 * s):
-                new[LONGEST_RUN] = max(new[LONGEST_RUN], new[RUN_LENGTH])
+            if np.float32(x) == np.float32(new[LAST_VALUE]):
+                new[RUN_LENGTH] += 1.0
+            else:
+                # A run counts when it is over: one that goes on must not become usual by itself.
+                if was_sound:
+                    longest = min(new[RUN_LENGTH], max(2.0 * new[LONGEST_RUN], 0.5 * s))
+                    new[LONGEST_RUN] = max(new[LONGEST_RUN], longest)
+                new[RUN_LENGTH] = 1.0
+            was_sound = w.flags[PREDICTS, i, t]
             new[LAST_VALUE] = x
     if int(best[KIND]) == GAIN and 1.0 + best[THETA2] > 1.0 and best[COUNT] > WEEK * s:
         # No sensor becomes more sensitive: what was learned of it was wrong, as of one that was indoors at first.
@@ -325,48 +331,43 @@ def learn_moments(w, network, p, m, s):
 
 @entry
 def learn_range(network, period, away):
-    """Widen the range of each variable by this period's readings that are kept; count periods without readings in `away`.
+    """Widen the ranges of channels by this period's readings that are kept; count periods without them in `away`.
 
-    One freak reading that is kept does not widen it: a period counts with its third largest and its third smallest
-    reading, and after the first one it may at most double the range.
+    One freak reading that is kept does not widen the range of a channel: its second largest and second smallest of a
+    period count. The range of a variable is that of its channels without an eighth of them, from four on the most
+    extreme one at least, on either side.
     """
     channels, s = period.readings.shape
-    count = len(network.variables)
-    lowest, highest = np.full((count, EXTREMES), np.inf), np.full((count, EXTREMES), -np.inf)
     for c in range(channels):
-        number, n = network.variable[c], 0
-        own_low = second_low = np.inf
-        own_high = second_high = -np.inf
+        n = 0
+        low = second_low = np.inf
+        high = second_high = -np.inf
         for t in range(s):
             x = period.readings[c, t]
             n += math.isfinite(x)
             if period.estimates.code[c, t] == TRUSTED or period.estimates.code[c, t] == DOUBTFUL:
-                low, high = x, x
-                second_low, own_low = min(second_low, max(own_low, x)), min(own_low, x)
-                second_high, own_high = max(second_high, min(own_high, x)), max(own_high, x)
-                for k in range(EXTREMES):
-                    if low < lowest[number, k]:
-                        low, lowest[number, k] = lowest[number, k], low
-                    if high > highest[number, k]:
-                        high, highest[number, k] = highest[number, k], high
+                second_low, low = min(second_low, max(low, x)), min(low, x)
+                second_high, high = max(second_high, min(high, x)), max(high, x)
         away[c] = 0 if n else away[c] + 1
         stats = period.learned.stats[c]
         if math.isfinite(second_low):
             stats[OWN_LOW], stats[OWN_HIGH] = min(stats[OWN_LOW], second_low), max(stats[OWN_HIGH], second_high)
-    for number in range(count):
+    values = np.empty(channels)
+    for number in range(len(network.variables)):
         v = network.variables[number]
-        k = EXTREMES - 1
-        while k >= 0 and not math.isfinite(lowest[number, k]):
-            k -= 1
-        if k < 0:
-            continue
-        low, high = lowest[number, k], highest[number, k]
-        if low > high:
-            low, high = high, low
-        width = v[HIGH] - v[LOW]
-        if width > 0.0:
-            low, high = max(low, v[LOW] - width), min(high, v[HIGH] + width)
-        v[LOW], v[HIGH] = min(v[LOW], low), max(v[HIGH], high)
+        for side in range(2):
+            n = 0
+            for c in range(number, channels, len(network.variables)):
+                value = period.learned.stats[c, OWN_LOW] if side == 0 else -period.learned.stats[c, OWN_HIGH]
+                if math.isfinite(value):
+                    values[n] = value
+                    n += 1
+            if n:
+                value = select(values, n, n // EXTREMES + (1 if 4 <= n < EXTREMES else 0))
+                if side == 0:
+                    v[LOW] = value
+                else:
+                    v[HIGH] = -value
 
 
 @entry

@@ -27,6 +27,9 @@ __all__ = ["CHANNELS", "EpisodeRow", "Result", "State", "in_spans"]
 REPARTITION = 7
 """Periods after which a large network is partitioned again, once: its channels are better known then."""
 
+RANGE_PERIODS, RANGE_MARGIN = 10, 1.0
+"""Periods after which readings far outside the range of a variable are impossible, and how far, in widths of it."""
+
 BLOCK = 64
 """Partitions that one thread takes at a time."""
 
@@ -123,7 +126,7 @@ class State:
         self.variable_stats[:, at.LOW], self.variable_stats[:, at.HIGH] = np.inf, -np.inf
         self.variable_stats[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
         self.variable_stats[:, at.TOLERANCE] = -1.0
-        sw = dict(zip("z from acc distant begin noise gain alone pen cap".split(), [2.5, 1.2, 0.25, 1.0, 1.25, 1.5, 0.3, 20.0, 1.0, 26.0]))
+        sw = dict(zip("z from acc distant begin noise gain alone pen cap".split(), [2.5, 1.2, 0.25, 0.9, 1.0, 1.5, 0.3, 20.0, 1.0, 26.0]))
         for part in os.environ.get("SW", "").split(","):
             if part:
                 sw[part.split("=")[0]] = float(part.split("=")[1])
@@ -323,6 +326,9 @@ class State:
         announce_compilation(engine.run_block)
         shape = readings.shape
         parts = self.partitions
+        impossible = self._impossible(readings)
+        if impossible.any():
+            readings = np.where(impossible, np.nan, readings)
         # The moments of channels that are not known, or not any more, are set before anything is judged.
         copied = not learning and bool((self.stats[:, at.AGE] == 0).any())
         moments = self.moments.copy() if copied else self.moments
@@ -347,6 +353,8 @@ class State:
             len(parts.members), BLOCK, lambda begin, end: engine.run_block(network, period, begin, end, learning)
         )
         episodes = [EpisodeRow.of(row) for block in blocks for row in block[1]]
+        estimates.code[impossible] = at.WRONG
+        estimates.kind[impossible.any(axis=1) & (estimates.kind == 0)] = at.KIND_IMPLAUSIBLE
         result = Result(estimates, episodes, max(block[2] for block in blocks))
         if learning:
             self._learn(network, period)
@@ -356,6 +364,30 @@ class State:
             if self.periods in SHAPE_PERIODS:
                 self._bend_scales()
         return result
+
+    def _impossible(self, readings: FloatArray) -> NDArray[np.bool_]:
+        """Return which readings are farther outside the range of their variable than that is wide, on its scale.
+
+        Nothing else is made of them. A variable is known well enough after some periods, by four channels or more; where
+        a third of them go there together, it is the variable that does.
+        """
+        impossible = np.zeros(readings.shape, np.bool_)
+        if self.periods < RANGE_PERIODS:
+            return impossible
+        for number, row in enumerate(self.variable_stats):
+            channels = slice(number, None, self.variables)
+            n_known = int(np.isfinite(self.stats[channels, at.OWN_LOW]).sum())
+            if n_known < 4 or not row[at.HIGH] > row[at.LOW]:
+                continue
+            bend, ends = row[at.BEND], np.array([row[at.LOW], row[at.HIGH]])
+            low, high = np.arcsinh(ends / bend) if bend > 0 else ends
+            limits = np.array([low - RANGE_MARGIN * (high - low), high + RANGE_MARGIN * (high - low)])
+            low, high = bend * np.sinh(limits) if bend > 0 else limits
+            with np.errstate(invalid="ignore"):
+                outside = (readings[channels] < low) | (readings[channels] > high)
+            if 3 * int(outside.any(axis=1).sum()) < n_known:
+                impossible[channels] = outside
+        return impossible
 
     def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings

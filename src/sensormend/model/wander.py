@@ -29,8 +29,8 @@ from sensormend.model.hypotheses import DRIFT, GAIN, NOISE, OFFSET, SOUND, STUCK
 from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, DISTANCE, DISTANT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING, LAST_RESIDUAL,
-    LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, READINGS, RESOLUTION, RESTING, REST_VOTES, SIGMA,
+    AGE, AT_REST, DISTANCE, DISTANT, DOUBT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING, LAST_RESIDUAL,
+    LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, RATIO, READINGS, RESOLUTION, RESTING, REST_VOTES, SIGMA,
     SLOW_LEVEL, SUPPORT, SW, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG, median,
 )  # fmt: skip
 
@@ -48,6 +48,8 @@ MIN_SPAN = 0.25
 """Periods from which the change of a channel with a fault is judged."""
 WEIGHT_RATE = 0.01
 """Rate per period at which the slow weights follow."""
+RATIO_SMOOTHING, STILL_WRONG = 0.25, 0.7
+"""Of the ratio of a change to its limit, per period; and the ratio down to which a fault that was wrong stays so."""
 OWN_SMOOTHING = 0.12
 """Of the change of wrong readings, per period."""
 PRIOR, PRIOR_SPANS = 0.5, 4.0
@@ -445,29 +447,34 @@ def _judge_fault(network, period, wander, own, p, i, n, ratio, scratch):
     before = wander.history[c, k, ((n - span + 1) // 2**k - 1) % RING]
     predicted = _predicted_change(network, wander, p, i, n, span, k)
     change = own[c] - before - predicted
-    rate = max(OWN_SMOOTHING, 1.0 / span) if int(network.stats[c, OPEN_KIND]) != SOUND else 1.0
+    is_new = int(network.stats[c, OPEN_KIND]) == SOUND
+    rate = 1.0 if is_new else max(OWN_SMOOTHING, 1.0 / span)
     stats[OWN_DISTANCE] += rate * (change - stats[OWN_DISTANCE])
     noise = stats[FAULT_SQUARE] if kind == NOISE or kind == GAIN else 0.0
     limit = _limit(network, period, wander, p, i, span, predicted, scratch)
     is_explained = scratch[0] < MAX_SPREAD
-    ratio[c] = math.sqrt(stats[OWN_DISTANCE] * stats[OWN_DISTANCE] + noise) / limit
+    value = math.sqrt(stats[OWN_DISTANCE] * stats[OWN_DISTANCE] + noise) / limit
     # The others may have changed in the same way, and be held for wrong as well.
     predicted = _predicted_by_readings(network, wander, own, p, i, n, span, k)
     limit = _limit(network, period, wander, p, i, span, predicted, scratch)
-    ratio[c] = min(ratio[c], math.sqrt((own[c] - before - predicted) ** 2 + noise) / limit)
-    least = 1.0
+    doubt = min(value, math.sqrt((own[c] - before - predicted) ** 2 + noise) / limit)
+    rate = 1.0 if is_new else max(RATIO_SMOOTHING, 1.0 / span)
+    stats[RATIO] += rate * (value - stats[RATIO])
+    stats[DOUBT] += rate * (doubt - stats[DOUBT])
+    ratio[c] = stats[DOUBT]
+    least = 1.0 if stats[UNSURE] >= 0.0 else STILL_WRONG
     if wander.extremes[c, 0] <= own[c] <= wander.extremes[c, 1]:
         # It was at such levels before: few others cannot tell that it should not be.
-        least += OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])
+        least *= 1.0 + OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])
     is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK
-    stats[UNSURE] = 1.0 if ratio[c] < least or not is_explained or is_rough else -1.0
+    stats[UNSURE] = 1.0 if stats[DOUBT] < least or not is_explained or is_rough else -1.0
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
     if not low - margin <= own[c] <= high + margin:
         # No variable is where none of its readings was.
         return
     # How rough a channel is changes with the seasons.
-    is_small = (span >= 2 and ratio[c] < v[SW + 2]) or (is_rough and lasted > 2.0 * WEEK)
+    is_small = (span >= 2 and stats[RATIO] < v[SW + 2]) or (is_rough and lasted > 2.0 * WEEK)
     if is_small or (
         ratio[c] > 1.0
         and (kind == OFFSET or kind == DRIFT)
