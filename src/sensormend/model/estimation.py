@@ -228,7 +228,9 @@ def estimate_cells(w, network, period, p, s):
             # No farther than the channel was itself, and a quarter of that.
             margin = 0.25 * (w.stats[i, OWN_HIGH] - w.stats[i, OWN_LOW])
             least, most = min(low, w.stats[i, OWN_LOW]), max(high, w.stats[i, OWN_HIGH])
+            least, most = max(least, 2.0 * low - high), min(most, 2.0 * high - low)
             low, high = max(least, w.stats[i, OWN_LOW] - margin), min(most, w.stats[i, OWN_HIGH] + margin)
+            low, high = min(low, high), max(low, high)
         for t in range(s):
             if w.flags[PREDICTS, i, t]:
                 low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])

@@ -32,7 +32,7 @@ __all__ = [
 
 SHRINKAGE_STEP = 2.0
 """The factor by which another shrinkage is tried."""
-EXTREMES = 8
+EXTREMES = 4
 """One in so many channels of a variable may have a range that is not the variable's."""
 FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
@@ -334,8 +334,7 @@ def learn_range(network, period, away):
     """Widen the ranges of channels by this period's readings that are kept; count periods without them in `away`.
 
     One freak reading that is kept does not widen the range of a channel: its second largest and second smallest of a
-    period count. The range of a variable is that of its channels without an eighth of them, from four on the most
-    extreme one at least, on either side.
+    period count. The range of a variable is that of its channels without a quarter of them on either side.
     """
     channels, s = period.readings.shape
     for c in range(channels):
@@ -363,7 +362,7 @@ def learn_range(network, period, away):
                     values[n] = value
                     n += 1
             if n:
-                value = select(values, n, n // EXTREMES + (1 if 4 <= n < EXTREMES else 0))
+                value = select(values, n, n // EXTREMES)
                 if side == 0:
                     v[LOW] = value
                 else:

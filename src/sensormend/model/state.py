@@ -126,7 +126,7 @@ class State:
         self.variable_stats[:, at.LOW], self.variable_stats[:, at.HIGH] = np.inf, -np.inf
         self.variable_stats[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
         self.variable_stats[:, at.TOLERANCE] = -1.0
-        sw = dict(zip("z from acc distant begin noise gain alone pen cap".split(), [2.5, 1.2, 0.25, 0.9, 1.0, 1.5, 0.3, 20.0, 1.0, 26.0]))
+        sw = dict(zip("z from acc distant begin noise gain alone pen cap".split(), [2.3, 1.2, 0.25, 1.0, 1.25, 1.5, 0.3, 20.0, 1.0, 26.0]))
         for part in os.environ.get("SW", "").split(","):
             if part:
                 sw[part.split("=")[0]] = float(part.split("=")[1])
@@ -378,6 +378,10 @@ class State:
             channels = slice(number, None, self.variables)
             n_known = int(np.isfinite(self.stats[channels, at.OWN_LOW]).sum())
             if n_known < 4 or not row[at.HIGH] > row[at.LOW]:
+                continue
+            rests = self.stats[channels, at.AT_REST] > 0.8 * self.stats[channels, at.READINGS]
+            if 2 * int(rests.sum()) > n_known:
+                # How much comes when something comes has no range.
                 continue
             bend, ends = row[at.BEND], np.array([row[at.LOW], row[at.HIGH]])
             low, high = np.arcsinh(ends / bend) if bend > 0 else ends

@@ -60,8 +60,9 @@ SUPPORT_EXPONENT = -2.5
 one, .25 with three, .06 with ten."""
 POOLED_SPANS = 4.0
 """Independent spans of its own past that count as much as those of all channels of its variable."""
-Z = 3.0
-"""Standard deviations that the limit is of a normal variable."""
+Z, Z_SUPPORT = 2.3, 3.0
+"""Standard deviations that the limit is of a normal variable: the first, and the second over the number of others that a
+prediction rests on. Their errors have more in common the fewer they are."""
 OWN_RANGE = 10.0
 """Over the square of the number of others, by how much more the limit is where the channel was at that level before: 3.5
 times with two others, 1.6 with four, 1.1 with ten."""
@@ -77,7 +78,7 @@ MIN_WEIGHT = 0.02
 """Slow weight from which another channel's fault may be what moves a channel."""
 MAX_SQUARE = 4.0
 """Mean squares beyond which one span does not count more: a fault that is not detected must not become usual."""
-DISTANT_RATE = 0.3
+DISTANT_RATE = 0.1
 """How much slower a channel that is doubtful is learned from."""
 SAMPLED = 2000
 """Channels of a variable whose median is taken, in a large network."""
@@ -143,7 +144,7 @@ def gain_limit(square, pooled, age, support, scratch):
     """Return how far from 1 the gain of a channel is that cannot be what the others fail to say of its movement."""
     _spread(square, pooled, age, 1.0, scratch)
     spread = math.sqrt(scratch[0] * scratch[0] + support**SUPPORT_EXPONENT)
-    return student(Z, scratch[1]) * spread
+    return student(Z + Z_SUPPORT / support, scratch[1]) * spread
 
 
 @compiled
@@ -320,7 +321,7 @@ def _limit(network, period, wander, p, i, span, predicted, out):
     _spread(wander.square[c], pooled, stats[LEVEL_AGE], span, out)
     movement = math.sqrt(predicted * predicted + out[2] * out[2])
     spread = math.sqrt(out[0] * out[0] + stats[SUPPORT] ** SUPPORT_EXPONENT)
-    limit = student(v[SW], out[1]) * spread * movement
+    limit = student(v[SW] + Z_SUPPORT / stats[SUPPORT], out[1]) * spread * movement
     # Nothing is a fault that is smaller than the step of the readings, the tolerance, or what a usual reading is off.
     step = stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
     least = max(step, v[TOLERANCE]) / slope(wander.history[c, 0, 0], v)
