@@ -89,8 +89,8 @@ def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
     model.accept(3)
     after = whole_state(model, tmp_path / "after.npz")
     np.testing.assert_array_equal(after["moments"], before["moments"])
-    of_level = {at.REFERENCE, at.DISTANCE, at.ONSET, at.LASTING, at.FAULT_SIZE, at.OWN_DISTANCE, at.DISTANT}
-    changed = {*of_level, at.LEVEL_AGE, at.DISTANCE_TWICE}
+    of_level = {at.DISTANCE, at.ONSET, at.LASTING, at.FAULT_SIZE, at.OWN_DISTANCE, at.DISTANT}
+    changed = {*of_level, at.LEVEL_AGE, at.UNSURE, at.OPEN_KIND}
     same_fields = [field for field in range(at.STATS) if field not in changed]
     np.testing.assert_array_equal(after["known"][:, same_fields], before["known"][:, same_fields])
     others = np.arange(8) != 3

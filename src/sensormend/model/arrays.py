@@ -29,9 +29,9 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
     LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
     RUN_READINGS, BAD_PERIODS, AT_REST, DISTANCE, ONSET, LASTING, FAULT_SIZE, FAULT_SQUARE, OWN_DISTANCE, DISTANT,
-    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH, RATIO,
-    DOUBT,
-) = range(42)  # fmt: skip
+    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH, FIRST_LOW,
+    FIRST_HIGH, RATIO, DOUBT,
+) = range(44)  # fmt: skip
 """Statistics of a channel.
 
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
@@ -43,26 +43,26 @@ the value at which it rests, by REST_VOTES more repeats than of all others; AT_R
 innovations were beyond four scales. BAD_PERIODS: of its first periods, those in which most readings were wrong.
 DISTANCE: the change that the others do not explain and that is farthest beyond what is usual. LASTING: the size of a
 fault that begins with the next period, infinite where one ends before it, or 0. OPEN_KIND: the kind of the fault that
-is open, since period ONSET; FAULT_SIZE: its size, if it is an offset or a drift, or 0; FAULT_SQUARE: the mean square of
-what its size leaves; OWN_DISTANCE: the change of its readings since it began. UNSURE: 1 while that may be the channel's
-own wander, -1 where it is not, 0 where that was not judged yet. DISTANT: 1 while a change of a channel without a fault makes it doubtful, since period ONSET. LEVEL_AGE:
-periods in which it was observed since its level started over. COMOVING: periods one after the other in which a new
-channel that is far from the others moved with them. LOG_SPREAD: mean square of the log of a period's root mean square
-residual over the usual one. RUN_LENGTH: readings in a row that are equal up to now; LONGEST_RUN: of trusted ones.
-SUPPORT: the number of others that its slow weights rest on. OWN_LOW, OWN_HIGH: the range of its readings.
-RATIO: of the change since its fault began to the limit, smoothed; DOUBT: the same, or less where the others changed in
-the same way.
+is open, since period ONSET; FAULT_SIZE: its size, if it is an offset or a drift, or 0; FAULT_SQUARE: the mean square
+of what its size leaves; OWN_DISTANCE: the change of its readings since it began. UNSURE: 1 while that may be the
+channel's own wander, -1 where it is not, 0 where that was not judged yet. DISTANT: 1 while a change of a channel
+without a fault makes it doubtful, since period ONSET. LEVEL_AGE: periods in which it was observed since its level
+started over. COMOVING: periods one after the other in which a new channel that is far from the others moved with
+them. LOG_SPREAD: mean square of the log of a period's root mean square residual over the usual one. RUN_LENGTH:
+readings in a row that are equal up to now; LONGEST_RUN: of trusted ones. SUPPORT: the number of others that its slow
+weights rest on. OWN_LOW, OWN_HIGH: the range of its readings, of which FIRST_LOW and FIRST_HIGH are what one period
+alone has shown. RATIO: of the change since its fault began to the limit, smoothed; DOUBT: the same, or less where the
+others changed in the same way.
 
 In the arrays of a state LAST_TIME is how many slots before the next period the last trusted reading came, so that it
 stays exact on any clock; in `Work` it is the slot."""
-STATS = 42
+STATS = 44
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE) = range(10)
-SW = 10
 """Statistics of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of
 predictions that is removed, the shrinkage of correlations, how more and less of it did lately, and the accuracy of its
 probes in the unit of the readings, -1 where it is not given."""
-VARIABLE_STATS = 30
+VARIABLE_STATS = 10
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9
@@ -311,4 +311,5 @@ def reset_channel(stats):
     stats[WIDTH_GAP] = stats[WIDTH_FAR] = FIRST_WIDTH
     stats[LOG_SPREAD] = FIRST_LOG_SPREAD
     stats[SUPPORT] = 1.0
-    stats[OWN_LOW], stats[OWN_HIGH] = np.inf, -np.inf
+    stats[OWN_LOW] = stats[FIRST_LOW] = np.inf
+    stats[OWN_HIGH] = stats[FIRST_HIGH] = -np.inf

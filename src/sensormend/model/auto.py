@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AutoOLRTR"]
 
-STATE_VERSION = 4
-"""1 and 2 are of the engines that judged whole periods, 3 of one without slow references."""
+STATE_VERSION = 5
+"""States of the engines before the wander over any span are refused."""
 
 DIRECTION_PERIODS = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""

@@ -12,9 +12,8 @@ from sensormend.model.prediction import predict
 from sensormend.model.wander import student
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, COMOVING, COVARIANCE, DISTANCE, LAST_RESIDUAL, LAST_TIME, LEVEL_AGE, MEAN, OBSERVED,
-    PREDICTS, RESIDUAL, SCALE, SCALED, SIGMA, SLOW_LEVEL, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
-    median,
+    AGE, COMOVING, COVARIANCE, DISTANCE, LAST_RESIDUAL, LAST_TIME, LEVEL_AGE, MEAN, OBSERVED, PREDICTS,
+    RESIDUAL, SCALE, SCALED, SIGMA, SLOW_LEVEL, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, median,
 )  # fmt: skip
 
 __all__ = ["cold_start", "restart_levels"]

@@ -14,16 +14,17 @@ from sensormend.model.scales import forward, slope
 from sensormend.model.wander import FOLLOWED_FROM, gain_limit, usual_wander
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL, LAST_TIME,
-    LAST_VALUE, LEVEL_AGE, LOG_SPREAD, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
-    READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE, SCALED, SIGMA, SLOW_LEVEL,
-    SMOOTH, SUPPORT, SW, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
+    AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL,
+    LAST_TIME, LAST_VALUE, LEVEL_AGE, LOG_SPREAD, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE,
+    PREDICTS, PROBABILITY, READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE,
+    SCALED, SIGMA, SLOW_LEVEL, SMOOTH, SUPPORT, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE,
+    WRONG_PROBABILITY, is_alone, median,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LOGL, LOG_PRIOR,
-    LEAST_GAIN, NOISE_SD, NONE, NO_SLOW, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SMALL_GAIN, SOUND, START, TAU, T_CONSTANT, USUAL_DISTANCE, WANDER,
-    begin_lasting, best_hypothesis, follow, lasts, log_t, power, sound_only, t_constant, updated_level,
-    wrong_probability,
+    LEAST_GAIN, NOISE_SD, NONE, NO_SLOW, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SMALL_GAIN, SOUND, START, TAU,
+    T_CONSTANT, USUAL_DISTANCE, WANDER, begin_lasting, best_hypothesis, follow, lasts, log_t, power, sound_only,
+    t_constant, updated_level, wrong_probability,
 )  # fmt: skip
 
 __all__ = ["detect_wrong", "mark_wrong", "set_parameters"]
@@ -50,7 +51,7 @@ FEW_MEMBERS, ENOUGH_OTHERS = 3, 10.0
 """Members up to which the common-mode factor is 1, and other members from which it counts in full. F1 by
 reading of 2, 3, 5 and 8 sensors of NOAA was .51, .62, .69 and .81 without (`bench faults --cases small`), and is .59,
 .71, .75 and .83."""
-NOISE_Z = 3.0
+NOISE_Z = 1.5
 """Standard deviations of the log of a period's root mean square residual from which it is noise."""
 COMMON_MODE_MAX = 6.0
 """What the root mean square over the trusted neighbours is bounded by."""
@@ -225,13 +226,15 @@ def set_parameters(w, network, p, m, s):
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(stats[VARIANCE]))
         q[DRIFT_SD] = 2.0 * q[TAU]
         # How rough a period is varies, from channel to channel in its own way.
-        q[NOISE_SD] = math.exp(max(0.9, network.variables[network.variable[network.members[p, i]], SW + 5] * math.sqrt(stats[LOG_SPREAD]))) * math.sqrt(stats[VARIANCE])
+        q[NOISE_SD] = math.exp(max(0.9, NOISE_Z * math.sqrt(stats[LOG_SPREAD]))) * math.sqrt(stats[VARIANCE])
         c = network.members[p, i]
         pooled = network.wander.pooled[network.variable[c]]
         # A wrong gain is one that is farther from 1 than the movement of the channel is from what the others say of it.
-        q[LEAST_GAIN] = max(SMALL_GAIN, gain_limit(network.wander.square[c], pooled, stats[LEVEL_AGE], stats[SUPPORT], w.algebra.column))
+        q[LEAST_GAIN] = max(
+            SMALL_GAIN, gain_limit(network.wander.square[c], pooled, stats[LEVEL_AGE], stats[SUPPORT], w.algebra.column)
+        )
         q[NO_SLOW] = 1.0 if stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING else 0.0
-        q[LOG_PRIOR] = -max(PENALTY, min(network.variables[network.variable[network.members[p, i]], SW + 9], PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
+        q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
         if is_alone(w):
             # It is judged by its own past alone.
             extra = ALONE_PERIODS / (1.0 + stats[AGE]) + ALONE_READINGS / (1.0 + stats[AGE] * s)

@@ -16,10 +16,11 @@ from sensormend.model.scales import forward, slope
 from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
-    KEPT, KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LONGEST_RUN, LOW, MEAN, MISSING, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS,
-    PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS,
-    RUN_LENGTH, VARIANCE, RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, is_alone, median, workspace,
+    AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH, KEPT,
+    KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LONGEST_RUN, LOW, MEAN, MISSING,
+    OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS,
+    REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, VARIANCE, RUN_READINGS, SCALED, SHRINKAGE, SIZE,
+    SMOOTH, SPIKE, STATS, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
@@ -151,7 +152,12 @@ def _load_partition(w, network, period, p):
                 repeats = np.float32(x) == np.float32(last)
                 run = run + 1.0 if repeats else 1.0
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
-                if repeats and repeating and run > usual_run and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE])):
+                if (
+                    repeats
+                    and repeating
+                    and run > usual_run
+                    and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE]))
+                ):
                     w.cells[REPEAT, i, t] = max(log_repeat, log_run) if repeated else log_repeat
                 if repeats and w.member.dead[i]:
                     w.cells[REPEAT, i, t] = DEAD_ODDS

@@ -11,27 +11,30 @@ from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOG_SPREAD, LOW, MEAN, MISSING, OBSERVED, ONSET, OWN_HIGH, OWN_LOW,
-    PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE, SW,
-    TOLERANCE, TRUSTED, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOG_SPREAD, LOW, MEAN, MISSING,
+    OBSERVED, ONSET, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION,
+    SCALED, SLOW_LEVEL, SMOOTH, SPIKE, TOLERANCE, TRUSTED, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR,
+    WIDTH_GAP, WRONG, is_alone,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    COUNT, DRIFT, ENDED, EPISODE, EPISODES, GAIN, KIND, LAST_WRONG, LOG_PRIOR, NOISE, NONE, OFFSET, PHI, SLOTS, SOUND,
-    START, STUCK, THETA1, USUAL_DISTANCE, WEEK, best_hypothesis, fault_size, lasts, power,
+    COUNT, DRIFT, ENDED, EPISODE, EPISODES, GAIN, KIND, LAST_WRONG, LOG_PRIOR, NOISE, NONE, OFFSET, PHI, SLOTS,
+    SOUND, START, STUCK, THETA1, USUAL_DISTANCE, WEEK, best_hypothesis, fault_size, lasts, power,
 )  # fmt: skip
 
 __all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width", "write_corrections"]
 
-WRONG_FROM = 3.0
+WRONG_FROM = 1.2
 """Standard deviations of the change of a sound residual over its span from which an offset or a drift is wrong, and not
 only doubtful."""
 ROUGHNESS_Z = 1.5
 """Standard deviations of the log of a period's root mean square residual that are allowed for."""
 MAX_UNEXPLAINED = 0.25
 """The share of a channel's variance that is left in its residual from which the others say little of it."""
+WIDE = 1.5
+"""Ranges of its variable that the range of a channel is no wider than, for its estimates to be bounded by it."""
 OWN_PERIODS = 10.0
 """Periods after which the range of a channel's own readings bounds its estimates."""
-WRONG_ALONE_FROM = 30.0
+WRONG_ALONE_FROM = 20.0
 """The log ratio from which a fault of a few readings is wrong where a channel is judged by its own past alone."""
 
 
@@ -118,7 +121,7 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     is_short = e > 0 and length <= max(2.0, s / 8.0)
     if is_alone(w):
         # Without others to compare with, weather is another explanation, but of what is over within a few readings.
-        return not is_short or w.member.log_ratio[i] < network.variables[network.variable[network.members[p, i]], SW + 7]
+        return not is_short or w.member.log_ratio[i] < WRONG_ALONE_FROM
     if stats[VARIANCE] > MAX_UNEXPLAINED * network.moments[p, i, i]:
         # The others say little of this channel.
         return not is_short
@@ -132,7 +135,7 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length)))
     # How rough a residual is varies from period to period.
     change *= math.exp(ROUGHNESS_Z * math.sqrt(stats[LOG_SPREAD]))
-    return max(abs(size), abs(size - rate * length / s)) < network.variables[network.variable[network.members[p, i]], SW + 1] * change
+    return max(abs(size), abs(size - rate * length / s)) < WRONG_FROM * change
 
 
 @compiled
@@ -227,10 +230,11 @@ def estimate_cells(w, network, period, p, s):
         if w.stats[i, AGE] >= OWN_PERIODS and w.stats[i, OWN_HIGH] > w.stats[i, OWN_LOW]:
             # No farther than the channel was itself, and a quarter of that.
             margin = 0.25 * (w.stats[i, OWN_HIGH] - w.stats[i, OWN_LOW])
-            least, most = min(low, w.stats[i, OWN_LOW]), max(high, w.stats[i, OWN_HIGH])
-            least, most = max(least, 2.0 * low - high), min(most, 2.0 * high - low)
-            low, high = max(least, w.stats[i, OWN_LOW] - margin), min(most, w.stats[i, OWN_HIGH] + margin)
-            low, high = min(low, high), max(low, high)
+            own_low, own_high = w.stats[i, OWN_LOW], w.stats[i, OWN_HIGH]
+            if own_high - own_low < WIDE * (high - low) or high <= low:
+                # A channel may lie apart from the others; one whose range is much wider is not to be believed.
+                low, high = min(low, own_low), max(high, own_high)
+                low, high = max(low, own_low - margin), min(high, own_high + margin)
         for t in range(s):
             if w.flags[PREDICTS, i, t]:
                 low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])

@@ -46,7 +46,9 @@ EPISODE = 5
 slot, ENDED the first number of the episodes that ended."""
 FIELDS = ENDED + EPISODE * EPISODES
 
-(PHI, TAU, DRIFT_SD, NOISE_SD, LOG_PRIOR, WANDER, SLOTS, FREEDOM, T_CONSTANT, USUAL_DISTANCE, LEAST_GAIN, NO_SLOW) = range(12)
+(PHI, TAU, DRIFT_SD, NOISE_SD, LOG_PRIOR, WANDER, SLOTS, FREEDOM, T_CONSTANT, USUAL_DISTANCE, LEAST_GAIN, NO_SLOW) = (
+    range(12)
+)
 """Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the standard
 deviation from which its residuals are noise, the log probability that a fault of one kind begins, the size below which
 an offset is the channel's own wander, the slots of a period, the degrees of freedom of its innovations with the

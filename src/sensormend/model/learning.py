@@ -13,16 +13,17 @@ from sensormend.model.prediction import add_conditional_covariance, invert, leav
 from sensormend.model.scales import forward
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, BAD_PERIODS, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION, DOUBTFUL,
-    EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, HIGH, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE,
-    LEVEL_MEMORY, LOG_SPREAD, LONGEST_RUN, LOW, MEAN, MEMORY, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
-    RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
-    SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
-    reset_channel, select,
+    AGE, AT_REST, BAD_PERIODS, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
+    DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, HIGH, JUDGED, LAST_RESIDUAL,
+    LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LOG_SPREAD, LONGEST_RUN, LOW, MEAN, MEMORY, OBSERVED, ONSET,
+    OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS,
+    RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED,
+    SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE,
+    WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, reset_channel, select,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK, best_hypothesis,
-    fault_size,
+    COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK,
+    best_hypothesis, fault_size,
 )  # fmt: skip
 
 __all__ = [
@@ -333,8 +334,9 @@ def learn_moments(w, network, p, m, s):
 def learn_range(network, period, away):
     """Widen the ranges of channels by this period's readings that are kept; count periods without them in `away`.
 
-    One freak reading that is kept does not widen the range of a channel: its second largest and second smallest of a
-    period count. The range of a variable is that of its channels without a quarter of them on either side.
+    One freak reading that is kept does not widen the range of a channel, nor do those of one period: the second largest
+    and second smallest of two periods count. The range of a variable is that of its channels without a quarter of them
+    on either side.
     """
     channels, s = period.readings.shape
     for c in range(channels):
@@ -350,7 +352,10 @@ def learn_range(network, period, away):
         away[c] = 0 if n else away[c] + 1
         stats = period.learned.stats[c]
         if math.isfinite(second_low):
-            stats[OWN_LOW], stats[OWN_HIGH] = min(stats[OWN_LOW], second_low), max(stats[OWN_HIGH], second_high)
+            # What two periods have shown.
+            stats[OWN_LOW] = min(stats[OWN_LOW], max(stats[FIRST_LOW], second_low))
+            stats[OWN_HIGH] = max(stats[OWN_HIGH], min(stats[FIRST_HIGH], second_high))
+            stats[FIRST_LOW], stats[FIRST_HIGH] = min(stats[FIRST_LOW], second_low), max(stats[FIRST_HIGH], second_high)
     values = np.empty(channels)
     for number in range(len(network.variables)):
         v = network.variables[number]

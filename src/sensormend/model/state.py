@@ -126,11 +126,6 @@ class State:
         self.variable_stats[:, at.LOW], self.variable_stats[:, at.HIGH] = np.inf, -np.inf
         self.variable_stats[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
         self.variable_stats[:, at.TOLERANCE] = -1.0
-        sw = dict(zip("z from acc distant begin noise gain alone pen cap".split(), [2.3, 1.2, 0.25, 1.0, 1.25, 1.5, 0.3, 20.0, 1.0, 26.0]))
-        for part in os.environ.get("SW", "").split(","):
-            if part:
-                sw[part.split("=")[0]] = float(part.split("=")[1])
-        self.variable_stats[:, at.SW : at.SW + len(sw)] = list(sw.values())
         self.moments = np.zeros((0, 0, 0), np.float32)
         self.hypotheses = np.zeros((0, FIELDS))
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -334,7 +329,8 @@ class State:
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
             self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
-            self.hypotheses, self.first, self.count, self.weights, at.Wander(self.history, self.square, self.extremes, self.pooled),
+            self.hypotheses, self.first, self.count, self.weights,
+            at.Wander(self.history, self.square, self.extremes, self.pooled),
         )  # fmt: skip
         estimates = at.Estimates(
             low_rank=np.empty(shape), cleaned=np.empty(shape), lower=np.empty(shape), upper=np.empty(shape),
@@ -368,8 +364,8 @@ class State:
     def _impossible(self, readings: FloatArray) -> NDArray[np.bool_]:
         """Return which readings are farther outside the range of their variable than that is wide, on its scale.
 
-        Nothing else is made of them. A variable is known well enough after some periods, by four channels or more; where
-        a third of them go there together, it is the variable that does.
+        Nothing else is made of them. A variable is known well enough after some periods, by four channels or more;
+        where a third of them go there together, it is the variable that does.
         """
         impossible = np.zeros(readings.shape, np.bool_)
         if self.periods < RANGE_PERIODS:

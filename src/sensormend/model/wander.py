@@ -30,11 +30,21 @@ from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, DISTANCE, DISTANT, DOUBT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING, LAST_RESIDUAL,
-    LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, RATIO, READINGS, RESOLUTION, RESTING, REST_VOTES, SIGMA,
-    SLOW_LEVEL, SUPPORT, SW, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG, median,
+    LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, RATIO, READINGS, RESOLUTION, RESTING,
+    REST_VOTES, SIGMA, SLOW_LEVEL, SUPPORT, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG, median,
 )  # fmt: skip
 
-__all__ = ["LAGS", "RING", "SCALES", "gain_limit", "learn_weights", "student", "transfer_weights", "update_wander", "usual_wander"]
+__all__ = [
+    "LAGS",
+    "RING",
+    "SCALES",
+    "gain_limit",
+    "learn_weights",
+    "student",
+    "transfer_weights",
+    "update_wander",
+    "usual_wander",
+]
 
 SCALES, RING = 6, 8
 """Levels are kept as means over 2^0 ... 2^5 periods, the last eight of each: 224 periods back."""
@@ -61,17 +71,23 @@ one, .25 with three, .06 with ten."""
 POOLED_SPANS = 4.0
 """Independent spans of its own past that count as much as those of all channels of its variable."""
 Z, Z_SUPPORT = 2.3, 3.0
-"""Standard deviations that the limit is of a normal variable: the first, and the second over the number of others that a
-prediction rests on. Their errors have more in common the fewer they are."""
+"""Standard deviations that the limit is of a normal variable: the first, and the second over the number of others that
+a prediction rests on. Their errors have more in common the fewer they are."""
 OWN_RANGE = 10.0
-"""Over the square of the number of others, by how much more the limit is where the channel was at that level before: 3.5
-times with two others, 1.6 with four, 1.1 with ten."""
+"""Over the square of the number of others, by how much more the limit is where the channel was at that level before:
+3.5 times with two others, 1.6 with four, 1.1 with ten."""
 MAX_SPREAD = 0.7
 """S(T) up to which the others explain a channel over a span: beyond it a change is doubtful at most."""
 RETURN_SHARE = 0.2
 """The share of how far it was from the others within which a channel has come back to them."""
-DOUBTFUL_SHARE, ACCEPTED_SHARE = 0.6, 0.35
-"""Shares of the limit: a sound channel beyond the first is doubtful, and a fault below the second is the new level."""
+BEGIN_FROM, STILL_DISTANT = 1.25, 0.8
+"""Limits from which a slow change is a fault, and down to which one that made a channel doubtful does so."""
+ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
+"""The share of the limit below which the change of a fault is the new level, and from which it counts as one that
+others share."""
+LONG, LONG_SUPPORT = 30, 2.0
+"""Periods after which a fault needs more to be wrong: limits over the number of others that its prediction rests on. Of
+faults of more than a month in real archives most were none."""
 MIN_MOVE = 0.1
 """Of a channel's standard deviation, what the limit is at least. Barometers agree better for weeks, and then do not."""
 MIN_WEIGHT = 0.02
@@ -159,7 +175,9 @@ def _push_level(history, level, n, is_first):
     k = 1
     while k < SCALES and (n + 1) % 2**k == 0:
         b = (n + 1) // 2 ** (k - 1)
-        history[k, ((n + 1) // 2**k - 1) % RING] = 0.5 * (history[k - 1, (b - 1) % RING] + history[k - 1, (b - 2) % RING])
+        history[k, ((n + 1) // 2**k - 1) % RING] = 0.5 * (
+            history[k - 1, (b - 1) % RING] + history[k - 1, (b - 2) % RING]
+        )
         k += 1
 
 
@@ -222,11 +240,11 @@ def _restart_level(network, period, wander, c):
         for t in range(s):
             mean += period.learned.mean[c, t] / s
         stats[FAULT_SIZE] = level - mean
-        _close_fault(period, wander, c, 0.0)
+        _close_fault(period, wander, c)
 
 
 @compiled
-def _close_fault(period, wander, c, feedback):
+def _close_fault(period, wander, c):
     """Take the level of a channel as right from now on: the size of its fault goes into its mean and its history.
 
     What it did since was usual for it, so its residual may vary as it did, and it takes more to begin a fault.
@@ -245,7 +263,7 @@ def _close_fault(period, wander, c, feedback):
         factor = min(stats[FAULT_SQUARE] / max(stats[VARIANCE], 1e-30), 16.0)
         stats[VARIANCE] *= factor
         stats[SIGMA] *= math.sqrt(factor)
-    stats[USUAL_LOG_RATIO] += feedback
+    stats[USUAL_LOG_RATIO] += 1.0
 
 
 @entry
@@ -321,7 +339,7 @@ def _limit(network, period, wander, p, i, span, predicted, out):
     _spread(wander.square[c], pooled, stats[LEVEL_AGE], span, out)
     movement = math.sqrt(predicted * predicted + out[2] * out[2])
     spread = math.sqrt(out[0] * out[0] + stats[SUPPORT] ** SUPPORT_EXPONENT)
-    limit = student(v[SW] + Z_SUPPORT / stats[SUPPORT], out[1]) * spread * movement
+    limit = student(Z + Z_SUPPORT / stats[SUPPORT], out[1]) * spread * movement
     # Nothing is a fault that is smaller than the step of the readings, the tolerance, or what a usual reading is off.
     step = stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
     least = max(step, v[TOLERANCE]) / slope(wander.history[c, 0, 0], v)
@@ -345,7 +363,11 @@ def _calibrate(network, period, wander, n, is_sound):
         for p in range(len(network.owned)):
             for i in range(network.owned[p]):
                 c = network.members[p, i]
-                if not is_sound[c] or period.learned.stats[c, LEVEL_AGE] <= span + 2**k or network.size[p] <= MIN_OTHERS:
+                if (
+                    not is_sound[c]
+                    or period.learned.stats[c, LEVEL_AGE] <= span + 2**k
+                    or network.size[p] <= MIN_OTHERS
+                ):
                     continue
                 number = network.variable[c]
                 predicted = _predicted_change(network, wander, p, i, n, span, k)
@@ -467,6 +489,8 @@ def _judge_fault(network, period, wander, own, p, i, n, ratio, scratch):
     if wander.extremes[c, 0] <= own[c] <= wander.extremes[c, 1]:
         # It was at such levels before: few others cannot tell that it should not be.
         least *= 1.0 + OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])
+    if span > LONG:
+        least *= 1.0 + LONG_SUPPORT / stats[SUPPORT]
     is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK
     stats[UNSURE] = 1.0 if stats[DOUBT] < least or not is_explained or is_rough else -1.0
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
@@ -475,14 +499,14 @@ def _judge_fault(network, period, wander, own, p, i, n, ratio, scratch):
         # No variable is where none of its readings was.
         return
     # How rough a channel is changes with the seasons.
-    is_small = (span >= 2 and stats[RATIO] < v[SW + 2]) or (is_rough and lasted > 2.0 * WEEK)
+    is_small = (span >= 2 and stats[RATIO] < ACCEPTED_SHARE) or (is_rough and lasted > 2.0 * WEEK)
     if is_small or (
         ratio[c] > 1.0
         and (kind == OFFSET or kind == DRIFT)
         and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)
     ):
         stats[FAULT_SIZE] = own[c] - period.learned.level[c]
-        _close_fault(period, wander, c, v[SW + 8])
+        _close_fault(period, wander, c)
         ratio[c] = 0.0
 
 
@@ -517,7 +541,7 @@ def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, o
     """
     c = network.members[p, i]
     stats, s = period.learned.stats[c], period.readings.shape[1]
-    v, now = network.variables[network.variable[c]], float(period.start // s)
+    now = float(period.start // s)
     stats[UNSURE] = 0.0
     rests = stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING
     if not is_sound or rests or stats[LEVEL_AGE] < FOLLOWED_FROM:
@@ -525,7 +549,10 @@ def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, o
         return
     level = wander.history[c, 0, n % RING]
     if stats[DISTANT] == 0.0:
-        wander.extremes[c, 0], wander.extremes[c, 1] = min(wander.extremes[c, 0], level), max(wander.extremes[c, 1], level)
+        wander.extremes[c, 0], wander.extremes[c, 1] = (
+            min(wander.extremes[c, 0], level),
+            max(wander.extremes[c, 1], level),
+        )
     best, change, begun = 0.0, 0.0, 0.0
     last, last_moved, is_explained = 0.0, 0.0, True
     for lag in range(3, LAGS):
@@ -537,7 +564,7 @@ def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, o
         moved = _change(wander.history[c], n, span, k)
         value = abs(moved - predicted) / _limit(network, period, wander, p, i, span, predicted, scratch)
         is_explained = is_explained and scratch[0] < MAX_SPREAD
-        if value > 0.5 * v[SW + 3]:
+        if value > 0.5:
             by_readings = _predicted_by_readings(network, wander, own, p, i, n, span, k)
             limit = _limit(network, period, wander, p, i, span, by_readings, scratch)
             value = min(value, abs(moved - by_readings) / limit)
@@ -545,7 +572,7 @@ def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, o
         # It shows against an older level too: otherwise the level that it is compared with was wrong.
         if moved * last_moved > 0.0:
             both = min(value, last)
-            if both > best or both > v[SW + 4]:
+            if both > best or both > BEGIN_FROM:
                 # Of those beyond the limit the longest shows most of what sets in slowly.
                 change, begun = last_moved, now + 1.0 - span // 2
             best = max(best, both)
@@ -554,7 +581,7 @@ def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, o
         best /= 1.0 + OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])
     ratio[c], size[c], onset[c] = best if is_explained else min(best, 1.0), change, begun
     stats[DISTANCE] = change
-    is_distant = best > (0.8 * v[SW + 3] if stats[DISTANT] > 0.0 else v[SW + 3])
+    is_distant = best > (STILL_DISTANT if stats[DISTANT] > 0.0 else 1.0)
     if is_distant and stats[DISTANT] == 0.0:
         stats[ONSET] = begun
     stats[DISTANT] = 1.0 if is_distant else 0.0
@@ -567,7 +594,7 @@ def _accept_common(network, period, wander, p, n_observed, ratio, size, now):
     n_up = n_down = 0
     for i in range(network.owned[p]):
         c = network.members[p, i]
-        if ratio[c] > DOUBTFUL_SHARE:
+        if ratio[c] > COMMON_SHARE:
             n_up += size[c] > 0.0
             n_down += size[c] < 0.0
     if n_observed < 3:
@@ -575,11 +602,10 @@ def _accept_common(network, period, wander, p, n_observed, ratio, size, now):
     for i in range(network.owned[p]):
         c = network.members[p, i]
         alike = n_up if size[c] > 0.0 else n_down
-        if ratio[c] > DOUBTFUL_SHARE and alike >= 2 and 3 * alike >= n_observed:
+        if ratio[c] > COMMON_SHARE and alike >= 2 and 3 * alike >= n_observed:
             kind = int(stats[c, OPEN_KIND])
-            if kind == OFFSET or kind == DRIFT or kind == GAIN:
-                if now + 1.0 - stats[c, ONSET] >= 2.0:
-                    _close_fault(period, wander, c, network.variables[network.variable[c], SW + 8])
+            if (kind == OFFSET or kind == DRIFT or kind == GAIN) and now + 1.0 - stats[c, ONSET] >= 2.0:
+                _close_fault(period, wander, c)
             stats[c, DISTANT] = ratio[c] = 0.0
 
 
@@ -591,7 +617,7 @@ def _begin_faults(network, period, ratio, size, onset):
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
-            if ratio[c] <= network.variables[network.variable[c], SW + 4] or int(stats[c, OPEN_KIND]) != SOUND:
+            if ratio[c] <= BEGIN_FROM or int(stats[c, OPEN_KIND]) != SOUND:
                 continue
             is_farthest = True
             for j in range(network.size[p]):
