@@ -106,23 +106,6 @@ def test_a_resumed_run_gives_the_same_bits(partitioned: bool, tmp_path: Path, mo
     assert broken.periods == straight.periods == 24
 
 
-def test_a_state_file_of_an_earlier_release_is_continued() -> None:
-    """The file was written before names inside the engine changed; an offset of sensor 2 is open in it."""
-    folder = Path(__file__).parent
-    model = AutoOLRTR.load(folder / "state_version_4.npz")
-    with np.load(folder / "state_version_4_continued.npz") as expected:
-        names = [f"s{number}" for number in range(8)]
-        results = [model.update(readings, names) for readings in np.moveaxis(expected["readings"], -1, 0)]
-        for field in ("wrong", "doubtful", "spikes"):
-            np.testing.assert_array_equal(np.stack([getattr(result, field) for result in results], -1), expected[field])
-        for field in ("cleaned", "low_rank", "lower", "upper", "score"):
-            values = np.stack([getattr(result, field) for result in results], -1)
-            np.testing.assert_allclose(values, expected[field], rtol=1e-3, atol=1e-3)
-    assert [(fault.id, fault.sensor, fault.kind, fault.start) for fault in results[-1].faults] == [
-        (0, "s2", "offset", 581)
-    ]
-
-
 def test_settings_come_back(tmp_path: Path) -> None:
     AutoOLRTR(fiber_axis=2, interval=0.8, seed=3).save(tmp_path / "new.npz")
     model = AutoOLRTR.load(tmp_path / "new.npz")

@@ -351,6 +351,8 @@ def learn_range(network, period, away):
                 second_high, high = max(second_high, min(high, x)), max(high, x)
         away[c] = 0 if n else away[c] + 1
         stats = period.learned.stats[c]
+        if math.isfinite(low) and not math.isfinite(second_low):
+            second_low, second_high = low, high
         if math.isfinite(second_low):
             # What two periods have shown.
             stats[OWN_LOW] = min(stats[OWN_LOW], max(stats[FIRST_LOW], second_low))
@@ -362,7 +364,10 @@ def learn_range(network, period, away):
         for side in range(2):
             n = 0
             for c in range(number, channels, len(network.variables)):
-                value = period.learned.stats[c, OWN_LOW] if side == 0 else -period.learned.stats[c, OWN_HIGH]
+                stats = period.learned.stats[c]
+                value = stats[OWN_LOW] if side == 0 else -stats[OWN_HIGH]
+                if not math.isfinite(value):
+                    value = stats[FIRST_LOW] if side == 0 else -stats[FIRST_HIGH]
                 if math.isfinite(value):
                     values[n] = value
                     n += 1

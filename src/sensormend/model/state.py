@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.model import arrays as at
-from sensormend.model import engine, learning, wander
+from sensormend.model import engine, learning, screening, wander
 from sensormend.model.compiling import announce_compilation
 from sensormend.model.hypotheses import FIELDS
 from sensormend.model.scales import SHAPE_PERIODS, find_bend, find_scale, neighbouring_pairs
@@ -27,8 +27,10 @@ __all__ = ["CHANNELS", "EpisodeRow", "Result", "State", "in_spans"]
 REPARTITION = 7
 """Periods after which a large network is partitioned again, once: its channels are better known then."""
 
-RANGE_PERIODS, RANGE_MARGIN = 10, 1.0
-"""Periods after which readings far outside the range of a variable are impossible, and how far, in widths of it."""
+SPIKE_PERIODS = 5
+"""Periods of a channel after which single readings that stand out are spikes."""
+SPIKE_CONFIDENCE = 0.9
+"""That such a spike is one."""
 
 BLOCK = 64
 """Partitions that one thread takes at a time."""
@@ -39,7 +41,19 @@ CHANNELS = 16_384
 SAMPLED_SENSORS = 20_000
 """Sensors of a large network by which the scale of a variable is set."""
 
-PER_CHANNEL = ("mean", "stats", "first", "count", "away", "profiles", "seen", "history", "square", "extremes")
+PER_CHANNEL = (
+    "mean",
+    "stats",
+    "first",
+    "count",
+    "away",
+    "profiles",
+    "seen",
+    "history",
+    "square",
+    "extremes",
+    "roughness",
+)
 """Arrays of a state that have a row per channel."""
 
 STORED_NAMES = {"stats": "known", "variable_stats": "of_variable"}
@@ -113,6 +127,7 @@ class State:
     history: NDArray[np.float32] = field(init=False)
     square: NDArray[np.float32] = field(init=False)
     extremes: NDArray[np.float32] = field(init=False)
+    roughness: NDArray[np.float32] = field(init=False)
     pooled: FloatArray = field(init=False)
     profiles: NDArray[np.float32] = field(init=False)
     weights: NDArray[np.float32] = field(init=False)
@@ -134,6 +149,7 @@ class State:
         self.history = np.zeros((0, wander.SCALES, wander.RING), np.float32)
         self.square = np.zeros((0, wander.LAGS), np.float32)
         self.extremes = np.zeros((0, 2), np.float32)
+        self.roughness = np.zeros(0, np.float32)
         self.pooled = np.zeros((self.variables, wander.LAGS, 3))
         self.profiles = np.zeros((0, FEATURES), np.float32)
         self.weights = np.zeros((0, 0, 0), np.float32)
@@ -321,9 +337,8 @@ class State:
         announce_compilation(engine.run_block)
         shape = readings.shape
         parts = self.partitions
-        impossible = self._impossible(readings)
-        if impossible.any():
-            readings = np.where(impossible, np.nan, readings)
+        spikes = self._spikes(readings, learning=learning)
+        raw, readings = readings, np.where(spikes, np.nan, readings)
         # The moments of channels that are not known, or not any more, are set before anything is judged.
         copied = not learning and bool((self.stats[:, at.AGE] == 0).any())
         moments = self.moments.copy() if copied else self.moments
@@ -349,8 +364,14 @@ class State:
             len(parts.members), BLOCK, lambda begin, end: engine.run_block(network, period, begin, end, learning)
         )
         episodes = [EpisodeRow.of(row) for block in blocks for row in block[1]]
-        estimates.code[impossible] = at.WRONG
-        estimates.kind[impossible.any(axis=1) & (estimates.kind == 0)] = at.KIND_IMPLAUSIBLE
+        estimates.code[spikes] = at.SPIKE
+        episodes += [
+            EpisodeRow(
+                c, period.start + t, period.start + t, at.KIND_SPIKE, raw[c, t] - estimates.low_rank[c, t], 0.0,
+                SPIKE_CONFIDENCE, False, 1,
+            )
+            for c, t in np.argwhere(spikes).tolist()
+        ]  # fmt: skip
         result = Result(estimates, episodes, max(block[2] for block in blocks))
         if learning:
             self._learn(network, period)
@@ -361,33 +382,34 @@ class State:
                 self._bend_scales()
         return result
 
-    def _impossible(self, readings: FloatArray) -> NDArray[np.bool_]:
-        """Return which readings are farther outside the range of their variable than that is wide, on its scale.
-
-        Nothing else is made of them. A variable is known well enough after some periods, by four channels or more;
-        where a third of them go there together, it is the variable that does.
-        """
-        impossible = np.zeros(readings.shape, np.bool_)
-        if self.periods < RANGE_PERIODS:
-            return impossible
-        for number, row in enumerate(self.variable_stats):
+    def _spikes(self, readings: FloatArray, *, learning: bool) -> NDArray[np.bool_]:
+        """Return which readings are spikes; learn how rough channels are."""
+        spikes = np.zeros(readings.shape, np.bool_)
+        rests = self.stats[:, at.AT_REST] > 0.8 * self.stats[:, at.READINGS]
+        scaled = self._scaled(readings)
+        last = self._scaled(self.stats[:, at.LAST_VALUE, None].astype(float))[:, 0]
+        step = self._steps()
+        usual = np.where((self.stats[:, at.AGE] >= SPIKE_PERIODS) & ~rests, self.roughness, 0).astype(np.float32)
+        for number in range(self.variables):
             channels = slice(number, None, self.variables)
-            n_known = int(np.isfinite(self.stats[channels, at.OWN_LOW]).sum())
-            if n_known < 4 or not row[at.HIGH] > row[at.LOW]:
-                continue
-            rests = self.stats[channels, at.AT_REST] > 0.8 * self.stats[channels, at.READINGS]
-            if 2 * int(rests.sum()) > n_known:
-                # How much comes when something comes has no range.
-                continue
-            bend, ends = row[at.BEND], np.array([row[at.LOW], row[at.HIGH]])
-            low, high = np.arcsinh(ends / bend) if bend > 0 else ends
-            limits = np.array([low - RANGE_MARGIN * (high - low), high + RANGE_MARGIN * (high - low)])
-            low, high = bend * np.sinh(limits) if bend > 0 else limits
-            with np.errstate(invalid="ignore"):
-                outside = (readings[channels] < low) | (readings[channels] > high)
-            if 3 * int(outside.any(axis=1).sum()) < n_known:
-                impossible[channels] = outside
-        return impossible
+            spikes[channels] = screening.find_spikes(scaled[channels], last[channels], usual[channels], step[channels])
+        if learning:
+            scaled[spikes] = np.nan
+            today = screening.roughness_of(scaled, last, self.roughness)
+            rate = np.where(self.roughness > 0, np.maximum(1 / (self.stats[:, at.AGE] + 2), 1 - at.MEMORY), 1)
+            moved = self.roughness + rate * (today - self.roughness)
+            self.roughness = np.where(np.isfinite(moved), moved, self.roughness).astype(np.float32)
+        return spikes
+
+    def _steps(self) -> NDArray[np.float32]:
+        """Return the smallest step of every channel's readings on its variable's scale, at its level; 0 if unknown."""
+        step = np.where(self.stats[:, at.RESOLUTION] < 1e29, self.stats[:, at.RESOLUTION], 0)
+        middle = self.mean[:, self.slots // 2]
+        for number, row in enumerate(self.variable_stats):
+            channels, width = slice(number, None, self.variables), row[at.WIDTH] if row[at.WIDTH] > 0 else 1.0
+            bent = np.cosh(np.clip(middle[channels] * width + row[at.CENTRE], 0, 700)) * row[at.BEND]
+            step[channels] /= width * (bent if row[at.BEND] > 0 else 1.0)
+        return step.astype(np.float32)
 
     def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings
@@ -470,6 +492,7 @@ class State:
             self._forget_history(np.arange(self.channels)[channels])
             self.pooled[number] = 0
             self.extremes[channels] = np.inf, -np.inf
+            self.roughness[channels] = 0
             self._drop_hypotheses(np.arange(self.channels)[channels])
             assert self.partitions is not None
             factor = np.ones(self.channels)

@@ -65,12 +65,14 @@ OWN_SMOOTHING = 0.12
 PRIOR, PRIOR_SPANS = 0.5, 4.0
 """S(T) before anything is known, and the number of spans that this counts as. Networks have .01 (pressure) to 1 (river
 chemistry)."""
-SUPPORT_EXPONENT = -2.5
-"""What the square of S(T) is at least, as a power of the number of others that a prediction rests on: S(T) is 1 with
-one, .25 with three, .06 with ten."""
-POOLED_SPANS = 4.0
+FEW_OTHERS = 3.0
+"""Over the number of others that a prediction rests on, by how much the square of S(T) is more than was learned: twice
+with one other, 1.4 times S(T) with three, 1.14 with ten."""
+POOLED_SHARE = 4.0
+"""Spans of all channels that count as one of the channel's own in how well S(T) is known."""
+POOLED_SPANS = 8.0
 """Independent spans of its own past that count as much as those of all channels of its variable."""
-Z, Z_SUPPORT = 2.3, 3.0
+Z, Z_SUPPORT = 2.3, 1.5
 """Standard deviations that the limit is of a normal variable: the first, and the second over the number of others that
 a prediction rests on. Their errors have more in common the fewer they are."""
 OWN_RANGE = 10.0
@@ -85,6 +87,8 @@ BEGIN_FROM, STILL_DISTANT = 1.25, 0.8
 ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
 """The share of the limit below which the change of a fault is the new level, and from which it counts as one that
 others share."""
+ROUGH = 3.0
+"""Limits below which noise or a gain of more than a week may be the season's."""
 LONG, LONG_SUPPORT = 30, 2.0
 """Periods after which a fault needs more to be wrong: limits over the number of others that its prediction rests on. Of
 faults of more than a month in real archives most were none."""
@@ -92,7 +96,7 @@ MIN_MOVE = 0.1
 """Of a channel's standard deviation, what the limit is at least. Barometers agree better for weeks, and then do not."""
 MIN_WEIGHT = 0.02
 """Slow weight from which another channel's fault may be what moves a channel."""
-MAX_SQUARE = 4.0
+MAX_SQUARE = 2.0
 """Mean squares beyond which one span does not count more: a fault that is not detected must not become usual."""
 DISTANT_RATE = 0.1
 """How much slower a channel that is doubtful is learned from."""
@@ -144,7 +148,7 @@ def _spread(square, pooled, age, span, out):
             exponent = max(0.1, min(0.6, exponent))
         growth = (span / 2.0**seen) ** exponent
     out[0] = math.sqrt(mean_square) * growth
-    out[1] = 1.0 + own_spans + POOLED_SPANS * spans / (spans + 2.0 * PRIOR_SPANS)
+    out[1] = 1.0 + own_spans + min(spans / POOLED_SHARE, 60.0)
     out[2] = pooled[seen, 0]
 
 
@@ -159,7 +163,7 @@ def usual_wander(square, pooled, age, span, scratch):
 def gain_limit(square, pooled, age, support, scratch):
     """Return how far from 1 the gain of a channel is that cannot be what the others fail to say of its movement."""
     _spread(square, pooled, age, 1.0, scratch)
-    spread = math.sqrt(scratch[0] * scratch[0] + support**SUPPORT_EXPONENT)
+    spread = scratch[0] * math.sqrt(1.0 + FEW_OTHERS / support)
     return student(Z + Z_SUPPORT / support, scratch[1]) * spread
 
 
@@ -338,7 +342,7 @@ def _limit(network, period, wander, p, i, span, predicted, out):
     pooled = wander.pooled[network.variable[c]]
     _spread(wander.square[c], pooled, stats[LEVEL_AGE], span, out)
     movement = math.sqrt(predicted * predicted + out[2] * out[2])
-    spread = math.sqrt(out[0] * out[0] + stats[SUPPORT] ** SUPPORT_EXPONENT)
+    spread = out[0] * math.sqrt(1.0 + FEW_OTHERS / stats[SUPPORT])
     limit = student(Z + Z_SUPPORT / stats[SUPPORT], out[1]) * spread * movement
     # Nothing is a fault that is smaller than the step of the readings, the tolerance, or what a usual reading is off.
     step = stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
@@ -440,16 +444,16 @@ def update_wander(network, period, wander, n):
             if n_others < MIN_OTHERS:
                 _restart_level(network, period, wander, c)
             elif int(stats[c, OPEN_KIND]) != SOUND and int(stats[c, OPEN_KIND]) != STUCK:
-                _judge_fault(network, period, wander, own, p, i, n, ratio, scratch)
+                _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch)
                 size[c] = stats[c, OWN_DISTANCE]
             else:
-                _judge_sound(network, period, wander, own, p, i, n, is_sound[c], ratio, size, onset, scratch)
+                _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, scratch)
         _accept_common(network, period, wander, p, n_others + 1, ratio, size, now)
     _begin_faults(network, period, ratio, size, onset)
 
 
 @compiled
-def _judge_fault(network, period, wander, own, p, i, n, ratio, scratch):
+def _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch):
     """Judge the change of a channel since its fault began, and take it as the new level where it is small.
 
     Write the ratio of the change to its limit.
@@ -488,13 +492,13 @@ def _judge_fault(network, period, wander, own, p, i, n, ratio, scratch):
     least = 1.0 if stats[UNSURE] >= 0.0 else STILL_WRONG
     if wander.extremes[c, 0] <= own[c] <= wander.extremes[c, 1]:
         # It was at such levels before: few others cannot tell that it should not be.
-        least *= 1.0 + OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])
+        least *= 1.0 + OWN_RANGE / (n_others * n_others)
     if span > LONG:
         least *= 1.0 + LONG_SUPPORT / stats[SUPPORT]
-    is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK
-    stats[UNSURE] = 1.0 if stats[DOUBT] < least or not is_explained or is_rough else -1.0
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
+    is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK and stats[DOUBT] < ROUGH and noise < margin * margin
+    stats[UNSURE] = 1.0 if stats[DOUBT] < least or not is_explained or is_rough else -1.0
     if not low - margin <= own[c] <= high + margin:
         # No variable is where none of its readings was.
         return
@@ -534,7 +538,7 @@ def _has_returned(network, own, p, i, change, scratch):
 
 
 @compiled
-def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, onset, scratch):
+def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, ratio, size, onset, scratch):
     """Judge the change of a channel without a fault over every span.
 
     Write the largest ratio of a change to its limit, the change, and the period in which it began.
@@ -578,7 +582,7 @@ def _judge_sound(network, period, wander, own, p, i, n, is_sound, ratio, size, o
             best = max(best, both)
         last, last_moved = value, moved
     if wander.extremes[c, 0] <= level <= wander.extremes[c, 1]:
-        best /= 1.0 + OWN_RANGE / (stats[SUPPORT] * stats[SUPPORT])
+        best /= 1.0 + OWN_RANGE / (n_others * n_others)
     ratio[c], size[c], onset[c] = best if is_explained else min(best, 1.0), change, begun
     stats[DISTANCE] = change
     is_distant = best > (STILL_DISTANT if stats[DISTANT] > 0.0 else 1.0)
