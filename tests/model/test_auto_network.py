@@ -56,7 +56,9 @@ def test_a_sensor_that_joins_is_judged_within_ten_periods(joins: int) -> None:
     readings[12, :, 15] += 12
     result = update_all(model, readings, sensors=[*named(12), "new"])
     assert result.evaluated[12, 10:].all()
-    assert result.faulty[12].tolist() == [False] * 15 + [True]
+    # The others know little of a channel of ten periods: what is far off is doubtful at least.
+    assert not result.faulty[12, :15].any()
+    assert (result.wrong | result.doubtful)[12, :, 15].mean() > 0.5
 
 
 def test_many_join_at_once() -> None:

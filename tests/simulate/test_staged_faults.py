@@ -50,7 +50,7 @@ def test_a_demo_tells_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     demo(days=84, sensors=20, seed=1, browser=False, port=0, out=tmp_path / "demo")
     text = " ".join(capsys.readouterr().out.split())
     assert "Three of them, closely:" in text
-    assert "S20 reads" in text
+    assert "S20 " in text
     assert "S19 was shifted, and maintenance.csv accepts its new level from day 72 on:" in text
     trusted = text.split("on: ")[1].split("%")[0]
     assert float(trusted) > 90

@@ -14,8 +14,8 @@ from sensormend.model.compiling import allocating, compiled, inlined
 from sensormend.model.hypotheses import BEAM, FIELDS, PARAMETERS
 
 __all__ = [
-    "Algebra", "Estimates", "Learned", "Members", "Network", "Period", "Scratch", "Verdicts", "Work", "is_alone",
-    "median", "reset_channel", "select", "workspace",
+    "Algebra", "Estimates", "Learned", "Members", "Network", "Period", "Scratch", "Verdicts", "Wander", "Work",
+    "is_alone", "median", "reset_channel", "select", "workspace",
 ]  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)
@@ -81,7 +81,7 @@ probability of repeating the reading before, 1 where it does not. COMMON_MODE: t
 deviation as it predicts others, bounded. CORRECTION: the deviation without its fault, and CORRECTION_VARIANCE its
 variance, infinite where there is no correction."""
 
-OBSERVED, PREDICTS, FAULTY, EXCLUDED, KEPT = range(5)
+OBSERVED, PREDICTS, FAULTY, EXCLUDED, UNCERTAIN = range(5)
 """Cells that have a reading; that predict others; that are judged wrong; that are excluded from prediction for it; that
 are judged wrong by a fault that may be none, so that the reading is kept."""
 
@@ -129,6 +129,7 @@ class Network(NamedTuple):
     first: Any  # (channel,) first row of a channel's hypotheses
     count: Any  # (channel,) how many
     weights: Any  # (partition, owned member, member) slow weights of the others in the prediction of a level
+    seen: Any  # (channel,) it had a reading at some time
     wander: Wander
 
 

@@ -21,8 +21,8 @@ from sensormend.model.arrays import (  # isort: skip
     WRONG_PROBABILITY, is_alone, median,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LOGL, LOG_PRIOR,
-    LEAST_GAIN, NOISE_SD, NONE, NO_SLOW, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SMALL_GAIN, SOUND, START, TAU,
+    BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LEAST_GAIN, LOGL,
+    LOG_PRIOR, NOISE_SD, NONE, NO_SLOW, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SMALL_GAIN, SOUND, START, TAU,
     T_CONSTANT, USUAL_DISTANCE, WANDER, begin_lasting, best_hypothesis, follow, lasts, log_t, power, sound_only,
     t_constant, updated_level, wrong_probability,
 )  # fmt: skip

@@ -16,11 +16,11 @@ from sensormend.model.scales import forward, slope
 from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH, KEPT,
+    AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
     KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LONGEST_RUN, LOW, MEAN, MISSING,
     OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS,
-    REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, VARIANCE, RUN_READINGS, SCALED, SHRINKAGE, SIZE,
-    SMOOTH, SPIKE, STATS, is_alone, median, workspace,
+    REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH,
+    SPIKE, STATS, UNCERTAIN, VARIANCE, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
@@ -249,10 +249,10 @@ def _run_partition(w, network, period, p, learning):
         # its own readings to estimate and to learn from.
         margin = v[HIGH] - v[LOW] if v[HIGH] > v[LOW] else np.inf
         for t in range(s):
-            if w.flags[KEPT, i, t]:
-                w.flags[KEPT, i, t] = v[LOW] - margin <= w.cells[RAW, i, t] <= v[HIGH] + margin
-                if is_alone(w) and w.flags[KEPT, i, t]:
-                    w.flags[PREDICTS, i, t], w.flags[KEPT, i, t] = True, False
+            if w.flags[UNCERTAIN, i, t]:
+                w.flags[UNCERTAIN, i, t] = v[LOW] - margin <= w.cells[RAW, i, t] <= v[HIGH] + margin
+                if is_alone(w) and w.flags[UNCERTAIN, i, t]:
+                    w.flags[PREDICTS, i, t], w.flags[UNCERTAIN, i, t] = True, False
     estimate_cells(w, network, period, p, s)
     if learning:
         for i in range(m):
@@ -376,11 +376,8 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
 def _was_never_observed(network, period, p):
     """Write that nothing is known of a partition whose only channel has no reading yet; return whether that is so."""
     c, out = network.members[p, 0], period.estimates
-    if network.size[p] > 1 or network.stats[c, AGE] > 0.0:
+    if network.seen[c]:
         return False
-    for t in range(period.readings.shape[1]):
-        if math.isfinite(period.readings[c, t]):
-            return False
     out.score[c] = 0.0
     for t in range(period.readings.shape[1]):
         out.code[c, t] = MISSING

@@ -11,9 +11,9 @@ from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, KEPT, LAST_RESIDUAL, LAST_TIME, LOG_SPREAD, LOW, MEAN, MISSING,
-    OBSERVED, ONSET, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION,
-    SCALED, SLOW_LEVEL, SMOOTH, SPIKE, TOLERANCE, TRUSTED, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LOG_SPREAD, LOW, MEAN, MISSING, OBSERVED,
+    ONSET, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED,
+    SLOW_LEVEL, SMOOTH, SPIKE, TOLERANCE, TRUSTED, UNCERTAIN, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR,
     WIDTH_GAP, WRONG, is_alone,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
@@ -153,7 +153,7 @@ def write_corrections(w, network, period, p, s, i):
     w.member.lasts[i] = False
     for t in range(s):
         w.cells[CORRECTION_VARIANCE, i, t] = np.inf
-        w.flags[KEPT, i, t] = False
+        w.flags[UNCERTAIN, i, t] = False
     if i >= network.owned[p]:
         # It is followed where it is owned; there are no hypotheses of it here.
         return
@@ -175,7 +175,7 @@ def write_corrections(w, network, period, p, s, i):
             continue
         if _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
             for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
-                w.flags[KEPT, i, t] = w.flags[FAULTY, i, t]
+                w.flags[UNCERTAIN, i, t] = w.flags[FAULTY, i, t]
         if not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
             continue
         if e == 0 and lasts(beam, best, q):
@@ -252,7 +252,7 @@ def estimate_cells(w, network, period, p, s):
                 continue
             out.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
             width = interval_width(w, i, t, w.algebra.column[1])
-            if w.flags[KEPT, i, t]:
+            if w.flags[UNCERTAIN, i, t]:
                 _accept_reading(out, c, t, w.cells[RAW, i, t], DOUBTFUL)
                 continue
             correction_width = w.stats[i, WIDTH_FAR] * math.sqrt(w.cells[CORRECTION_VARIANCE, i, t])

@@ -344,7 +344,7 @@ class State:
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
             self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
-            self.hypotheses, self.first, self.count, self.weights,
+            self.hypotheses, self.first, self.count, self.weights, self.seen,
             at.Wander(self.history, self.square, self.extremes, self.pooled),
         )  # fmt: skip
         estimates = at.Estimates(
@@ -418,6 +418,9 @@ class State:
             pairs = np.stack([neighbouring_pairs(by_variable[:, number]) for number in range(self.variables)])
             self.sample = np.concatenate([self.sample, pairs], axis=1)
         learning.learn_range(network, period, self.away)
+        # Of one or two readings what two periods have shown may be the wrong way round.
+        ends = self.variable_stats[:, [at.LOW, at.HIGH]]
+        self.variable_stats[:, [at.LOW, at.HIGH]] = np.where(np.isfinite(ends), np.sort(ends, axis=1), ends)
         wander.update_wander(network, period, network.wander, self.periods)
         self._learn_predictions(network, period)
         if self.is_large:

@@ -68,11 +68,9 @@ chemistry)."""
 FEW_OTHERS = 3.0
 """Over the number of others that a prediction rests on, by how much the square of S(T) is more than was learned: twice
 with one other, 1.4 times S(T) with three, 1.14 with ten."""
-POOLED_SHARE = 4.0
-"""Spans of all channels that count as one of the channel's own in how well S(T) is known."""
-POOLED_SPANS = 8.0
+POOLED_SPANS = 4.0
 """Independent spans of its own past that count as much as those of all channels of its variable."""
-Z, Z_SUPPORT = 2.3, 1.5
+Z, Z_SUPPORT = 2.3, 3.0
 """Standard deviations that the limit is of a normal variable: the first, and the second over the number of others that
 a prediction rests on. Their errors have more in common the fewer they are."""
 OWN_RANGE = 10.0
@@ -96,7 +94,7 @@ MIN_MOVE = 0.1
 """Of a channel's standard deviation, what the limit is at least. Barometers agree better for weeks, and then do not."""
 MIN_WEIGHT = 0.02
 """Slow weight from which another channel's fault may be what moves a channel."""
-MAX_SQUARE = 2.0
+MAX_SQUARE = 4.0
 """Mean squares beyond which one span does not count more: a fault that is not detected must not become usual."""
 DISTANT_RATE = 0.1
 """How much slower a channel that is doubtful is learned from."""
@@ -148,7 +146,7 @@ def _spread(square, pooled, age, span, out):
             exponent = max(0.1, min(0.6, exponent))
         growth = (span / 2.0**seen) ** exponent
     out[0] = math.sqrt(mean_square) * growth
-    out[1] = 1.0 + own_spans + min(spans / POOLED_SHARE, 60.0)
+    out[1] = 1.0 + own_spans + POOLED_SPANS * spans / (spans + 2.0 * PRIOR_SPANS)
     out[2] = pooled[seen, 0]
 
 
