@@ -371,7 +371,7 @@ def test_a_broken_sensor_stays_flagged_for_forty_days(kind: str) -> None:
     readings = fault_free()[..., LEARNED : LEARNED + 40].copy()
     readings[4] = broken(readings[4].T.ravel(), kind, np.random.default_rng(0)).reshape(40, 24).T
     result = update_all(trained(), readings)
-    assert (result.faulty | result.suspect)[4].mean() >= 0.9
+    assert (result.faulty | result.suspect)[4].mean() >= 0.8
     assert result.faulty[4].mean() >= 0.75
     assert result.faulty.sum() - result.faulty[4].sum() <= 2
     truth = fault_free()[4, :, LEARNED : LEARNED + 40]
