@@ -11,7 +11,9 @@ moves, sqrt(dP^2 + m_T^2) with m_T the variable's mean |dP|, since predictions a
 It is learned at spans of 1, 2, 4 ... 128 periods on levels that came after the weights, of each channel and of its
 variable. A channel whose past has few independent spans knows little: the limit is that of Student's t,
 
-    limit(T) = t(Z, n) S(T) sqrt(dP^2 + m_T^2),        n the number of independent spans that S(T) is from.
+    limit(T) = t(Z + Z' / support, n) S(T) sqrt(1 + 3 / support) sqrt(dP^2 + m_T^2),
+
+n being the number of independent spans that S(T) is from, and support that of the others that the prediction rests on.
 
 A change of a channel beyond the limit of its span is wrong, below a part of it the new level, and doubtful between.
 Levels are kept as means over 1, 2, 4 ... 32 periods, eight of each, so that memory is bounded and the level of T

@@ -35,7 +35,7 @@ LARGEST_PERIOD = 5000
 LEAST_PERIODS = 10
 """The least number of cycles to learn from; a shorter recording gets a shorter period."""
 
-OCCUPIED = 0.6
+OCCUPIED = 0.75
 """The share of slots with a reading, between readings near each other, that a step must reach."""
 
 CONTRADICTORY = 0.3
