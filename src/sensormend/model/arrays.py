@@ -110,7 +110,7 @@ class Wander(NamedTuple):
 
     history: Any  # (channel, SCALES, RING) levels
     square: Any  # (channel, LAGS) mean square of a change over what the network moves
-    extremes: Any  # (channel, 2) the lowest and the highest level
+    extremes: Any  # (channel, 4) the range of its level, and of its distance from the middle of its partition
     pooled: Any  # (variable, LAGS, 3): the mean movement, that mean square, the independent spans it is from
 
 

@@ -148,7 +148,7 @@ class State:
         self.seen = np.zeros(0, np.bool_)
         self.history = np.zeros((0, wander.SCALES, wander.RING), np.float32)
         self.square = np.zeros((0, wander.LAGS), np.float32)
-        self.extremes = np.zeros((0, 2), np.float32)
+        self.extremes = np.zeros((0, 4), np.float32)
         self.roughness = np.zeros(0, np.float32)
         self.pooled = np.zeros((self.variables, wander.LAGS, 3))
         self.profiles = np.zeros((0, FEATURES), np.float32)
@@ -194,7 +194,7 @@ class State:
         getattr(at.reset_channel, "py_func", at.reset_channel)(self.stats[channels])
         self.stats[channels + 1 :] = self.stats[channels]
         self.history[channels:] = np.nan
-        self.extremes[channels:] = np.inf, -np.inf
+        self.extremes[channels:] = np.inf, -np.inf, np.inf, -np.inf
 
     def observed_periods(self) -> FloatArray:
         """Return in how many periods each channel was observed."""
@@ -494,7 +494,7 @@ class State:
             stats[:, squares] *= stretch[:, None] ** 2
             self._forget_history(np.arange(self.channels)[channels])
             self.pooled[number] = 0
-            self.extremes[channels] = np.inf, -np.inf
+            self.extremes[channels] = np.inf, -np.inf, np.inf, -np.inf
             self.roughness[channels] = 0
             self._drop_hypotheses(np.arange(self.channels)[channels])
             assert self.partitions is not None

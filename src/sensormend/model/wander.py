@@ -54,8 +54,13 @@ LAGS = 8
 """Spans of 2^0 ... 2^7 periods, at which wander is learned."""
 LONGEST = 7 * 2 ** (SCALES - 1)
 """Periods: the longest span whose beginning is still known."""
+ALL = 2.0**30
+"""Periods: as long as the history."""
 FOLLOWED_FROM = 25.0
 """Periods after which slow changes of a channel are judged: with weights of ten periods, twice as many false faults."""
+YOUNG = 100.0
+"""Periods, over the number of others that its prediction rests on, before which a fault that lasts must not have begun
+for it to be wrong."""
 MIN_SPAN = 0.25
 """Periods from which the change of a channel with a fault is judged."""
 WEIGHT_RATE = 0.01
@@ -82,7 +87,9 @@ MAX_SPREAD = 0.7
 """S(T) up to which the others explain a channel over a span: beyond it a change is doubtful at most."""
 RETURN_SHARE = 0.2
 """The share of how far it was from the others within which a channel has come back to them."""
-BEGIN_FROM, STILL_DISTANT = 1.25, 0.8
+REFUTED_SHARE = 0.1
+"""The share of its range by which a channel would be farther from the others than it is, for a fault to be none."""
+BEGIN_FROM, STILL_DISTANT = 1.5, 0.8
 """Limits from which a slow change is a fault, and down to which one that made a channel doubtful does so."""
 ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
 """The share of the limit below which the change of a fault is the new level, and from which it counts as one that
@@ -138,7 +145,9 @@ def _spread(square, pooled, age, span, out):
         seen += 1
     own_spans = max(min(age, 200.0) / 2.0**seen - 1.0, 0.0)
     spans = pooled[seen, 2]
-    common = (spans * pooled[seen, 1] + PRIOR_SPANS * PRIOR * PRIOR) / (spans + PRIOR_SPANS)
+    # Networks differ by orders of magnitude, so what is known and what is not are averaged by their logarithms.
+    known = spans * math.log(max(pooled[seen, 1], 1e-12))
+    common = math.exp((known + 2.0 * PRIOR_SPANS * math.log(PRIOR)) / (spans + PRIOR_SPANS))
     mean_square = (own_spans * square[seen] + POOLED_SPANS * common) / (own_spans + POOLED_SPANS)
     growth = 1.0
     if lag > seen:
@@ -220,7 +229,7 @@ def _own_level(network, period, c, begin):
 
 
 @compiled
-def _restart_level(network, period, wander, c):
+def _restart_level(network, period, wander, c, n):
     """Restart the level of a channel without others to compare it with after a week, if such readings were ever seen.
 
     Otherwise one fault that was none would stand for good, its estimate further behind the season every day. A channel
@@ -243,24 +252,34 @@ def _restart_level(network, period, wander, c):
         mean = 0.0
         for t in range(s):
             mean += period.learned.mean[c, t] / s
-        stats[FAULT_SIZE] = level - mean
-        _close_fault(period, wander, c)
+        _close_fault(period, wander, c, n, ALL, level - mean)
 
 
 @compiled
-def _close_fault(period, wander, c):
-    """Take the level of a channel as right from now on: the size of its fault goes into its mean and its history.
+def _shift_history(history, n, span, size):
+    """Add to the levels of a span that ends with period n."""
+    for k in range(SCALES):
+        width = 2**k
+        last = (n + 1) // width - 1
+        for back in range(RING):
+            begin = (last - back) * width
+            share = min(1.0, max(0.0, (begin + width - (n + 1 - span)) / width))
+            history[k, (last - back) % RING] += share * size
 
-    What it did since was usual for it, so its residual may vary as it did, and it takes more to begin a fault.
+
+@compiled
+def _close_fault(period, wander, c, n, span, size):
+    """Take the level of a channel as right from now on: the size of its fault goes into its mean, and into its history.
+
+    What it did since was usual for it, so its residual may vary as it did, and it takes more to begin a fault. The
+    levels of the span over which it had the fault were completed without it; over a longer span the level starts over,
+    and a change that is not usual is not seen again.
     """
     stats = period.learned.stats[c]
-    size = stats[FAULT_SIZE]
     stats[LASTING] = np.inf
     for t in range(period.learned.mean.shape[1]):
         period.learned.mean[c, t] += size
-    for k in range(SCALES):
-        for b in range(RING):
-            wander.history[c, k, b] += size
+    _shift_history(wander.history[c], n, span, size)
     stats[LAST_RESIDUAL] -= size
     stats[SLOW_LEVEL] = stats[UNSURE] = 0.0
     if stats[FAULT_SQUARE] > stats[VARIANCE]:
@@ -431,10 +450,13 @@ def update_wander(network, period, wander, n):
         n_others = -1
         for i in range(network.size[p]):
             n_others += math.isfinite(own[network.members[p, i]])
+        middle = _middle(network, own, p, scratch)
         for i in range(network.owned[p]):
             c = network.members[p, i]
             if stats[c, AGE] == 0.0:
                 continue
+            if is_sound[c] and stats[c, DISTANT] == 0.0:
+                _widen(wander.extremes[c], own[c], own[c] - middle)
             total = square = 0.0
             for j in range(network.size[p]):
                 if j != i:
@@ -442,18 +464,18 @@ def update_wander(network, period, wander, n):
                     square += network.weights[p, i, j] ** 2
             stats[c, SUPPORT] = max(1.0, total * total / square) if square > 0.0 else 1.0
             if n_others < MIN_OTHERS:
-                _restart_level(network, period, wander, c)
+                _restart_level(network, period, wander, c, n)
             elif int(stats[c, OPEN_KIND]) != SOUND and int(stats[c, OPEN_KIND]) != STUCK:
-                _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch)
+                _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio, scratch)
                 size[c] = stats[c, OWN_DISTANCE]
             else:
                 _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, scratch)
-        _accept_common(network, period, wander, p, n_others + 1, ratio, size, now)
+        _accept_common(network, period, wander, p, n, n_others + 1, ratio, size, now)
     _begin_faults(network, period, ratio, size, onset)
 
 
 @compiled
-def _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch):
+def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio, scratch):
     """Judge the change of a channel since its fault began, and take it as the new level where it is small.
 
     Write the ratio of the change to its limit.
@@ -498,20 +520,57 @@ def _judge_fault(network, period, wander, own, p, i, n, n_others, ratio, scratch
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
     is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK and stats[DOUBT] < ROUGH and noise < margin * margin
-    stats[UNSURE] = 1.0 if stats[DOUBT] < least or not is_explained or is_rough else -1.0
+    # What it was like before is hardly known.
+    is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT]
+    stats[UNSURE] = 1.0 if stats[DOUBT] < least or not is_explained or is_rough or is_young else -1.0
     if not low - margin <= own[c] <= high + margin:
         # No variable is where none of its readings was.
         return
     # How rough a channel is changes with the seasons.
-    is_small = (span >= 2 and stats[RATIO] < ACCEPTED_SHARE) or (is_rough and lasted > 2.0 * WEEK)
-    if is_small or (
+    if (span >= 2 and stats[RATIO] < ACCEPTED_SHARE) or (is_rough and lasted > 2.0 * WEEK):
+        _close_fault(period, wander, c, n, span, stats[FAULT_SIZE])
+        ratio[c] = 0.0
+    elif (
         ratio[c] > 1.0
         and (kind == OFFSET or kind == DRIFT)
         and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)
+    ) or (
+        (is_young and span > LONG)
+        or (lasted > WEEK and _is_refuted(wander.extremes[c], own[c] - middle, period.learned.level[c] - middle))
     ):
-        stats[FAULT_SIZE] = own[c] - period.learned.level[c]
-        _close_fault(period, wander, c)
+        _close_fault(period, wander, c, n, ALL, own[c] - period.learned.level[c])
         ratio[c] = 0.0
+
+
+@compiled
+def _middle(network, own, p, scratch):
+    """Return the median level of the members of a partition as they read, NaN of less than four."""
+    m = 0
+    for j in range(network.size[p]):
+        if math.isfinite(own[network.members[p, j]]):
+            scratch[3 + m] = own[network.members[p, j]]
+            m += 1
+    return median(scratch[3:], m) if m >= 4 else np.nan
+
+
+@compiled
+def _widen(extremes, level, distance):
+    """Widen the ranges of a sound channel's level and of its distance from the middle of its partition."""
+    extremes[0], extremes[1] = min(extremes[0], level), max(extremes[1], level)
+    if math.isfinite(distance):
+        extremes[2], extremes[3] = min(extremes[2], distance), max(extremes[3], distance)
+
+
+@compiled
+def _is_refuted(extremes, distance, expected):
+    """Return whether a channel would be farther from the middle of its partition than it ever was if it had a fault.
+
+    And farther than it is. Then it is its estimate that left the others.
+    """
+    reach = extremes[3] - extremes[2]
+    outside = max(0.0, extremes[2] - distance, distance - extremes[3])
+    expected_outside = max(0.0, extremes[2] - expected, expected - extremes[3])
+    return reach > 0.0 and expected_outside > outside + REFUTED_SHARE * reach
 
 
 @compiled
@@ -552,11 +611,6 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
         stats[DISTANT] = 0.0
         return
     level = wander.history[c, 0, n % RING]
-    if stats[DISTANT] == 0.0:
-        wander.extremes[c, 0], wander.extremes[c, 1] = (
-            min(wander.extremes[c, 0], level),
-            max(wander.extremes[c, 1], level),
-        )
     best, change, begun = 0.0, 0.0, 0.0
     last, last_moved, is_explained = 0.0, 0.0, True
     for lag in range(3, LAGS):
@@ -592,7 +646,7 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
 
 
 @compiled
-def _accept_common(network, period, wander, p, n_observed, ratio, size, now):
+def _accept_common(network, period, wander, p, n, n_observed, ratio, size, now):
     """Take the levels of channels as right where a third of a partition changes the same way: that is the network."""
     stats = period.learned.stats
     n_up = n_down = 0
@@ -609,7 +663,7 @@ def _accept_common(network, period, wander, p, n_observed, ratio, size, now):
         if ratio[c] > COMMON_SHARE and alike >= 2 and 3 * alike >= n_observed:
             kind = int(stats[c, OPEN_KIND])
             if (kind == OFFSET or kind == DRIFT or kind == GAIN) and now + 1.0 - stats[c, ONSET] >= 2.0:
-                _close_fault(period, wander, c)
+                _close_fault(period, wander, c, n, ALL, stats[c, FAULT_SIZE])
             stats[c, DISTANT] = ratio[c] = 0.0
 
 
@@ -625,7 +679,13 @@ def _begin_faults(network, period, ratio, size, onset):
                 continue
             is_farthest = True
             for j in range(network.size[p]):
-                is_farthest = is_farthest and (ratio[members[p, j]] <= ratio[c] or abs(weights[p, i, j]) < MIN_WEIGHT)
+                other = members[p, j]
+                if ratio[other] <= ratio[c] or abs(weights[p, i, j]) < MIN_WEIGHT:
+                    continue
+                # What is wrong with one that has a fault does not predict any more, but what is left of it may.
+                is_followed = int(stats[other, OPEN_KIND]) != SOUND
+                if not is_followed or 3.0 * abs(weights[p, i, j] * size[other]) > abs(size[c]):
+                    is_farthest = False
             if not is_farthest:
                 continue
             # The mean is set back, so that the residual shows all of the change.
