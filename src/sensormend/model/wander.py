@@ -95,7 +95,7 @@ ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
 """The share of the limit below which the change of a fault is the new level, and from which it counts as one that
 others share."""
 ROUGH = 3.0
-"""Limits below which noise or a gain of more than a week may be the season's."""
+"""Limits below which noise or a gain of more than a week may be the season's, and any fault of a young channel."""
 LONG, LONG_SUPPORT = 30, 2.0
 """Periods after which a fault needs more to be wrong: limits over the number of others that its prediction rests on. Of
 faults of more than a month in real archives most were none."""
@@ -521,7 +521,7 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     margin = 0.25 * (high - low)
     is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK and stats[DOUBT] < ROUGH and noise < margin * margin
     # What it was like before is hardly known.
-    is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT]
+    is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT] and stats[DOUBT] < ROUGH
     stats[UNSURE] = 1.0 if stats[DOUBT] < least or not is_explained or is_rough or is_young else -1.0
     if not low - margin <= own[c] <= high + margin:
         # No variable is where none of its readings was.

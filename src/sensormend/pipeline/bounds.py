@@ -1,8 +1,10 @@
-"""`AcceptedRange` bounds estimates and corrections to the readings of their variable, and withholds those far off."""
+"""`AcceptedRange` bounds estimates and corrections to what channel and variable showed, and withholds those far off."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +16,24 @@ from sensormend.recovery import BoolArray, FloatArray
 __all__ = ["FAR", "JUDGED", "LEAST_CELLS", "AcceptedRange", "clipped", "far_outside"]
 
 FAR = 1.0
-"""The distance outside the range of a variable's accepted readings, in widths of that range, up to which an estimate
-or a correction is bounded to the range; beyond it, it is withheld. The engine's own bounds allow 0.05."""
+"""The distance outside the range of a channel, in widths of that range, up to which an estimate or a correction is
+bounded to the range; beyond it, it is withheld. The engine's own bounds allow 0.05."""
+
+WIDE = 4.0
+"""Ranges of the median channel of its variable that the range of a channel is no wider than to be believed: it may stand
+elsewhere, as a barometer on a mountain does, but it does not vary that much more than the others."""
+
+MANY = 4
+"""Channels of a variable from which the median of their ranges says what one of them can be."""
 
 EXTREMES = 3
-"""Readings that must reach a bound: one or two freak readings that were accepted do not move it."""
+"""Periods that must reach an end of the range of a channel: what was accepted on one or two days does not move it."""
 
-MANY = 12
-"""Good readings of one period that move a bound as far as they reach; fewer move it by one width at most. A storm, or a
-barometer on a mountain that joins, has more of them than a freak."""
+YOUNG = 10
+"""Periods of a channel up to which its range is that of all of them: the third lowest of three days is the highest."""
 
 FEW = 100
-"""Accepted readings up to which the range is that of all of them, and nothing is far outside: half a dozen readings
-say nothing about the next one."""
+"""Accepted readings of a variable up to which nothing is far outside: half a dozen say nothing about the next one."""
 
 LEAST_CELLS = 1000
 """Cells that need an estimate until it is decided whether a variable can be judged at all."""
@@ -37,21 +44,24 @@ JUDGED = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class AcceptedRange:
-    """The range of the accepted readings of every variable, and the number of cells that were withheld for it.
+    """The ranges of the accepted readings of channels and variables, and the number of cells withheld for them.
 
-    Accepted readings have flag 1 or 3. Until a variable has one of them, those with flag 2 count, too.
+    Accepted readings have flag 1; until a channel has one of them, those with flag 2 count.
 
-    The range must not follow a freak reading that was accepted, or it bounds nothing any more. It therefore ends at
-    the third lowest and the third highest reading, and readings of one period count as no farther than one width
-    outside the range before it, except as far as a dozen good readings of the period reach.
+    The range must not follow garbage that was accepted, or it bounds nothing any more. That of a channel therefore ends
+    at the third lowest and the third highest of what its periods reached, and that of a variable at the third of all
+    its channels' periods, without channels that vary much more than the others. The bounds of a channel enclose both
+    its own range and that of the variable; one that is not believed is bounded by the others.
 
     Attributes
     ----------
     lowest, highest
-        (2, variable, 3): the lowest and the highest readings, in order from the outermost; those of flags 1 and 3, and
-        those of flag 2. Infinite where there are fewer.
+        (2, sensor, variable, 3): the lowest and the highest ends of the channels' periods, in order from the outermost;
+        of flag 1, and of flag 2. Infinite where there are fewer.
+    periods
+        (2, sensor, variable): the number of these periods.
     count
-        (2, variable): the number of these readings.
+        By variable: the number of accepted readings.
     needed, withheld
         By variable: the cells that needed an estimate or a correction, and those of them that were withheld.
     unjudged_from
@@ -60,6 +70,7 @@ class AcceptedRange:
 
     lowest: FloatArray
     highest: FloatArray
+    periods: NDArray[np.int64]
     count: NDArray[np.int64]
     needed: NDArray[np.int64]
     withheld: NDArray[np.int64]
@@ -67,71 +78,121 @@ class AcceptedRange:
 
     @classmethod
     def of(cls, variables: int) -> AcceptedRange:
-        """Return the range of variables without readings."""
-        shape, counts = (2, variables, EXTREMES), np.zeros((4, variables), dtype=np.int64)
+        """Return the range of variables without sensors."""
+        shape, counts = (2, 0, variables, EXTREMES), np.zeros((3, variables), dtype=np.int64)
         never = np.full(variables, JUDGED, dtype=np.int64)
-        return cls(np.full(shape, np.inf), np.full(shape, -np.inf), counts[:2], counts[2], counts[3], never)
+        periods = np.zeros(shape[:3], dtype=np.int64)
+        return cls(np.zeros(shape), np.zeros(shape), periods, counts[0], counts[1], counts[2], never)
 
     @property
-    def limits(self) -> tuple[FloatArray, FloatArray]:
-        """The lower and the upper end of the range by variable; infinite where there is no reading."""
-        which, variables = np.where(self.count.sum(axis=0) < FEW, 0, EXTREMES - 1), np.arange(self.count.shape[1])
-        low = np.sort(np.concatenate(self.lowest, axis=1), axis=1)[variables, which]
-        high = -np.sort(-np.concatenate(self.highest, axis=1), axis=1)[variables, which]
+    def own(self) -> tuple[FloatArray, FloatArray]:
+        """The ends of the range of every channel, (sensor, variable); infinite, and inverted, where there is none."""
+        part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
+        place = np.where(self.periods.sum(axis=0) < YOUNG, 0, EXTREMES - 1)[..., None]
+        ends = (np.take_along_axis(end, part, axis=0)[0] for end in (self.lowest, self.highest))
+        low, high = (np.take_along_axis(end, place, axis=2)[..., 0] for end in ends)
+        return low, high
+
+    @property
+    def believed(self) -> BoolArray:
+        """Which channels have a range that is not much wider than that of the median channel, (sensor, variable)."""
+        low, high = self.own
         known = low <= high
-        return np.where(known, low, -np.inf), np.where(known, high, np.inf)
+        with np.errstate(invalid="ignore"):
+            width = np.where(known, high - low, np.nan)
+        believed: BoolArray = known.copy()
+        for variable in np.flatnonzero(known.sum(axis=0) >= MANY).tolist():
+            median = np.nanmedian(width[:, variable])
+            believed[:, variable] &= (width[:, variable] <= WIDE * median) | (median == 0)
+        return believed
+
+    @cached_property
+    def variable_limits(self) -> tuple[FloatArray, FloatArray]:
+        """The lower and the upper end of the range of every variable; infinite where there is no reading."""
+        believed = self.believed
+        part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
+        place = np.where(np.where(believed, self.periods.sum(axis=0), 0).sum(axis=0) < YOUNG, 0, EXTREMES - 1)
+        limits = []
+        for ends, sign in ((self.lowest, 1), (self.highest, -1)):
+            own = np.where(believed[..., None], sign * np.take_along_axis(ends, part, axis=0)[0], np.inf)
+            pooled = np.sort(own.transpose(1, 0, 2).reshape(self.count.size, -1), axis=1)
+            pooled = np.concatenate([pooled, np.full((self.count.size, EXTREMES), np.inf)], axis=1)
+            limits.append(sign * np.take_along_axis(pooled, place[:, None], axis=1)[:, 0])
+        known = limits[0] <= limits[1]
+        return np.where(known, limits[0], -np.inf), np.where(known, limits[1], np.inf)
+
+    @cached_property
+    def limits(self) -> tuple[FloatArray, FloatArray]:
+        """The lower and the upper bound of every channel, (sensor, variable); infinite where nothing is known."""
+        low, high = self.variable_limits
+        own_low, own_high = self.own
+        believed = self.believed
+        return np.where(believed, np.minimum(low, own_low), low), np.where(believed, np.maximum(high, own_high), high)
 
     def for_second_pass(self) -> AcceptedRange:
         """Return the range for a second pass over the same readings, without those of flag 2 and without counts.
 
         The second pass judges the readings that the first one had not judged yet.
         """
-        start = AcceptedRange.of(self.count.shape[1])
-        for own, judged in ((start.lowest, self.lowest), (start.highest, self.highest), (start.count, self.count)):
+        start = AcceptedRange.of(self.count.size).with_sensors(self.lowest.shape[1])
+        for own, judged in ((start.lowest, self.lowest), (start.highest, self.highest), (start.periods, self.periods)):
             own[0] = judged[0]
-        return start
+        return replace(start, count=np.where(self.periods[0].any(axis=0), self.count, 0))
 
-    def extended(self, value: FloatArray, cells: Verdicts) -> AcceptedRange:
-        """Return the range extended by the accepted readings of one period, (sensor, variable, slot)."""
-        lowest, highest, count = self.lowest.copy(), self.highest.copy(), self.count.copy()
-        low, high = self.limits
-        with np.errstate(invalid="ignore"):
-            # A range of zero width gives no scale, and a few readings are no range yet.
-            width = np.where((self.count.sum(axis=0) >= FEW) & (high > low), high - low, np.inf)
+    def with_sensors(self, sensors: int) -> AcceptedRange:
+        """Return the range with sensors added that have no readings yet, up to this number of them."""
+        missing = sensors - self.lowest.shape[1]
+        if missing <= 0:
+            return self
+
+        def longer(array: NDArray[Any], value: float) -> NDArray[Any]:
+            new = np.full((2, missing, *array.shape[2:]), value, dtype=array.dtype)
+            return np.concatenate([array, new], axis=1)
+
+        return replace(
+            self, lowest=longer(self.lowest, np.inf), highest=longer(self.highest, -np.inf),
+            periods=longer(self.periods, 0),
+        )  # fmt: skip
+
+    def extended(self, value: FloatArray, cells: Verdicts, sensors: NDArray[np.intp]) -> AcceptedRange:
+        """Return the range extended by the accepted readings of one period, (sensor, variable, slot), of `sensors`."""
+        ranges = self.with_sensors(int(sensors.max(initial=-1)) + 1)
+        lowest, highest, periods = ranges.lowest.copy(), ranges.highest.copy(), ranges.periods.copy()
         trusted = (cells.origin == OBSERVED) & np.isfinite(value)
-        for variable in range(count.shape[1]):
-            own, flag = value[:, variable], np.where(trusted[:, variable], cells.flag[:, variable], 0)
-            good = own[flag == Flag.GOOD]
-            parts = (own[(flag == Flag.GOOD) | (flag == Flag.SUSPECT)], own[flag == Flag.NOT_EVALUATED])
-            for part, readings in enumerate(parts):
-                if readings.size == 0 or (part == 1 and self.count[0, variable] > 0):
-                    continue
-                least, most = low[variable] - width[variable], high[variable] + width[variable]
-                if good.size >= MANY:
-                    least = min(least, np.partition(good, MANY - 1)[MANY - 1])
-                    most = max(most, np.partition(good, -MANY)[-MANY])
-                last = min(EXTREMES, readings.size) - 1
-                bottom, top = np.partition(readings, last)[: last + 1], -np.partition(-readings, last)[: last + 1]
-                with_new = (
-                    np.concatenate([lowest[part, variable], np.maximum(bottom, least)]),
-                    np.concatenate([highest[part, variable], np.minimum(top, most)]),
-                )
-                lowest[part, variable] = np.sort(with_new[0])[:EXTREMES]
-                highest[part, variable] = -np.sort(-with_new[1])[:EXTREMES]
-                count[part, variable] += readings.size
-        return replace(self, lowest=lowest, highest=highest, count=count)
+        judged = periods[0, sensors] > 0
+        count = self.count.copy()
+        for part, flag in enumerate((Flag.GOOD, Flag.NOT_EVALUATED)):
+            accepted = trusted & (cells.flag == flag)
+            if part == 1:
+                accepted &= ~judged[..., None]
+            bottom = np.where(accepted, value, np.inf).min(axis=2)
+            top = np.where(accepted, value, -np.inf).max(axis=2)
+            shows = bottom <= top
+            for ends, new, sign in ((lowest, bottom, 1), (highest, top, -1)):
+                joined = np.concatenate([ends[part, sensors], new[..., None]], axis=2)
+                ends[part, sensors] = sign * np.sort(sign * joined, axis=2)[..., :EXTREMES]
+            periods[part, sensors] += shows
+            judged = judged | shows
+            count += accepted.sum(axis=(0, 2))
+        return replace(ranges, lowest=lowest, highest=highest, periods=periods, count=count)
 
     def applied(
-        self, cells: Verdicts, value: FloatArray, seen: BoolArray, listed: BoolArray, period: int
+        self,
+        cells: Verdicts,
+        value: FloatArray,
+        seen: BoolArray,
+        listed: BoolArray,
+        period: int,
+        sensors: NDArray[np.intp],
     ) -> tuple[Verdicts, AcceptedRange]:
         """Return the verdicts of a period with bounded values, and the range with the cells counted that it withholds.
 
-        `seen` readings were given to the model; only the `listed` channels have rows.
+        `seen` readings were given to the model; only the `listed` channels of the `sensors` have rows.
         """
-        low, high = (end[:, None] for end in self.limits)
+        low, high = (end[sensors, :, None] for end in self.limits)
         observed, absent = cells.origin == OBSERVED, np.isnan(cells.cleaned)
         finite = np.isfinite(cells.cleaned) & np.isfinite(cells.lower) & np.isfinite(cells.upper)
-        far = far_outside(cells.cleaned, low, high) & (self.count.sum(axis=0) >= FEW)[:, None]
+        far = far_outside(cells.cleaned, low, high) & (self.count >= FEW)[:, None]
         wrong = seen & (cells.flag == Flag.FAIL) & ~observed
         # A gap that the model gives no estimate for is no estimate that was withheld.
         needed = listed[..., None] & ~observed & (wrong | ~absent)

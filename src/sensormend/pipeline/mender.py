@@ -7,7 +7,7 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -265,9 +265,14 @@ class Mender:
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """The range of the accepted readings of each variable, to which estimates and corrections are bounded."""
-        low, high = self._accepted.limits
+        """The range of the accepted readings of each variable."""
+        low, high = self._accepted.variable_limits
         return dict(zip(self.variables, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+    def limits_of(self, sensor: str, variable: str) -> tuple[float, float]:
+        """Return the range to which estimates and corrections of a channel are bounded."""
+        low, high = (end[self._rows[sensor], self.variables.index(variable)] for end in self._accepted.limits)
+        return float(low), float(high)
 
     @property
     def withheld(self) -> dict[str, int]:
@@ -304,7 +309,7 @@ class Mender:
             "given": [self._model_periods.count, self._model_periods.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
-        accepted = {f"accepted_{name}": array for name, array in vars(self._accepted).items()}
+        accepted = {f"accepted_{part.name}": getattr(self._accepted, part.name) for part in fields(AcceptedRange)}
         arrays = {"heard": self._last_period, "resolution": self._resolution, **accepted}
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
 
@@ -320,8 +325,10 @@ class Mender:
             # A state of an earlier version has neither resolution nor range: they begin with the next period.
             resolution = arrays.get("resolution", np.full(last_period.shape, np.inf))
             accepted = AcceptedRange.of(len(variables))
-            if "accepted_count" in arrays:
-                accepted = AcceptedRange(**{name: arrays[f"accepted_{name}"] for name in vars(accepted)})
+            if "accepted_periods" in arrays:
+                accepted = AcceptedRange(
+                    **{part.name: arrays[f"accepted_{part.name}"] for part in fields(AcceptedRange)}
+                )
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):
@@ -382,8 +389,9 @@ class Mender:
         network, faults, accepted = recovery.low_rank, recovery.faults, self._accepted
         if names and learning is not None:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
-            cells, accepted = accepted.extended(value, cells).applied(cells, value, seen, listed[sensors], period)
-            network = clipped(network, *(end[:, None] for end in accepted.limits))
+            accepted = accepted.extended(value, cells, sensors)
+            cells, accepted = accepted.applied(cells, value, seen, listed[sensors], period, sensors)
+            network = clipped(network, *(end[sensors, :, None] for end in accepted.limits))
             faults = tuple(fault for fault in faults if judged[fault.variable])
         listed = listed[sensors].ravel()
         slots = _slot_rows(self, period, sensors, listed, placed, cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
@@ -544,12 +544,13 @@ def mark_dated_back(
     faults: Sequence[FaultEpisode],
     maintenance: Maintenance,
     grid: Grid,
-    limits: Mapping[str, tuple[float, float]],
+    limits_of: Callable[[str, str], tuple[float, float]],
 ) -> tuple[Rows, BoolArray]:
     """Return the rows with the readings marked that faults were dated back to, and a mask of these.
 
-    Corrections are bounded to the `limits` of their variable. Readings that were not judged, those that are noted as
-    real, and those whose correction lies far outside the limits, are unchanged.
+    Corrections are bounded to the limits of their channel, which `limits_of` gives for a sensor and a variable.
+    Readings that were not judged, those that are noted as real, and those whose correction lies far outside the limits,
+    are unchanged.
     """
     which = np.zeros(len(rows), dtype=bool)
     columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
@@ -569,7 +570,7 @@ def mark_dated_back(
         real = maintenance.noted("real", [fault.sensor], [fault.variable], times, grid.step)
         if real is not None:
             own = own[~real[0, 0, slot]]
-        low, high = limits[fault.variable]
+        low, high = limits_of(fault.sensor, fault.variable)
         size = fault.size_at(rows.time[own], grid.period)
         cleaned = clipped(rows.value[own] - size, low, high)
         # A bound must not turn a correction into its opposite.
