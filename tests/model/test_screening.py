@@ -157,8 +157,8 @@ def test_a_string_that_is_lifted_for_an_hour_is_wrong_at_all_depths() -> None:
 
 def test_a_logger_that_reports_fewer_digits_has_no_spikes_of_one_step() -> None:
     """Acidity with two decimals for a month, and then with one."""
-    readings = 8 + (lake(days=90, sensors=1) - 12) / 10
+    readings = 8 + (lake(days=120, sensors=1) - 12) / 10
     readings[..., :30], readings[..., 30:] = readings[..., :30].round(2), readings[..., 30:].round(1)
     model = AutoOLRTR()
-    wrong = [int(model.update(readings[..., day]).wrong.sum()) for day in range(90)]
-    assert sum(wrong[60:]) == 0
+    wrong = [int(model.update(readings[..., day]).wrong.sum()) for day in range(120)]
+    assert sum(wrong[75:]) == 0
