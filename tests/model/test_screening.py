@@ -136,7 +136,7 @@ def lake(days: int = 30, sensors: int = 6) -> NDArray[np.float64]:
     level = 12 + np.arange(sensors)[:, None] + np.cumsum(random.normal(0, 0.03, days * SLOTS))
     waves = np.exp(-np.arange(sensors))[:, None] * np.sin(2 * np.pi * hours / 24)
     readings = level + waves + random.normal(0, 0.02, level.shape)
-    return readings.round(3).reshape(sensors, days, SLOTS).transpose(0, 2, 1)
+    return np.asarray(readings.round(3).reshape(sensors, days, SLOTS).transpose(0, 2, 1))
 
 
 def test_a_string_that_is_lifted_for_an_hour_is_wrong_at_all_depths() -> None:
