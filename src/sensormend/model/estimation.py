@@ -272,9 +272,10 @@ def estimate_cells(w, network, period, p, s):
 def _apply_tolerance(w, out, v, i, c, s):
     """Trust the readings of spans that are no farther from the estimate than the probe is accurate, root mean square.
 
-    Where the accuracy is not given, it is the step of the readings.
+    Where the accuracy is not given, it is a step of the readings, and the half by which the estimate may be off since
+    it comes from readings that are rounded, too.
     """
-    limit = v[TOLERANCE] if v[TOLERANCE] >= 0.0 else w.stats[i, RESOLUTION]
+    limit = v[TOLERANCE] if v[TOLERANCE] >= 0.0 else 1.5 * w.stats[i, RESOLUTION]
     if limit > 1e29 or (
         w.stats[i, DISTANT] > 0.0 and abs(w.stats[i, DISTANCE]) * slope(w.cells[MEAN, i, 0], v) > limit
     ):

@@ -35,6 +35,12 @@ SHRINKAGE_STEP = 2.0
 """The factor by which another shrinkage is tried."""
 EXTREMES = 4
 """One in so many channels of a variable may have a range that is not the variable's."""
+MIN_STEPS = 5
+"""Steps in a period from which the smallest is a channel's resolution; a dead channel has a large one now and then."""
+COARSER = 1.1
+"""The factor by which a channel's resolution may grow in a period: a logger that reports fewer digits than before is
+known after weeks, while a calm week without small steps changes little."""
+
 FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
 
@@ -100,7 +106,7 @@ def learn_channel(w, network, period, p, s, i):
     last_x = stats[LAST_VALUE]
     n_repeats = n_runs = n_after_repeat = n_at_rest = 0
     repeated = False
-    smallest = stats[RESOLUTION]
+    smallest, n_steps = np.inf, 0
     n_gap_out = n_far_out = n_tail = 0.0
     n_trusted = 0
     for t in range(s):
@@ -138,10 +144,10 @@ def learn_channel(w, network, period, p, s, i):
                 new[REST_VALUE], new[REST_VOTES] = last_x, 1.0
         if w.cells[REPEAT, i, t] <= 0.0:
             n_repeats += 1
-        elif math.isfinite(last_x):
-            step = abs(w.cells[RAW, i, t] - last_x)
-            if step > 0.0:
-                smallest = min(smallest, step)
+        elif math.isfinite(last_x) and not repeats:
+            # The last reading of the period before is in single precision: equal readings may have a difference.
+            smallest = min(smallest, abs(w.cells[RAW, i, t] - last_x))
+            n_steps += 1
         if s <= 6 or (t + period.start // s) % 3 == 0:
             # Every third reading is hidden.
             n_hidden += 1
@@ -183,7 +189,8 @@ def learn_channel(w, network, period, p, s, i):
         new[AT_REST] = MEMORY * stats[AT_REST] + n_at_rest
         new[RUNS] = MEMORY * stats[RUNS] + n_runs
         new[RUN_READINGS] = MEMORY * stats[RUN_READINGS] + n_after_repeat
-        new[RESOLUTION] = smallest
+        if n_steps >= MIN_STEPS:
+            new[RESOLUTION] = min(smallest, COARSER * stats[RESOLUTION])
     if n_hidden:
         # One step towards the width that the nominal share of hidden readings is inside of.
         outside = 1.0 - period.interval

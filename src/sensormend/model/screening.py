@@ -1,4 +1,4 @@
-"""Screening finds spikes that need no hypothesis: single readings that stand out of their own series.
+"""Screening finds spikes that need no hypothesis: readings that jump out of their own series and soon jump back.
 
 To the engine they are missing.
 """
@@ -10,14 +10,21 @@ from numpy.typing import NDArray
 
 from sensormend.recovery import BoolArray
 
-__all__ = ["find_spikes", "roughness_of"]
+__all__ = ["find_spikes", "follow_spread", "roughness_of", "runs"]
 
-SPIKE_FROM = 25.0
-"""Mean distances of a reading from the middle of those beside it from which it is a spike."""
-SPIKE_STEPS = 8.0
-"""Steps of the readings that a spike has at least."""
-MOST_SPIKES = 24
-"""Slots for each spike of a channel in a period, and two more: a channel with more of them is noisy."""
+SPIKE_HEIGHT = 5.0
+"""Geometric means of a channel's roughness and its variable's spread that a spike is high at least.
+
+It has to be rare for the channel and visible on a chart of the variable; people mark what is both.
+"""
+SPIKE_ROUGHNESS = 10.0
+"""Roughnesses of its channel that a spike is high at least; more than the above only where a channel is all noise."""
+SPIKE_PART = 24
+"""The part of a period that a spike lasts at most, of a day an hour; one slot in any case."""
+JUMPS = 16_384
+"""Jumps that are looked at together."""
+SAME = 1e-5
+"""The distance, on a variable's scale, below which two readings are the same."""
 
 
 def _beside(scaled: NDArray[np.float32], last: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -30,28 +37,38 @@ def _beside(scaled: NDArray[np.float32], last: NDArray[np.float32]) -> tuple[NDA
 
 
 def find_spikes(
-    scaled: NDArray[np.float32], last: NDArray[np.float32], roughness: NDArray[np.float32], step: NDArray[np.float32]
+    scaled: NDArray[np.float32],
+    last: NDArray[np.float32],
+    roughness: NDArray[np.float32],
+    spread: NDArray[np.float32],
 ) -> BoolArray:
-    """Return which readings of a variable on its scale, (channel, slot), stand out from both that are beside them.
+    """Return which readings on their variable's scale, (channel, slot), are spikes.
 
-    Those beside it agree with each other, and it is farther from both than `SPIKE_FROM` times the channel's usual
-    roughness, which is 0 where it is not known, and than some of its steps. Where two or more, and a third, of the
-    channels with readings stand out in a slot to the same side, that is weather.
+    A spike is a run of readings, all of them on one side of the reading before and of the one after it and farther from
+    both than the channel's limit, while these two agree to within half of that height. The limit follows from the
+    channel's usual roughness and the spread of its variable; where one is 0, it is not known, and there are no spikes.
     """
     before, after = _beside(scaled, last)
+    limits = np.maximum(SPIKE_HEIGHT * np.sqrt(roughness * spread), SPIKE_ROUGHNESS * roughness)
+    limits[(roughness <= 0) | (spread <= 0)] = np.inf
+    spikes = np.zeros(scaled.shape, np.bool_)
+    lengths = np.arange(max(1, scaled.shape[1] // SPIKE_PART))
     with np.errstate(invalid="ignore"):
-        up, down = scaled - np.fmax(before, after), np.fmin(before, after) - scaled
-        height = np.where(np.isfinite(before) & np.isfinite(after), np.maximum(up, down), np.nan)
-        limit = np.where(roughness > 0, np.maximum(SPIKE_FROM * roughness, SPIKE_STEPS * step), np.inf)[:, None]
-        spikes = (height > limit) & (np.abs(before - after) < 0.5 * height)
-        if not spikes.any():
-            return np.asarray(spikes)
-        observed = np.isfinite(scaled).sum(axis=0)
-        for side in (up, down):
-            alike = (side > 0.5 * limit).sum(axis=0)
-            spikes &= ~((side > 0) & (alike >= 2) & (3 * alike >= observed))
-    spikes[spikes.sum(axis=1) > 2 + scaled.shape[1] // MOST_SPIKES] = False
-    return np.asarray(spikes)
+        jump = scaled - before
+        jumps = np.argwhere(np.abs(jump) > limits[:, None])
+        for first in range(0, len(jumps), JUMPS):
+            channel, begin = jumps[first : first + JUMPS, :1], jumps[first : first + JUMPS, 1:]
+            slots = np.minimum(begin + lengths, scaled.shape[1] - 1)
+            # From each jump on, (jump, slot): how far readings are from the one before it, to the side of the jump.
+            side, base = np.sign(jump[channel, begin]), before[channel, begin]
+            away = side * (scaled[channel, slots] - base)
+            back = side * (after[channel, slots] - base)
+            height = np.fmin.accumulate(away, axis=1) - np.maximum(back, 0)
+            ends = np.isfinite(away) & (height > limits[channel]) & (np.abs(back) < 0.5 * height)
+            # A spike reaches from its jump to the last slot after which the channel is back.
+            inside = np.logical_or.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+            spikes[np.broadcast_to(channel, slots.shape)[inside], slots[inside]] = True
+    return spikes & np.isfinite(scaled)
 
 
 def roughness_of(
@@ -59,12 +76,39 @@ def roughness_of(
 ) -> NDArray[np.float32]:
     """Return the mean distance of the readings of each channel from the middle of those beside them.
 
-    None counts for more than three times the usual one; NaN where there is none.
+    Readings in the middle do not count: they say how coarse a channel's steps are, and not how smooth it is. No other
+    counts for more than three times the usual distance. NaN where none counts.
     """
     before, after = _beside(scaled, last)
     distance = np.abs(scaled - 0.5 * (before + after))
     capped = np.where(usual[:, None] > 0, np.minimum(distance, 3 * usual[:, None]), distance)
-    known = np.isfinite(capped)
-    count = known.sum(axis=1)
-    total = np.where(known, capped, 0.0).sum(axis=1)
+    counted = distance > SAME
+    count = counted.sum(axis=1)
+    total = np.where(counted, capped, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
+
+
+def follow_spread(usual: NDArray[np.float32], scaled: NDArray[np.float32], rate: float) -> NDArray[np.float32]:
+    """Return the mean and standard deviation of a variable's readings after a period's, (channel, slot).
+
+    `usual` has them before it, 0 where they are not known. Readings farther than three standard deviations from the
+    mean count as if they were there.
+    """
+    values = scaled[np.isfinite(scaled)]
+    if not values.size:
+        return usual
+    if usual[1] <= 0:
+        return np.array([values.mean(), values.std()], np.float32)
+    mean, deviation = usual.astype(float)
+    values = np.clip(values, mean - 3 * deviation, mean + 3 * deviation)
+    moved = float(values.mean()) - mean
+    variance = (1 - rate) * (deviation**2 + rate * moved**2) + rate * float(values.var())
+    return np.array([mean + rate * moved, np.sqrt(variance)], np.float32)
+
+
+def runs(spikes: BoolArray) -> list[tuple[int, int, int]]:
+    """Return the channel, the first slot and that after the last one of each run of spikes, (channel, slot)."""
+    padded = np.pad(spikes, ((0, 0), (1, 1))).view(np.int8)
+    edges = np.diff(padded, axis=1)
+    channels, begins = np.nonzero(edges == 1)
+    return list(zip(channels.tolist(), begins.tolist(), np.nonzero(edges == -1)[1].tolist(), strict=True))

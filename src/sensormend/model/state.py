@@ -28,7 +28,9 @@ REPARTITION = 7
 """Periods after which a large network is partitioned again, once: its channels are better known then."""
 
 SPIKE_PERIODS = 5
-"""Periods of a channel after which single readings that stand out are spikes."""
+"""Periods of a channel after which readings that stand out are spikes."""
+NOISY_SHARE = 1 / 8
+"""Share of a period's slots beyond which spikes are noise, where the others explain a channel: the engine sees it."""
 SPIKE_CONFIDENCE = 0.9
 """That such a spike is one."""
 
@@ -129,6 +131,8 @@ class State:
     extremes: NDArray[np.float32] = field(init=False)
     roughness: NDArray[np.float32] = field(init=False)
     pooled: FloatArray = field(init=False)
+    spread: NDArray[np.float32] = field(init=False)
+    """Mean and standard deviation of every variable's readings, on its scale; 0 where they are not known."""
     profiles: NDArray[np.float32] = field(init=False)
     weights: NDArray[np.float32] = field(init=False)
     sample: FloatArray = field(init=False)
@@ -151,6 +155,7 @@ class State:
         self.extremes = np.zeros((0, 4), np.float32)
         self.roughness = np.zeros(0, np.float32)
         self.pooled = np.zeros((self.variables, wander.LAGS, 3))
+        self.spread = np.zeros((self.variables, 2), np.float32)
         self.profiles = np.zeros((0, FEATURES), np.float32)
         self.weights = np.zeros((0, 0, 0), np.float32)
         self.sample = np.empty((self.variables, 0, 2))
@@ -207,6 +212,7 @@ class State:
         expected = {name: (channels, *getattr(empty, name).shape[1:]) for name in PER_CHANNEL}
         expected |= {"hypotheses": (int(self.count.sum()), FIELDS), "variable_stats": empty.variable_stats.shape}
         expected |= {"sample": (self.variables, self.sample.shape[1], 2), "pooled": empty.pooled.shape}
+        expected |= {"spread": empty.spread.shape}
         shapes = {name: getattr(self, name).shape for name in expected}
         if self.partitions is not None:
             pieces, width = self.partitions.members.shape
@@ -367,10 +373,11 @@ class State:
         estimates.code[spikes] = at.SPIKE
         episodes += [
             EpisodeRow(
-                c, period.start + t, period.start + t, at.KIND_SPIKE, raw[c, t] - estimates.low_rank[c, t], 0.0,
-                SPIKE_CONFIDENCE, False, 1,
+                c, period.start + begin, period.start + end - 1, at.KIND_SPIKE,
+                float(np.mean(raw[c, begin:end] - estimates.low_rank[c, begin:end])), 0.0, SPIKE_CONFIDENCE, False,
+                end - begin,
             )
-            for c, t in np.argwhere(spikes).tolist()
+            for c, begin, end in screening.runs(spikes)
         ]  # fmt: skip
         result = Result(estimates, episodes, max(block[2] for block in blocks))
         if learning:
@@ -384,32 +391,38 @@ class State:
 
     def _spikes(self, readings: FloatArray, *, learning: bool) -> NDArray[np.bool_]:
         """Return which readings are spikes; learn how rough channels are."""
-        spikes = np.zeros(readings.shape, np.bool_)
         rests = self.stats[:, at.AT_REST] > 0.8 * self.stats[:, at.READINGS]
         scaled = self._scaled(readings)
         last = self._scaled(self.stats[:, at.LAST_VALUE, None].astype(float))[:, 0]
-        step = self._steps()
         usual = np.where((self.stats[:, at.AGE] >= SPIKE_PERIODS) & ~rests, self.roughness, 0).astype(np.float32)
-        for number in range(self.variables):
-            channels = slice(number, None, self.variables)
-            spikes[channels] = screening.find_spikes(scaled[channels], last[channels], usual[channels], step[channels])
+        spread = self.spread[self.variable, 1]
+        spikes = np.concatenate(
+            in_spans(
+                self.channels, CHANNELS,
+                lambda begin, end: screening.find_spikes(
+                    scaled[begin:end], last[begin:end], usual[begin:end], spread[begin:end]
+                ),
+            )
+        )  # fmt: skip
+        spikes[self._explained() & (spikes.sum(axis=1) > NOISY_SHARE * self.slots)] = False
         if learning:
             scaled[spikes] = np.nan
             today = screening.roughness_of(scaled, last, self.roughness)
             rate = np.where(self.roughness > 0, np.maximum(1 / (self.stats[:, at.AGE] + 2), 1 - at.MEMORY), 1)
             moved = self.roughness + rate * (today - self.roughness)
             self.roughness = np.where(np.isfinite(moved), moved, self.roughness).astype(np.float32)
+            for number in range(self.variables):
+                channels = slice(number, None, self.variables)
+                slowest = float(rate[channels][np.isfinite(today[channels])].min(initial=1))
+                self.spread[number] = screening.follow_spread(self.spread[number], scaled[channels], slowest)
         return spikes
 
-    def _steps(self) -> NDArray[np.float32]:
-        """Return the smallest step of every channel's readings on its variable's scale, at its level; 0 if unknown."""
-        step = np.where(self.stats[:, at.RESOLUTION] < 1e29, self.stats[:, at.RESOLUTION], 0)
-        middle = self.mean[:, self.slots // 2]
-        for number, row in enumerate(self.variable_stats):
-            channels, width = slice(number, None, self.variables), row[at.WIDTH] if row[at.WIDTH] > 0 else 1.0
-            bent = np.cosh(np.clip(middle[channels] * width + row[at.CENTRE], 0, 700)) * row[at.BEND]
-            step[channels] /= width * (bent if row[at.BEND] > 0 else 1.0)
-        return step.astype(np.float32)
+    def _explained(self) -> NDArray[np.bool_]:
+        """Return which channels the others explain."""
+        assert self.partitions is not None
+        home, place = self.partitions.home, self.partitions.place
+        largest = engine.MAX_UNEXPLAINED**2 * self.moments[home, place, place]
+        return np.asarray(self.stats[:, at.VARIANCE] < largest)
 
     def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings
@@ -496,6 +509,7 @@ class State:
             self.pooled[number] = 0
             self.extremes[channels] = np.inf, -np.inf, np.inf, -np.inf
             self.roughness[channels] = 0
+            self.spread[number] = 0
             self._drop_hypotheses(np.arange(self.channels)[channels])
             assert self.partitions is not None
             factor = np.ones(self.channels)

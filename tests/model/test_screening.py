@@ -1,0 +1,164 @@
+"""Spikes are found by what they are: readings that jump out of a channel's own series and soon jump back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from oracles.screening import roughness_of_channel, spikes_of_channel
+from sensormend import AutoOLRTR
+from sensormend.model.screening import find_spikes, follow_spread, roughness_of, runs
+
+Floats = NDArray[np.float32]
+
+SLOTS = 96
+READING = st.sampled_from([0.0, 0.5, 1.0, 4.0, 9.0, -6.0, np.nan])
+"""Few values that lie on a grid of halves: sums of them are exact."""
+
+
+def channel(**at: float) -> Floats:
+    """Return a day of 15 minutes at 0, with readings that are given as `_SLOT`."""
+    readings = np.zeros((1, SLOTS), np.float32)
+    for slot, reading in at.items():
+        readings[0, int(slot[1:])] = reading
+    return readings
+
+
+def spikes_in(readings: Floats, *, last: float = 0.0, roughness: float = 0.04, spread: float = 1.0) -> list[int]:
+    """Return the slots of the spikes of a channel whose limit is 1, unless its roughness or spread are given."""
+    one = [np.array([value], np.float32) for value in (last, roughness, spread)]
+    return np.flatnonzero(find_spikes(readings, *one)[0]).tolist()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_spike_is_a_jump_and_a_jump_back_within_an_hour(sign: int) -> None:
+    assert spikes_in(sign * channel(_40=2)) == [40]
+    assert spikes_in(sign * channel(_40=2, _41=5, _42=3, _43=2)) == [40, 41, 42, 43]
+    assert spikes_in(sign * channel(_40=2, _41=5, _42=3, _43=2, _44=2)) == []
+    assert spikes_in(sign * channel(_0=2)) == [0]
+
+
+def test_what_does_not_come_back_is_no_spike() -> None:
+    step = channel()
+    step[0, 40:] = 5
+    assert spikes_in(step) == []
+    step[0, 41:] = 2.6
+    assert spikes_in(step) == []
+    step[0, 41:] = 1.6
+    assert spikes_in(step) == [40]
+    assert spikes_in(channel(_95=5)) == []
+    assert spikes_in(channel(_0=5), last=np.nan) == []
+
+
+def test_a_peak_with_shoulders_is_none() -> None:
+    assert spikes_in(channel(_39=0.9, _40=1.8, _41=0.9)) == []
+
+
+def test_the_limit_is_between_roughness_and_spread() -> None:
+    peak = channel(_40=2.01)
+    assert spikes_in(peak, roughness=0.16) == [40]
+    assert spikes_in(peak, roughness=0.17) == []
+    assert spikes_in(peak, roughness=0.04, spread=4) == [40]
+    assert spikes_in(peak, roughness=0.04, spread=4.1) == []
+    assert spikes_in(peak, roughness=0.2, spread=0.1) == [40]
+    assert spikes_in(peak, roughness=0.21, spread=0.1) == []
+
+
+@pytest.mark.parametrize("unknown", ["roughness", "spread"])
+def test_where_nothing_is_known_there_are_none(unknown: str) -> None:
+    assert spikes_in(channel(_40=90), **{unknown: 0.0}) == []
+
+
+def test_gaps_of_one_slot_are_passed_over() -> None:
+    assert spikes_in(channel(_39=np.nan, _40=5, _41=np.nan)) == [40]
+    assert spikes_in(channel(_40=5, _41=np.nan, _42=5)) == [40, 42]
+    assert spikes_in(channel(_38=np.nan, _39=np.nan, _40=5)) == []
+
+
+def test_a_coarse_channel_is_as_rough_as_its_steps() -> None:
+    """Readings of 8.0 that are 8.1 now and then: a step is nothing rare, though most readings repeat."""
+    readings = channel(_20=0.1, _50=0.1, _51=0.1)
+    usual = np.zeros(1, np.float32)
+    assert roughness_of(readings, usual, usual).tolist() == pytest.approx([(0.1 + 4 * 0.05 + 2 * 0.05) / 7])
+    assert np.isnan(roughness_of(channel(), usual, usual)).all()
+
+
+@given(st.lists(st.lists(READING, min_size=48, max_size=48), min_size=1, max_size=3), st.data())
+def test_spikes_and_roughness_are_what_their_definitions_say(rows: list[list[float]], data: st.DataObject) -> None:
+    readings = np.array(rows, np.float32)
+
+    def drawn(*values: float) -> Floats:
+        lists = st.lists(st.sampled_from(values), min_size=len(rows), max_size=len(rows))
+        return np.array(data.draw(lists), np.float32)
+
+    last, roughness, spread = drawn(0.0, 9.0, np.nan), drawn(0.0, 0.0625, 0.36, 0.82), drawn(0.0, 0.5, 1.0)
+    found = find_spikes(readings, last, roughness, spread)
+    measured = roughness_of(readings, last, roughness)
+    for c, row in enumerate(readings):
+        known = float(last[c]), float(roughness[c])
+        assert np.flatnonzero(found[c]).tolist() == spikes_of_channel(row, *known, float(spread[c]))
+        np.testing.assert_allclose(measured[c], roughness_of_channel(row, *known), rtol=1e-5)
+
+
+def test_the_spread_follows_the_readings_and_not_a_broken_channel() -> None:
+    random = np.random.default_rng(2)
+    usual = follow_spread(np.zeros(2, np.float32), np.full((3, SLOTS), np.nan, np.float32), 1.0)
+    assert usual.tolist() == [0, 0]
+    days = random.normal(5, 2, (100, 3, SLOTS)).astype(np.float32)
+    days[:, 0] += random.normal(0, 3, 100)[:, None]
+    for number, day in enumerate(days):
+        usual = follow_spread(usual, day, max(1 / (number + 2), 0.02))
+    np.testing.assert_allclose(usual, [5, np.sqrt(4 + 3)], rtol=0.15)
+    day = days[-1].copy()
+    day[2] = 1e6
+    moved = follow_spread(usual, day, 0.02)
+    assert moved[1] < 1.03 * usual[1]
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=7, max_size=7), min_size=1, max_size=4))
+def test_runs_are_all_of_the_spikes_and_apart(rows: list[list[bool]]) -> None:
+    spikes = np.array(rows)
+    again = np.zeros_like(spikes)
+    for c, begin, end in runs(spikes):
+        assert begin < end
+        assert not again[c, max(begin - 1, 0) : end].any()
+        again[c, begin:end] = True
+    np.testing.assert_array_equal(again, spikes)
+
+
+def lake(days: int = 30, sensors: int = 6) -> NDArray[np.float64]:
+    """Return readings every 15 minutes of thermistors in a lake, (sensor, slot, day), with three decimals."""
+    random = np.random.default_rng(4)
+    hours = np.arange(days * SLOTS) / 4
+    level = 12 + np.arange(sensors)[:, None] + np.cumsum(random.normal(0, 0.03, days * SLOTS))
+    waves = np.exp(-np.arange(sensors))[:, None] * np.sin(2 * np.pi * hours / 24)
+    readings = level + waves + random.normal(0, 0.02, level.shape)
+    return np.asarray(readings.round(3).reshape(sensors, days, SLOTS).transpose(0, 2, 1))
+
+
+def test_a_string_that_is_lifted_for_an_hour_is_wrong_at_all_depths() -> None:
+    readings = lake()
+    readings[:, 40:44, 25] = 25 + np.arange(4)
+    model = AutoOLRTR()
+    for day in range(25):
+        model.update(readings[..., day])
+    result = model.update(readings[..., 25])
+    assert np.argwhere(result.spikes.all(axis=0)).ravel().tolist() == [40, 41, 42, 43]
+    assert not result.wrong[:, :40].any()
+    assert not result.wrong[:, 44:].any()
+    np.testing.assert_allclose(result.cleaned[:, 40:44], lake()[:, 40:44, 25], atol=1)
+    assert [(fault.kind, fault.start % SLOTS, fault.end) for fault in result.faults] == [
+        ("spike", 40, 25 * SLOTS + 43)
+    ] * 6
+
+
+def test_a_logger_that_reports_fewer_digits_has_no_spikes_of_one_step() -> None:
+    """Acidity with two decimals for a month, and then with one."""
+    readings = 8 + (lake(days=120, sensors=1) - 12) / 10
+    readings[..., :30], readings[..., 30:] = readings[..., :30].round(2), readings[..., 30:].round(1)
+    model = AutoOLRTR()
+    wrong = [int(model.update(readings[..., day]).wrong.sum()) for day in range(120)]
+    assert sum(wrong[75:]) == 0
