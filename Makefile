@@ -38,9 +38,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# The site of docs/, in site/; a broken link, anchor or docstring fails it. The tests build it too, the demo needs none of it.
+# The site of docs/, in site/; a broken link or anchor fails it. The tests build it too, the demo needs none of it.
 docs: $(DOCS)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+	$(BIN)/zensical build --strict $(ARGS)
 
 $(DOCS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
@@ -54,7 +54,7 @@ soak: $(STAMP)
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml
