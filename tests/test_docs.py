@@ -30,7 +30,7 @@ from sensormend.stream.settings import AlertSettings, MqttSettings, Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 CLEAN_ONLY = {"one_pass", "per_reading", "wide", "networks"}
 
 
