@@ -2,28 +2,42 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.demo
 STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.docs
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # The products in here are small: a second BLAS thread gains nothing and loses much when the machine is busy.
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: demo test test-all ready compile lint docs bench soak clean
+.PHONY: demo test test-all test-bounds coverage ready compile lint docs bench soak clean
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/sensormend demo $(ARGS)
 
 # Without what starts a server, a browser or many processes. Two processes, of which one that is done takes over half of
 # what the other has left, so that both end together; tests of one file mostly stay together, with what they share.
 SMALL := not server and not browser and not processes
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 test: ready
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m '$(SMALL)' $(ARGS)
+	$(PYTEST) -m '$(SMALL)' $(ARGS)
 
 # Everything: for Mosquitto, PostgreSQL, Chromium and a C compiler see .ci/run.
 test-all: ready
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+	$(PYTEST) $(ARGS)
+
+# The engine with its indices checked, which compiled code does not do by itself. It is compiled once more, into a cache
+# of its own: numba would take what is cached for the same.
+test-bounds: export NUMBA_BOUNDSCHECK := 1
+test-bounds: export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/bounds
+test-bounds: compile
+	$(PYTEST) tests/model --ignore tests/model/test_compiling.py $(ARGS)
+
+# Everything, which lines it reaches, and a failure below the floor in pyproject.toml.
+coverage: compile
+	$(PYTEST) --cov --cov-report term $(ARGS)
 
 # Side by side: in a new clone either takes a core for a minute.
 ready: $(STAMP) $(DOCS)
@@ -38,13 +52,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# The site of docs/, in site/; a broken link, anchor or docstring fails it. The tests build it too, the demo needs none of it.
+# The site of docs/, in site/; a broken link or anchor fails it. The tests build it too, the demo needs none of it.
 docs: $(DOCS)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
-
-$(DOCS): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
-	@touch $@
+	$(BIN)/zensical build --strict $(ARGS)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
@@ -54,14 +64,29 @@ soak: $(STAMP)
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* .cache build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 16))' 2>/dev/null || { \
 	  echo "sensormend needs Python 3.11 to 3.15; say which one: make PYTHON=python3.12" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "Python's venv module is missing here; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
 	  rm -rf $(VENV); exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+
+$(DEMO): pyproject.toml | $(BIN)/python
+	@echo "Installing sensormend, its dashboard and matplotlib into $(VENV), once: about 40 packages, 650 MB."
+	@$(INSTALL) --editable '.[plot,web]'
+	@touch $@
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	@echo "Installing sensormend, all that it can use and what tests it into $(VENV), once: about 140 packages, 1.3 GB."
+	@# Earlier versions of pip know no dependency groups.
+	@$(INSTALL) 'pip>=25.1'
+	@$(INSTALL) --editable '.[all]' --group dev
+	@touch $@
+
+$(DOCS): $(STAMP)
+	@echo "Installing what builds the documentation into $(VENV)."
+	@$(INSTALL) --group docs
 	@touch $@

@@ -49,7 +49,7 @@ def imported(file: Path) -> set[str]:
 def test_every_module_has_its_layer() -> None:
     packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
     assert packages == set(LAYERS)
-    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", *TOP}
+    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", *TOP}
 
 
 @pytest.mark.parametrize("package", LAYERS)

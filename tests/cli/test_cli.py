@@ -220,6 +220,13 @@ def test_help_and_version_succeed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "0." in capsys.readouterr().out
 
 
+def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
+    for word, code in (("--version", 0), ("nonsense", 2)):
+        call = [sys.executable, "-m", "sensormend", word]
+        ended = subprocess.run(call, cwd=tmp_path, capture_output=True, timeout=60)
+        assert ended.returncode == code
+
+
 @pytest.mark.parametrize(
     ("raised", "message"),
     [

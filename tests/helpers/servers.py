@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -222,6 +221,8 @@ def _programs() -> Path | None:
 def _ordinary_user() -> str:
     if os.geteuid() != 0:
         return getpass.getuser()
+    import pwd  # not on Windows, where `conftest` imports this module as well
+
     known = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in known else "nobody"
 
