@@ -96,9 +96,12 @@ ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
 others share."""
 ROUGH = 3.0
 """Limits below which noise or a gain of more than a week may be the season's, and any fault of a young channel."""
-LONG, LONG_SUPPORT = 30, 2.0
-"""Periods after which a fault needs more to be wrong: limits over the number of others that its prediction rests on. Of
-faults of more than a month in real archives most were none."""
+LONG_SUPPORT = 15.0
+"""Over the square of the number of others that its prediction rests on, by how many limits more a fault must be off
+after a week, or where it sets in slowly: three times as far with 2.7, 1.15 times with ten. Of faults of more than a
+week in real archives of few sensors most were none."""
+MONTH = 30
+"""Periods after which a fault that began when its channel was young, or without others, is the new level."""
 MIN_MOVE = 0.1
 """Of a channel's standard deviation, what the limit is at least. Barometers agree better for weeks, and then do not."""
 MIN_WEIGHT = 0.02
@@ -129,6 +132,12 @@ def learn_weights(w, network, p, m, i):
     for j in range(m):
         if j != i:
             row[j] += rate * (-w.precision[i, j] / w.precision[i, i] - row[j])
+
+
+@compiled
+def _few_others(support):
+    """Return by how many times a slow fault must be farther off where its prediction rests on few others."""
+    return 1.0 + LONG_SUPPORT / (support * support)
 
 
 @compiled
@@ -232,8 +241,8 @@ def _own_level(network, period, c, begin):
 def _restart_level(network, period, wander, c, n):
     """Restart the level of a channel without others to compare it with after a week, if such readings were ever seen.
 
-    Otherwise one fault that was none would stand for good, its estimate further behind the season every day. A channel
-    that is stuck keeps its fault.
+    After a month it is restarted anyway. Otherwise one fault that was none would stand for good, its estimate further
+    behind the season every day. A channel that is stuck keeps its fault.
     """
     stats, s = period.learned.stats[c], period.readings.shape[1]
     now = float(period.start // s)
@@ -248,7 +257,8 @@ def _restart_level(network, period, wander, c, n):
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
     level = _own_level(network, period, c, 0)
-    if now + 1.0 - stats[ONSET] > WEEK and low - margin < level < high + margin:
+    lasted = now + 1.0 - stats[ONSET]
+    if lasted > MONTH or (lasted > WEEK and low - margin < level < high + margin):
         mean = 0.0
         for t in range(s):
             mean += period.learned.mean[c, t] / s
@@ -515,8 +525,8 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     if wander.extremes[c, 0] <= own[c] <= wander.extremes[c, 1]:
         # It was at such levels before: few others cannot tell that it should not be.
         least *= 1.0 + OWN_RANGE / (n_others * n_others)
-    if span > LONG:
-        least *= 1.0 + LONG_SUPPORT / stats[SUPPORT]
+    if lasted > WEEK:
+        least *= _few_others(stats[SUPPORT])
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
     is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK and stats[DOUBT] < ROUGH and noise < margin * margin
@@ -535,7 +545,7 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
         and (kind == OFFSET or kind == DRIFT)
         and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)
     ) or (
-        (is_young and span > LONG)
+        (is_young and span > MONTH)
         or (lasted > WEEK and _is_refuted(wander.extremes[c], own[c] - middle, period.learned.level[c] - middle))
     ):
         _close_fault(period, wander, c, n, ALL, own[c] - period.learned.level[c])
@@ -675,7 +685,7 @@ def _begin_faults(network, period, ratio, size, onset):
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
-            if ratio[c] <= BEGIN_FROM or int(stats[c, OPEN_KIND]) != SOUND:
+            if ratio[c] <= BEGIN_FROM * _few_others(stats[c, SUPPORT]) or int(stats[c, OPEN_KIND]) != SOUND:
                 continue
             is_farthest = True
             for j in range(network.size[p]):

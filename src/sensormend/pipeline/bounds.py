@@ -19,9 +19,12 @@ FAR = 1.0
 """The distance outside the range of a channel, in widths of that range, up to which an estimate or a correction is
 bounded to the range; beyond it, it is withheld. The engine's own bounds allow 0.05."""
 
-WIDE = 4.0
+WIDE = 3.0
 """Ranges of the median channel of its variable that the range of a channel is no wider than to be believed: it may stand
 elsewhere, as a barometer on a mountain does, but it does not vary that much more than the others."""
+
+APART = 4
+"""One in so many channels must reach an end of the range of their variable, on one day or another."""
 
 MANY = 4
 """Channels of a variable from which the median of their ranges says what one of them can be."""
@@ -49,9 +52,9 @@ class AcceptedRange:
     Accepted readings have flag 1; until a channel has one of them, those with flag 2 count.
 
     The range must not follow garbage that was accepted, or it bounds nothing any more. That of a channel therefore ends
-    at the third lowest and the third highest of what its periods reached, and that of a variable at the third of all
-    its channels' periods, without channels that vary much more than the others. The bounds of a channel enclose both
-    its own range and that of the variable; one that is not believed is bounded by the others.
+    at the third lowest and the third highest of what its periods reached, and that of a variable at what periods of
+    three of its channels or of one in four reached, without those that vary much more than the others. The bounds of a
+    channel enclose both its own range and that of the variable; one that is not believed is bounded by the others.
 
     Attributes
     ----------
@@ -111,7 +114,8 @@ class AcceptedRange:
         """The lower and the upper end of the range of every variable; infinite where there is no reading."""
         believed = self.believed
         part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
-        place = np.where(np.where(believed, self.periods.sum(axis=0), 0).sum(axis=0) < YOUNG, 0, EXTREMES - 1)
+        place = np.maximum(EXTREMES, believed.sum(axis=0) // APART) - 1
+        place[np.where(believed, self.periods.sum(axis=0), 0).sum(axis=0) < YOUNG] = 0
         limits = []
         for ends, sign in ((self.lowest, 1), (self.highest, -1)):
             own = np.where(believed[..., None], sign * np.take_along_axis(ends, part, axis=0)[0], np.inf)
