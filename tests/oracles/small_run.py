@@ -58,8 +58,8 @@ def written(result: Recovery) -> dict[str, Any]:
 def filled(value: float) -> Any:
     """Return an `np.empty` whose arrays are full of a value."""
 
-    def empty(shape: Any, dtype: Any = float) -> Any:
-        return np.full(shape, value, dtype)
+    def empty(shape: Any, dtype: Any = float, order: Any = "C") -> Any:
+        return np.full(shape, value, dtype, order)
 
     return empty
 

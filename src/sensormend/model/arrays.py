@@ -37,18 +37,18 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
 slot before; SIGMA: scale of its innovations; WANDER_SQUARE: mean square of a period's mean residual. REPEATS of
 READINGS repeated the one before, RUNS of RUN_READINGS one that had repeated itself. RESOLUTION: smallest step, in the
-unit of the readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL_LOG_RATIO: that for a
-fault in a usual period. WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST_VALUE:
-the value at which it rests, by REST_VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT
+unit of the readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL_LOG_RATIO: that for a fault
+in a usual period. WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST_VALUE: the
+value at which it rests, by REST_VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT
 innovations were beyond four scales. BAD_PERIODS: of its first periods, those in which most readings were wrong.
 DISTANCE: the change that the others do not explain and that is farthest beyond what is usual. LASTING: the size of a
 fault that begins with the next period, infinite where one ends before it, or 0. OPEN_KIND: the kind of the fault that
-is open, since period ONSET; FAULT_SIZE: its size, if it is an offset or a drift, or 0; FAULT_SQUARE: the mean square
-of what its size leaves; OWN_DISTANCE: the change of its readings since it began. UNSURE: 1 while that may be the
-channel's own wander, -1 where it is not, 0 where that was not judged yet. DISTANT: 1 while a change of a channel
-without a fault makes it doubtful, since period ONSET. LEVEL_AGE: periods in which it was observed since its level
-started over. COMOVING: periods one after the other in which a new channel that is far from the others moved with
-them. LOG_SPREAD: mean square of the log of a period's root mean square residual over the usual one. RUN_LENGTH:
+is open, since period ONSET; FAULT_SIZE: its size, if it is an offset or a drift, or 0; FAULT_SQUARE: the mean square of
+what its size leaves; OWN_DISTANCE: the change of its readings since it began. UNSURE: 1 while that may be the channel's
+own wander, -1 where it is not, -2 where its jump shows that, 0 where that was not judged yet. DISTANT: 1 while a change
+of a channel without a fault makes it doubtful, since period ONSET. LEVEL_AGE: periods in which it was observed since
+its level started over. COMOVING: periods one after the other in which a new channel that is far from the others moved
+with them. LOG_SPREAD: mean square of the log of a period's root mean square residual over the usual one. RUN_LENGTH:
 readings in a row that are equal up to now; LONGEST_RUN: of trusted ones. SUPPORT: the number of others that its slow
 weights rest on. OWN_LOW, OWN_HIGH: the range of its readings, of which FIRST_LOW and FIRST_HIGH are what one period
 alone has shown. RATIO: of the change since its fault began to the limit, smoothed; DOUBT: the same, or less where the

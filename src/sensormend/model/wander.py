@@ -100,6 +100,9 @@ LONG_SUPPORT = 15.0
 """Over the square of the number of others that its prediction rests on, by how many limits more a fault must be off
 after a week, or where it sets in slowly: three times as far with 2.7, 1.15 times with ten. Of faults of more than a
 week in real archives of few sensors most were none."""
+JUMP, ESTABLISHED = 2.0, -2.0
+"""Periods within which a jump that is farther off than that is established, and stays wrong after a week; and the value
+of UNSURE then."""
 MONTH = 30
 """Periods after which a fault that began when its channel was young, or without others, is the new level."""
 MIN_MOVE = 0.1
@@ -472,7 +475,8 @@ def update_wander(network, period, wander, n):
                 if j != i:
                     total += abs(network.weights[p, i, j])
                     square += network.weights[p, i, j] ** 2
-            stats[c, SUPPORT] = max(1.0, total * total / square) if square > 0.0 else 1.0
+            # Others that are not needed while a nearer one is there could stand in for it.
+            stats[c, SUPPORT] = max(1.0, total * total / square, math.sqrt(max(n_others, 0))) if square > 0.0 else 1.0
             if n_others < MIN_OTHERS:
                 _restart_level(network, period, wander, c, n)
             elif int(stats[c, OPEN_KIND]) != SOUND and int(stats[c, OPEN_KIND]) != STUCK:
@@ -525,14 +529,20 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     if wander.extremes[c, 0] <= own[c] <= wander.extremes[c, 1]:
         # It was at such levels before: few others cannot tell that it should not be.
         least *= 1.0 + OWN_RANGE / (n_others * n_others)
-    if lasted > WEEK:
+    if lasted <= JUMP and stats[DOUBT] > _few_others(stats[SUPPORT]):
+        stats[UNSURE] = ESTABLISHED
+    is_established = stats[UNSURE] == ESTABLISHED
+    if lasted > WEEK and not is_established:
         least *= _few_others(stats[SUPPORT])
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
     is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK and stats[DOUBT] < ROUGH and noise < margin * margin
     # What it was like before is hardly known.
     is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT] and stats[DOUBT] < ROUGH
-    stats[UNSURE] = 1.0 if stats[DOUBT] < least or not is_explained or is_rough or is_young else -1.0
+    if stats[DOUBT] < least or not is_explained or is_rough or is_young:
+        stats[UNSURE] = 1.0
+    else:
+        stats[UNSURE] = ESTABLISHED if is_established else -1.0
     if not low - margin <= own[c] <= high + margin:
         # No variable is where none of its readings was.
         return

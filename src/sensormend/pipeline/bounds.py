@@ -19,9 +19,9 @@ FAR = 1.0
 """The distance outside the range of a channel, in widths of that range, up to which an estimate or a correction is
 bounded to the range; beyond it, it is withheld. The engine's own bounds allow 0.05."""
 
-WIDE = 3.0
-"""Ranges of the median channel of its variable that the range of a channel is no wider than to be believed: it may stand
-elsewhere, as a barometer on a mountain does, but it does not vary that much more than the others."""
+WIDE = 2.0
+"""Ranges of the median channel of its variable that the range of a channel is no wider than to be believed: it may
+stand elsewhere, as a barometer on a mountain does, but it does not vary that much more than the others."""
 
 APART = 4
 """One in so many channels must reach an end of the range of their variable, on one day or another."""
