@@ -250,8 +250,12 @@ def test_rows_are_judged_as_what_the_model_returned() -> None:
         parts.append(part.rows)
     actual, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)
     # Rows are bounded by the readings accepted so far, of which the first day has few.
-    for name in ("cleaned", "lower", "upper", "faulty", "spikes"):
+    for name in ("cleaned", "faulty", "spikes"):
         np.testing.assert_array_equal(getattr(actual, name)[..., 1:], getattr(wanted, name)[..., 1:], err_msg=name)
+    for name, sign in (("lower", 1), ("upper", -1)):
+        ours, theirs = getattr(actual, name)[..., 1:], getattr(wanted, name)[..., 1:]
+        assert (sign * (ours - theirs) >= 0).all(), "bounds only make an interval narrower"
+        assert np.mean(ours != theirs) < 0.001
     assert (actual.reason[actual.faulty] == wanted.reason[wanted.faulty]).all()
 
 
