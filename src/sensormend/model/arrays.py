@@ -6,6 +6,7 @@ period, of which t is one, c a channel and v the row of its variable; w is the `
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from sensormend.model.hypotheses import BEAM, FIELDS, PARAMETERS
 
 __all__ = [
     "Algebra", "Estimates", "Learned", "Members", "Network", "Period", "Scratch", "Verdicts", "Wander", "Work",
-    "is_alone", "median", "reset_channel", "select", "workspace",
+    "is_alone", "median", "reset_channel", "select", "volatility", "workspace",
 ]  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)
@@ -29,9 +30,9 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
     LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
     RUN_READINGS, BAD_PERIODS, AT_REST, DISTANCE, ONSET, LASTING, FAULT_SIZE, FAULT_SQUARE, OWN_DISTANCE, DISTANT,
-    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, LOG_SPREAD, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH, FIRST_LOW,
-    FIRST_HIGH, RATIO, DOUBT,
-) = range(44)  # fmt: skip
+    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, CALM, MODERATE, ROUGH, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH,
+    FIRST_LOW, FIRST_HIGH, RATIO, DOUBT,
+) = range(46)  # fmt: skip
 """Statistics of a channel.
 
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
@@ -48,7 +49,8 @@ what its size leaves; OWN_DISTANCE: the change of its readings since it began. U
 own wander, -1 where it is not, -2 where its jump shows that, 0 where that was not judged yet. DISTANT: 1 while a change
 of a channel without a fault makes it doubtful, since period ONSET. LEVEL_AGE: periods in which it was observed since
 its level started over. COMOVING: periods one after the other in which a new channel that is far from the others moved
-with them. LOG_SPREAD: mean square of the log of a period's root mean square residual over the usual one. RUN_LENGTH:
+with them. CALM, MODERATE, ROUGH: the 20, 50 and 80 % quantiles of the log of a period's root mean square residual, of
+all of its readings, right or wrong; NaN before there is one. RUN_LENGTH:
 readings in a row that are equal up to now; LONGEST_RUN: of trusted ones. SUPPORT: the number of others that its slow
 weights rest on. OWN_LOW, OWN_HIGH: the range of its readings, of which FIRST_LOW and FIRST_HIGH are what one period
 alone has shown. RATIO: of the change since its fault began to the limit, smoothed; DOUBT: the same, or less where the
@@ -56,13 +58,13 @@ others changed in the same way.
 
 In the arrays of a state LAST_TIME is how many slots before the next period the last trusted reading came, so that it
 stays exact on any clock; in `Work` it is the slot."""
-STATS = 44
+STATS = 46
 
-(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE) = range(10)
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE, VOLATILITY) = range(11)
 """Statistics of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of
-predictions that is removed, the shrinkage of correlations, how more and less of it did lately, and the accuracy of its
-probes in the unit of the readings, -1 where it is not given."""
-VARIABLE_STATS = 10
+predictions that is removed, the shrinkage of correlations, how more and less of it did lately, the accuracy of its
+probes in the unit of the readings, -1 where it is not given, and the volatility of its median channel."""
+VARIABLE_STATS = 11
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9
@@ -89,8 +91,12 @@ FIRST_SHRINKAGE = 0.01
 """The shrinkage of correlations at the start."""
 FIRST_WIDTH = 1.65
 """The width of an interval at the start, in standard deviations."""
-FIRST_LOG_SPREAD = 0.09
-"""Of a new channel: a period's root mean square residual is 1.35 times, or that part of, the usual one."""
+FIRST_VOLATILITY = 0.5
+"""Of a channel or a variable before anything is known of it."""
+MIN_VOLATILITY = 0.15
+"""What a volatility is at least."""
+QUANTILE_WIDTH = 1.683
+"""Standard deviations of a normal variable between its 20 and 80 % quantiles."""
 NEIGHBOURS = 8
 """Most correlated channels, from which a channel's common-mode factor is computed."""
 MEMORY = 0.98
@@ -252,6 +258,21 @@ def is_alone(w):
 
 
 @compiled
+def volatility(stats, v):
+    """Return the standard deviation of the log of a period's root mean square residual, of a channel and its variable.
+
+    How rough a residual is changes from period to period: in a network of thermometers by a half, in a stratified lake
+    by a factor of three. A fault has to be farther off than a rough period of a sound channel. The quantiles that it
+    is from do not move for faults in less than a fifth of the periods. The geometric mean with the variable's volatility
+    is taken since a channel's own is known from about 40 periods.
+    """
+    own = (stats[ROUGH] - stats[CALM]) / QUANTILE_WIDTH
+    if not own > 0.0:
+        own = v[VOLATILITY]
+    return math.sqrt(max(own, MIN_VOLATILITY) * max(v[VOLATILITY], MIN_VOLATILITY))
+
+
+@compiled
 def select(values, n, k):
     """Return which of the first n values is at place k when they are sorted.
 
@@ -310,7 +331,7 @@ def reset_channel(stats):
     stats[LAST_VALUE] = np.nan
     stats[LAST_TIME] = -1.0
     stats[WIDTH_GAP] = stats[WIDTH_FAR] = FIRST_WIDTH
-    stats[LOG_SPREAD] = FIRST_LOG_SPREAD
+    stats[CALM] = stats[MODERATE] = stats[ROUGH] = np.nan
     stats[SUPPORT] = 1.0
     stats[OWN_LOW] = stats[FIRST_LOW] = np.inf
     stats[OWN_HIGH] = stats[FIRST_HIGH] = -np.inf

@@ -15,10 +15,10 @@ from sensormend.model.wander import FOLLOWED_FROM, gain_limit, usual_wander
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL,
-    LAST_TIME, LAST_VALUE, LEVEL_AGE, LOG_SPREAD, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE,
+    LAST_TIME, LAST_VALUE, LEVEL_AGE, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE,
     PREDICTS, PROBABILITY, READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE,
     SCALED, SIGMA, SLOW_LEVEL, SMOOTH, SUPPORT, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE,
-    WRONG_PROBABILITY, is_alone, median,
+    WRONG_PROBABILITY, is_alone, median, volatility,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LEAST_GAIN, LOGL,
@@ -226,7 +226,7 @@ def set_parameters(w, network, p, m, s):
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(stats[VARIANCE]))
         q[DRIFT_SD] = 2.0 * q[TAU]
         # How rough a period is varies, from channel to channel in its own way.
-        q[NOISE_SD] = math.exp(max(0.9, NOISE_Z * math.sqrt(stats[LOG_SPREAD]))) * math.sqrt(stats[VARIANCE])
+        q[NOISE_SD] = math.exp(max(0.9, NOISE_Z * volatility(stats, network.variables[network.variable[network.members[p, i]]]))) * math.sqrt(stats[VARIANCE])
         c = network.members[p, i]
         pooled = network.wander.pooled[network.variable[c]]
         # A wrong gain is one that is farther from 1 than the movement of the channel is from what the others say of it.

@@ -11,10 +11,10 @@ from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LOG_SPREAD, LOW, MEAN, MISSING, OBSERVED,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, MODERATE, OBSERVED,
     ONSET, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED,
-    SLOW_LEVEL, SMOOTH, SPIKE, TOLERANCE, TRUSTED, UNCERTAIN, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR,
-    WIDTH_GAP, WRONG, is_alone,
+    SLOW_LEVEL, SMOOTH, SPIKE, SUPPORT, TOLERANCE, TRUSTED, UNCERTAIN, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR,
+    WIDTH_GAP, WRONG, is_alone, volatility,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     COUNT, DRIFT, ENDED, EPISODE, EPISODES, GAIN, KIND, LAST_WRONG, LOG_PRIOR, NOISE, NONE, OFFSET, PHI, SLOTS,
@@ -26,8 +26,9 @@ __all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width",
 WRONG_FROM = 1.2
 """Standard deviations of the change of a sound residual over its span from which an offset or a drift is wrong, and not
 only doubtful."""
-ROUGHNESS_Z = 1.5
-"""Standard deviations of the log of a period's root mean square residual that are allowed for."""
+VOLATILITY_Z, VOLATILITY_SUPPORT = 1.0, 15.0
+"""Volatilities of a residual beyond a moderate period from which a fault is wrong: the first, and the second over the
+number of others that a prediction rests on."""
 MAX_UNEXPLAINED = 0.25
 """The share of a channel's variance that is left in its residual from which the others say little of it."""
 WIDE = 1.5
@@ -108,6 +109,21 @@ def _rests_on_wrong(w, network, p, period, s, i, first, last):
     return 3.0 * wrong > total and total > 0.0
 
 
+@inlined
+def _is_usual_roughness(w, network, period, p, s, i, first, last):
+    """Return whether the wrong residuals of an episode are no larger than those of a rough period of a sound channel."""
+    v = network.variables[network.variable[network.members[p, i]]]
+    square, n = 0.0, 0
+    for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+        if w.flags[FAULTY, i, t]:
+            square += w.cells[RESIDUAL, i, t] ** 2
+            n += 1
+    if n == 0 or math.isnan(w.stats[i, MODERATE]):
+        return False
+    z = VOLATILITY_Z + VOLATILITY_SUPPORT / w.stats[i, SUPPORT]
+    return 0.5 * math.log(square / n + 1e-12) - w.stats[i, MODERATE] < z * volatility(w.stats[i], v)
+
+
 @compiled
 def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
     """Return whether an episode, of which 0 is the open one, may be what a sound channel does: it is doubtful then.
@@ -127,14 +143,15 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
         return not is_short
     if _rests_on_wrong(w, network, p, period, s, i, first, last):
         return True
+    is_far = kind != GAIN and abs(size) > 8.0 * math.sqrt(network.moments[p, i, i])
+    if not is_far and _is_usual_roughness(w, network, period, p, s, i, first, last):
+        return True
     if first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s:
         # Its change since it began was judged when the last period was over.
         return stats[UNSURE] > 0.0
     if kind == NOISE or kind == GAIN or (e > 0 and length <= 2.0):
         return False
     change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length)))
-    # How rough a residual is varies from period to period.
-    change *= math.exp(ROUGHNESS_Z * math.sqrt(stats[LOG_SPREAD]))
     return max(abs(size), abs(size - rate * length / s)) < WRONG_FROM * change
 
 

@@ -10,14 +10,14 @@ from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.estimation import interpolate_residual, interval_width
 from sensormend.model.partition import sketch
 from sensormend.model.prediction import add_conditional_covariance, invert, leave_one_out, prediction_covariance
-from sensormend.model.scales import forward
+from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, BAD_PERIODS, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
-    DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, HIGH, JUDGED, LAST_RESIDUAL,
-    LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LOG_SPREAD, LONGEST_RUN, LOW, MEAN, MEMORY, OBSERVED, ONSET,
-    OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS,
-    RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED,
+    AGE, AT_REST, BAD_PERIODS, CALM, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
+    DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, FIRST_VOLATILITY, HIGH, JUDGED, LAST_RESIDUAL,
+    LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LONGEST_RUN, LOW, MEAN, MEMORY, MIN_VOLATILITY, MODERATE, OBSERVED, ONSET,
+    OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS,
+    RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, ROUGH, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED,
     SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE,
     WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, reset_channel, select,
 )  # fmt: skip
@@ -41,6 +41,8 @@ COARSER = 1.1
 """The factor by which a channel's resolution may grow in a period: a logger that reports fewer digits than before is
 known after weeks, while a calm week without small steps changes little."""
 
+QUANTILE_RATE = 0.03
+"""The least rate per period at which quantiles of roughness follow: about 40 periods."""
 FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
 
@@ -82,6 +84,32 @@ def _learn_mean(w, network, period, p, s, i, rate):
     for t in range(s):
         d = _completed_deviation(w, i, t)
         period.learned.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + level_rate * total
+
+
+@inlined
+def _learn_volatility(w, network, p, s, i, new, rate):
+    """Move the quantiles of the log of a period's root mean square residual by one step each, up or down.
+
+    All readings count, right or wrong: a channel whose rough periods are taken for faults would seem calm otherwise.
+    """
+    v = network.variables[network.variable[network.members[p, i]]]
+    square, n = 0.0, 0
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            square += w.cells[RESIDUAL, i, t] ** 2
+            n += 1
+    if 4 * n < s:
+        return
+    step = 0.3 * new[RESOLUTION] / slope(w.cells[MEAN, i, 0], v) if new[RESOLUTION] < 1e29 else 0.0
+    value = 0.5 * math.log(max(square / n, step * step, 1e-12))
+    if math.isnan(new[MODERATE]):
+        half = 0.5 * QUANTILE_WIDTH * FIRST_VOLATILITY
+        new[CALM], new[MODERATE], new[ROUGH] = value - half, value, value + half
+        return
+    pace = 2.0 * rate * max(new[ROUGH] - new[CALM], MIN_VOLATILITY * QUANTILE_WIDTH)
+    new[CALM] += pace * (0.2 - (1.0 if value < new[CALM] else 0.0))
+    new[MODERATE] += pace * (0.5 - (1.0 if value < new[MODERATE] else 0.0))
+    new[ROUGH] += pace * (0.8 - (1.0 if value < new[ROUGH] else 0.0))
 
 
 @inlined
@@ -172,10 +200,8 @@ def learn_channel(w, network, period, p, s, i):
     rate = max(1.0 / (stats[AGE] + 2.0), 1.0 - MEMORY)
     new[AGE], new[LEVEL_AGE] = stats[AGE] + 1.0, stats[LEVEL_AGE] + 1.0
     _learn_mean(w, network, period, p, s, i, rate)
+    _learn_volatility(w, network, p, s, i, new, max(rate, QUANTILE_RATE))
     if n_pairs >= 3 or (n_pairs > 0 and (n_pairs == s - 1 or n_pairs == n_trusted)):
-        if stats[VARIANCE] > 0.0 and first > 0.0 and n_pairs >= 3:
-            roughness = 0.5 * math.log(first / n_pairs / stats[VARIANCE])
-            new[LOG_SPREAD] += rate * (min(roughness * roughness, 1.0) - stats[LOG_SPREAD])
         new[VARIANCE] += rate * (first / n_pairs - stats[VARIANCE])
         new[COVARIANCE] += rate * (second / n_pairs - stats[COVARIANCE])
         new[TAIL] = MEMORY * stats[TAIL] + n_tail

@@ -34,6 +34,9 @@ NOISY_SHARE = 1 / 8
 SPIKE_CONFIDENCE = 0.9
 """That such a spike is one."""
 
+KNOWN_PERIODS = 10
+"""Periods of a channel after which its volatility counts for that of its variable."""
+
 BLOCK = 64
 """Partitions that one thread takes at a time."""
 
@@ -145,6 +148,7 @@ class State:
         self.variable_stats[:, at.LOW], self.variable_stats[:, at.HIGH] = np.inf, -np.inf
         self.variable_stats[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
         self.variable_stats[:, at.TOLERANCE] = -1.0
+        self.variable_stats[:, at.VOLATILITY] = at.FIRST_VOLATILITY
         self.moments = np.zeros((0, 0, 0), np.float32)
         self.hypotheses = np.zeros((0, FIELDS))
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -436,6 +440,7 @@ class State:
         self.variable_stats[:, [at.LOW, at.HIGH]] = np.where(np.isfinite(ends), np.sort(ends, axis=1), ends)
         wander.update_wander(network, period, network.wander, self.periods)
         self._learn_predictions(network, period)
+        self._pool_volatility(period.learned.stats)
         if self.is_large:
             axes = profile_axes(self.slots, self.periods, self.seed)
             in_spans(
@@ -470,6 +475,15 @@ class State:
             if square > 0:
                 rate = max(1 / (self.periods + 5), 0.02)
                 row[at.RIPPLE] += rate * (float(np.clip(product / square, 0, 1)) - row[at.RIPPLE])
+
+    def _pool_volatility(self, stats: NDArray[np.float32]) -> None:
+        """Set the volatility of every variable to that of its median channel."""
+        known = np.flatnonzero(stats[:, at.AGE] >= KNOWN_PERIODS)
+        width = (stats[known, at.ROUGH] - stats[known, at.CALM]) / at.QUANTILE_WIDTH
+        for number, row in enumerate(self.variable_stats):
+            of_variable = width[known % self.variables == number][:SAMPLED_SENSORS]
+            if of_variable.size:
+                row[at.VOLATILITY] = float(np.nanmedian(of_variable))
 
     def _scaled(self, readings: FloatArray) -> NDArray[np.float32]:
         """Put readings on their variables' scales."""
