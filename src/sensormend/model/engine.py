@@ -9,7 +9,7 @@ import numpy as np
 from sensormend.model.cold_start import cold_start, restart_levels
 from sensormend.model.compiling import allocating, compiled, entry, inlined
 from sensormend.model.detection import detect_wrong, mark_wrong, set_parameters
-from sensormend.model.estimation import estimate_cells, write_corrections
+from sensormend.model.estimation import IMPLAUSIBLE_SPREADS, estimate_cells, write_corrections
 from sensormend.model.learning import centre_corrections, learn_channel, learn_moments, learn_ripple, try_shrinkage
 from sensormend.model.prediction import invert, predict, prediction_covariance
 from sensormend.model.scales import forward, slope
@@ -341,7 +341,7 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
             for t in range(begin, end + 1):
                 if w.flags[FAULTY, i, t]:
                     period.estimates.code[c, t] = SPIKE
-        elif int(kind) != STUCK and int(kind) != GAIN and abs(size) > 8.0 * spread:
+        elif int(kind) != STUCK and int(kind) != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * spread:
             kind = KIND_IMPLAUSIBLE
         if int(kind) == STUCK:
             size, rate = value, 0.0

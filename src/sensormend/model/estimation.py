@@ -31,6 +31,10 @@ VOLATILITY_Z, VOLATILITY_SUPPORT = 1.0, 15.0
 number of others that a prediction rests on."""
 MAX_UNEXPLAINED = 0.25
 """The share of a channel's variance that is left in its residual from which the others say little of it."""
+SLOW_SHARE = 0.6
+"""The part of these that an offset or a drift of more than a week needs: its size is known from many periods."""
+IMPLAUSIBLE_SPREADS = 8.0
+"""Standard deviations of a channel beyond which a fault is implausible: rough periods are not that rough."""
 WIDE = 1.5
 """Ranges of its variable that the range of a channel is no wider than, for its estimates to be bounded by it."""
 OWN_PERIODS = 10.0
@@ -110,7 +114,7 @@ def _rests_on_wrong(w, network, p, period, s, i, first, last):
 
 
 @inlined
-def _is_usual_roughness(w, network, period, p, s, i, first, last):
+def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
     """Return whether the wrong residuals of an episode are no larger than those of a rough period of a sound channel."""
     v = network.variables[network.variable[network.members[p, i]]]
     square, n = 0.0, 0
@@ -120,7 +124,7 @@ def _is_usual_roughness(w, network, period, p, s, i, first, last):
             n += 1
     if n == 0 or math.isnan(w.stats[i, MODERATE]):
         return False
-    z = VOLATILITY_Z + VOLATILITY_SUPPORT / w.stats[i, SUPPORT]
+    z = part * (VOLATILITY_Z + VOLATILITY_SUPPORT / w.stats[i, SUPPORT])
     return 0.5 * math.log(square / n + 1e-12) - w.stats[i, MODERATE] < z * volatility(w.stats[i], v)
 
 
@@ -143,12 +147,17 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
         return not is_short
     if _rests_on_wrong(w, network, p, period, s, i, first, last):
         return True
-    is_far = kind != GAIN and abs(size) > 8.0 * math.sqrt(network.moments[p, i, i])
-    if not is_far and _is_usual_roughness(w, network, period, p, s, i, first, last):
-        return True
-    if first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s:
+    is_judged = first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s
+    if is_judged and stats[UNSURE] > 0.0:
         # Its change since it began was judged when the last period was over.
-        return stats[UNSURE] > 0.0
+        return True
+    is_far = kind != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * math.sqrt(network.moments[p, i, i])
+    is_slow = (kind == OFFSET or kind == DRIFT) and length > WEEK * s
+    part = SLOW_SHARE if is_slow else 1.0
+    if not is_far and _is_usual_roughness(w, network, period, p, s, i, first, last, part):
+        return True
+    if is_judged:
+        return False
     if kind == NOISE or kind == GAIN or (e > 0 and length <= 2.0):
         return False
     change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length)))

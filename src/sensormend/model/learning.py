@@ -200,7 +200,8 @@ def learn_channel(w, network, period, p, s, i):
     rate = max(1.0 / (stats[AGE] + 2.0), 1.0 - MEMORY)
     new[AGE], new[LEVEL_AGE] = stats[AGE] + 1.0, stats[LEVEL_AGE] + 1.0
     _learn_mean(w, network, period, p, s, i, rate)
-    _learn_volatility(w, network, p, s, i, new, max(rate, QUANTILE_RATE))
+    if not w.member.lasts[i]:
+        _learn_volatility(w, network, p, s, i, new, max(rate, QUANTILE_RATE))
     if n_pairs >= 3 or (n_pairs > 0 and (n_pairs == s - 1 or n_pairs == n_trusted)):
         new[VARIANCE] += rate * (first / n_pairs - stats[VARIANCE])
         new[COVARIANCE] += rate * (second / n_pairs - stats[COVARIANCE])
