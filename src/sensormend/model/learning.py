@@ -339,6 +339,9 @@ def learn_moments(w, network, p, m, s):
     With p_i the rate of member i, C the conditional covariance W_UU^-1 of what was completed, and s slots,
 
         S_ij <- sqrt((1 - p_i) (1 - p_j)) S_ij + sqrt(p_i p_j) (sum_t d_i d_j + C_ij) / s
+
+    The variance of what has a range is at most a quarter of its square (Popoviciu, 1935): without that bound, completed
+    cells of a channel that reports garbage feed on themselves, and reach 1e13 after some months.
     """
     moments = network.moments[p]
     for i in range(m):
@@ -362,6 +365,15 @@ def learn_moments(w, network, p, m, s):
             present = math.sqrt(w.scratch.vector[i] * w.scratch.vector[j])
             moments[i, j] = past * moments[i, j] + present * w.covariance[i, j]
         moments[i, i] = max(moments[i, i], 1e-12)
+    v = network.variables[network.variable[network.members[p, 0]]]
+    if v[HIGH] > v[LOW]:
+        largest = 0.25 * (forward(v[HIGH], v) - forward(v[LOW], v)) ** 2
+        for i in range(m):
+            if moments[i, i] > largest:
+                scale = math.sqrt(largest / moments[i, i])
+                for j in range(m):
+                    moments[i, j] *= scale
+                    moments[j, i] *= scale
 
 
 @entry
