@@ -191,8 +191,6 @@ def _cold_start_all(w, moments, m, s):
                 w.scratch.vector[n] = w.cells[SCALED, i, t] - medians[i]
                 n += 1
         w.cells[SCALE, 0, t] = median(w.scratch.vector, n) if n else 0.0
-        if m > 1:
-            w.cells[SCALE, 1, t] = 0.0
     n = 0
     for i in range(m):
         if math.isfinite(medians[i]):
@@ -239,7 +237,6 @@ def _cold_start_all(w, moments, m, s):
             n += 1
         level_spread = 1.4826 * median(w.scratch.vector, n)
         variance = max(variance, 0.25 * level_spread * level_spread)
-    _find_implausible(w, m, s, middle, variance)
     for i in range(m):
         for j in range(m):
             moments[i, j] = 0.8 * variance
@@ -248,33 +245,6 @@ def _cold_start_all(w, moments, m, s):
         w.stats[i, COVARIANCE] = 0.14 * variance
         w.stats[i, SIGMA] = math.sqrt(0.2 * variance)
         w.stats[i, WANDER_SQUARE] = 0.2 * variance
-
-
-@compiled
-def _find_implausible(w, m, s, middle, variance):
-    """Mark members of a new partition that are far from the others: they are new once more in the next period."""
-    n = 0
-    for i in range(m):
-        if _n_observed(w, s, i):
-            w.scratch.vector[n] = abs(_level(w, s, i) - middle)
-            n += 1
-    if n < 4:
-        return
-    reach = 1.4826 * median(w.scratch.vector, n) + math.sqrt(variance)
-    for i in range(m):
-        w.member.implausible[i] = _is_implausible(w, s, i, _level(w, s, i) - middle, reach, n - 1)
-        if w.member.implausible[i]:
-            for t in range(s):
-                w.cells[MEAN, i, t] = middle + w.cells[SCALE, 0, t]
-
-
-@compiled
-def _level(w, s, i):
-    """Return the level of a member of a new partition: its mean without the common course."""
-    total = 0.0
-    for t in range(s):
-        total += w.cells[MEAN, i, t] - w.cells[SCALE, 0, t]
-    return total / s
 
 
 @compiled
