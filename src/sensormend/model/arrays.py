@@ -263,8 +263,8 @@ def volatility(stats, v):
 
     How rough a residual is changes from period to period: in a network of thermometers by a half, in a stratified lake
     by a factor of three. A fault has to be farther off than a rough period of a sound channel. The quantiles that it
-    is from do not move for faults in less than a fifth of the periods. The geometric mean with the variable's volatility
-    is taken since a channel's own is known from about 40 periods.
+    is from do not move for faults in less than a fifth of the periods. The geometric mean with the volatility of the
+    variable is taken since a channel's own is known from about 40 periods.
     """
     own = (stats[ROUGH] - stats[CALM]) / QUANTILE_WIDTH
     if not own > 0.0:

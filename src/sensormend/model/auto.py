@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AutoOLRTR"]
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 """States of the engines before the wander over any span are refused."""
 
 DIRECTION_PERIODS = 30

@@ -226,7 +226,8 @@ def set_parameters(w, network, p, m, s):
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(stats[VARIANCE]))
         q[DRIFT_SD] = 2.0 * q[TAU]
         # How rough a period is varies, from channel to channel in its own way.
-        q[NOISE_SD] = math.exp(max(0.9, NOISE_Z * volatility(stats, network.variables[network.variable[network.members[p, i]]]))) * math.sqrt(stats[VARIANCE])
+        v = network.variables[network.variable[network.members[p, i]]]
+        q[NOISE_SD] = math.exp(max(0.9, NOISE_Z * volatility(stats, v))) * math.sqrt(stats[VARIANCE])
         c = network.members[p, i]
         pooled = network.wander.pooled[network.variable[c]]
         # A wrong gain is one that is farther from 1 than the movement of the channel is from what the others say of it.

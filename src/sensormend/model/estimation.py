@@ -115,7 +115,7 @@ def _rests_on_wrong(w, network, p, period, s, i, first, last):
 
 @inlined
 def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
-    """Return whether the wrong residuals of an episode are no larger than those of a rough period of a sound channel."""
+    """Return whether the wrong residuals of an episode are no larger than a rough period's of a sound channel."""
     v = network.variables[network.variable[network.members[p, i]]]
     square, n = 0.0, 0
     for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):

@@ -14,12 +14,12 @@ from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BAD_PERIODS, CALM, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
-    DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, FIRST_VOLATILITY, HIGH, JUDGED, LAST_RESIDUAL,
-    LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LONGEST_RUN, LOW, MEAN, MEMORY, MIN_VOLATILITY, MODERATE, OBSERVED, ONSET,
-    OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS,
-    RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, ROUGH, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED,
-    SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE,
-    WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, reset_channel, select,
+    DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, FIRST_VOLATILITY, HIGH, JUDGED,
+    LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LONGEST_RUN, LOW, MEAN, MEMORY, MIN_VOLATILITY,
+    MODERATE, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS,
+    QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, ROUGH,
+    RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS, TAIL, TAIL_COUNT,
+    TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, reset_channel, select,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK,
@@ -43,6 +43,8 @@ known after weeks, while a calm week without small steps changes little."""
 
 QUANTILE_RATE = 0.03
 """The least rate per period at which quantiles of roughness follow: about 40 periods."""
+BEYOND = 3.0
+"""Widths between the quantiles of roughness, above the moderate one, beyond which a period is not what was seen yet."""
 FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
 
@@ -91,6 +93,7 @@ def _learn_volatility(w, network, p, s, i, new, rate):
     """Move the quantiles of the log of a period's root mean square residual by one step each, up or down.
 
     All readings count, right or wrong: a channel whose rough periods are taken for faults would seem calm otherwise.
+    What is far beyond them teaches no faster than in an old channel: they would follow a fault of the first weeks.
     """
     v = network.variables[network.variable[network.members[p, i]]]
     square, n = 0.0, 0
@@ -106,7 +109,9 @@ def _learn_volatility(w, network, p, s, i, new, rate):
         half = 0.5 * QUANTILE_WIDTH * FIRST_VOLATILITY
         new[CALM], new[MODERATE], new[ROUGH] = value - half, value, value + half
         return
-    pace = 2.0 * rate * max(new[ROUGH] - new[CALM], MIN_VOLATILITY * QUANTILE_WIDTH)
+    width = max(new[ROUGH] - new[CALM], MIN_VOLATILITY * QUANTILE_WIDTH)
+    is_beyond = value > new[MODERATE] + BEYOND * width
+    pace = 2.0 * (QUANTILE_RATE if is_beyond else max(rate, QUANTILE_RATE)) * width
     new[CALM] += pace * (0.2 - (1.0 if value < new[CALM] else 0.0))
     new[MODERATE] += pace * (0.5 - (1.0 if value < new[MODERATE] else 0.0))
     new[ROUGH] += pace * (0.8 - (1.0 if value < new[ROUGH] else 0.0))
@@ -201,7 +206,7 @@ def learn_channel(w, network, period, p, s, i):
     new[AGE], new[LEVEL_AGE] = stats[AGE] + 1.0, stats[LEVEL_AGE] + 1.0
     _learn_mean(w, network, period, p, s, i, rate)
     if not w.member.lasts[i]:
-        _learn_volatility(w, network, p, s, i, new, max(rate, QUANTILE_RATE))
+        _learn_volatility(w, network, p, s, i, new, rate)
     if n_pairs >= 3 or (n_pairs > 0 and (n_pairs == s - 1 or n_pairs == n_trusted)):
         new[VARIANCE] += rate * (first / n_pairs - stats[VARIANCE])
         new[COVARIANCE] += rate * (second / n_pairs - stats[COVARIANCE])

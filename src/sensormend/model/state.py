@@ -482,7 +482,7 @@ class State:
         width = (stats[known, at.ROUGH] - stats[known, at.CALM]) / at.QUANTILE_WIDTH
         for number, row in enumerate(self.variable_stats):
             of_variable = width[known % self.variables == number][:SAMPLED_SENSORS]
-            if of_variable.size:
+            if np.isfinite(of_variable).any():
                 row[at.VOLATILITY] = float(np.nanmedian(of_variable))
 
     def _scaled(self, readings: FloatArray) -> NDArray[np.float32]:

@@ -94,7 +94,7 @@ BEGIN_FROM, STILL_DISTANT = 1.5, 0.8
 ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
 """The share of the limit below which the change of a fault is the new level, and from which it counts as one that
 others share."""
-ROUGH = 3.0
+ROUGH_DOUBT = 3.0
 """Limits below which noise or a gain of more than a week may be the season's, and any fault of a young channel."""
 LONG_SUPPORT = 15.0
 """Over the square of the number of others that its prediction rests on, by how many limits more a fault must be off
@@ -536,9 +536,11 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
         least *= _few_others(stats[SUPPORT])
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
-    is_rough = (kind == NOISE or kind == GAIN) and lasted > WEEK and stats[DOUBT] < ROUGH and noise < margin * margin
+    is_rough = (
+        (kind == NOISE or kind == GAIN) and lasted > WEEK and stats[DOUBT] < ROUGH_DOUBT and noise < margin * margin
+    )
     # What it was like before is hardly known.
-    is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT] and stats[DOUBT] < ROUGH
+    is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT] and stats[DOUBT] < ROUGH_DOUBT
     if stats[DOUBT] < least or not is_explained or is_rough or is_young:
         stats[UNSURE] = 1.0
     else:
