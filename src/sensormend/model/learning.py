@@ -346,7 +346,8 @@ def learn_moments(w, network, p, m, s):
         S_ij <- sqrt((1 - p_i) (1 - p_j)) S_ij + sqrt(p_i p_j) (sum_t d_i d_j + C_ij) / s
 
     The variance of what has a range is at most a quarter of its square (Popoviciu, 1935): without that bound, completed
-    cells of a channel that reports garbage feed on themselves, and reach 1e13 after some months.
+    cells of a channel that reports garbage feed on themselves, and reach 1e13 after some months. Before the range is
+    known it is the whole square.
     """
     moments = network.moments[p]
     for i in range(m):
@@ -372,8 +373,9 @@ def learn_moments(w, network, p, m, s):
         moments[i, i] = max(moments[i, i], 1e-12)
     v = network.variables[network.variable[network.members[p, 0]]]
     if v[HIGH] > v[LOW]:
-        largest = 0.25 * (forward(v[HIGH], v) - forward(v[LOW], v)) ** 2
+        square = (forward(v[HIGH], v) - forward(v[LOW], v)) ** 2
         for i in range(m):
+            largest = square if w.stats[i, AGE] < FIRST_PERIODS else 0.25 * square
             if moments[i, i] > largest:
                 scale = math.sqrt(largest / moments[i, i])
                 for j in range(m):
