@@ -157,8 +157,10 @@ class KilledError(Exception):
     pass
 
 
-@pytest.mark.xfail(reason="slow drifts stay within the limit of their span for too long (docs/designs-tried.md)")
-@pytest.mark.parametrize("after", [None, 0, 2])
+SLOW = pytest.mark.xfail(reason="slow drifts stay within the limit of their span for too long (docs/designs-tried.md)")
+
+
+@pytest.mark.parametrize("after", [None, pytest.param(0, marks=SLOW), pytest.param(2, marks=SLOW)])
 def test_files_are_marked_as_frames_are_also_by_a_run_that_was_killed_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, both: dict[bool, Any], after: int | None
 ) -> None:
