@@ -92,11 +92,11 @@ def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
     of_level = {at.DISTANCE, at.ONSET, at.LASTING, at.FAULT_SIZE, at.OWN_DISTANCE, at.DISTANT}
     changed = {*of_level, at.LEVEL_AGE, at.UNSURE, at.OPEN_KIND}
     same_fields = [field for field in range(at.STATS) if field not in changed]
-    np.testing.assert_array_equal(after["known"][:, same_fields], before["known"][:, same_fields])
+    np.testing.assert_array_equal(after["stats"][:, same_fields], before["stats"][:, same_fields])
     others = np.arange(8) != 3
-    np.testing.assert_array_equal(after["known"][others], before["known"][others])
+    np.testing.assert_array_equal(after["stats"][others], before["stats"][others])
     np.testing.assert_array_equal(after["mean"][others], before["mean"][others])
-    width = float(after["of_variable"][0, at.WIDTH])
+    width = float(after["variable_stats"][0, at.WIDTH])
     np.testing.assert_allclose((after["mean"][3] - before["mean"][3]) * width, 5.0, atol=0.5)
     assert after["count"][3] == 0
 

@@ -61,9 +61,6 @@ PER_CHANNEL = (
 )
 """Arrays of a state that have a row per channel."""
 
-STORED_NAMES = {"stats": "known", "variable_stats": "of_variable"}
-"""Names of arrays in a state file where they differ from those of the fields."""
-
 _Returned = TypeVar("_Returned")
 
 
@@ -538,7 +535,7 @@ class State:
         for part in fields(self):
             value = getattr(self, part.name)
             if isinstance(value, np.ndarray):
-                arrays[STORED_NAMES.get(part.name, part.name)] = value
+                arrays[part.name] = value
             elif part.name != "partitions":
                 settings[part.name] = value
         if self.partitions is not None:
@@ -556,5 +553,5 @@ class State:
             )
         for part in fields(cls):
             if not part.init:
-                setattr(state, part.name, arrays[STORED_NAMES.get(part.name, part.name)].copy())
+                setattr(state, part.name, arrays[part.name].copy())
         return state
