@@ -45,7 +45,7 @@ ready: $(STAMP) $(DOCS)
 
 # Before two processes would each compile the engine.
 compile: $(STAMP)
-	$(BIN)/python -c 'import numpy; from sensormend import AutoOLRTR; AutoOLRTR().update(numpy.eye(4))'
+	$(BIN)/python -c 'import numpy; from sensormend import NetworkModel; NetworkModel().update(numpy.eye(4))'
 
 lint: $(STAMP)
 	$(BIN)/ruff check

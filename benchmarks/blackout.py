@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sensormend import AutoOLRTR
+from sensormend import NetworkModel
 from sensormend.methods.interpolation import as_series, from_series, interpolate
 from sensormend.simulate.network import city
 
@@ -28,7 +28,7 @@ def main() -> int:
     table = Table("sensors", "cells", "", "error", "straight line", "inside the 90 % interval")
     for sensors, days, seed in CITIES:
         network = city(sensors, days, seed=seed)
-        result = AutoOLRTR().recover(network.readings)
+        result = NetworkModel().recover(network.readings)
         assert result.lower is not None
         assert result.upper is not None
         line = from_series(interpolate(as_series(network.readings, 1)), network.readings.shape, 1)

@@ -1,4 +1,4 @@
-"""What AutoOLRTR costs, measured in one run on one core, beside the same of another checkout.
+"""What NetworkModel costs, measured in one run on one core, beside the same of another checkout.
 
     python benchmarks/engine_speed.py --against ../before/src
 
@@ -34,7 +34,7 @@ from speed_walk import Task, Walked, walk_in_a_process
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 THREADS = "SENSORMEND_THREADS"
-"""The environment variable that says how many threads AutoOLRTR may use."""
+"""The environment variable that says how many threads NetworkModel may use."""
 
 PARTS = ("noaa", "step", "medium", "large", "threads", "start")
 PERIODS = 12
@@ -45,7 +45,7 @@ LIMIT = 300.0
 STEP_DAYS, STEP_WARM = 60, 20
 REPEATS = 3
 """Small runs are repeated and the quickest counts: what else the machine does makes them slower, never faster."""
-START = "import sys, numpy; from sensormend import AutoOLRTR; AutoOLRTR().update(numpy.load(sys.argv[1]))"
+START = "import sys, numpy; from sensormend import NetworkModel; NetworkModel().update(numpy.load(sys.argv[1]))"
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def walked(source: Path, folder: Path, task: Task, *, cores: int = 1) -> Walked:
 
 def noaa(source: Path, folders: Folders) -> list[Measured]:
     """Measure a year of 37 sensors, a day at a time; the first day, which loads code, is left out."""
-    seconds = [sum(walked(source, folders.noaa(), Task("AutoOLRTR")).seconds[1:]) for _ in range(REPEATS)]
+    seconds = [sum(walked(source, folders.noaa(), Task("NetworkModel")).seconds[1:]) for _ in range(REPEATS)]
     return [Measured("noaa", "NOAA, 37 sensors, a year day by day", "s", min(seconds))]
 
 
@@ -173,7 +173,7 @@ def step(source: Path, folders: Folders) -> list[Measured]:
     days: dict[int, list[float]] = {64: [], 65: []}
     for _ in range(REPEATS):
         for count, medians in days.items():
-            medians.append(median(walked(source, folders.few(count), Task("AutoOLRTR")).seconds[STEP_WARM:]))
+            medians.append(median(walked(source, folders.few(count), Task("NetworkModel")).seconds[STEP_WARM:]))
     return [
         Measured("step", "64 sensors, a day", "ms", 1e3 * min(days[64])),
         Measured("step", "65 sensors over 64, a day", "ratio", min(days[65]) / min(days[64])),
@@ -183,7 +183,7 @@ def step(source: Path, folders: Folders) -> list[Measured]:
 def field(source: Path, folders: Folders, part: str, sensors: int) -> list[Measured]:
     """Measure a large field: a day, the first day, and the peak of memory in minibatches of float64."""
     folder = folders.field(sensors)
-    run = walked(source, folder, Task("AutoOLRTR", limit=LIMIT))
+    run = walked(source, folder, Task("NetworkModel", limit=LIMIT))
     reading = walked(source, folder, Task("nothing", periods=2))
     name = f"{sensors:,} sensors"
     return [
@@ -195,7 +195,7 @@ def field(source: Path, folders: Folders, part: str, sensors: int) -> list[Measu
 
 def threads(source: Path, folders: Folders, sensors: int) -> list[Measured]:
     """Measure two threads on two cores against one on one, by the clock."""
-    task, folder = Task("AutoOLRTR", limit=LIMIT), folders.field(sensors)
+    task, folder = Task("NetworkModel", limit=LIMIT), folders.field(sensors)
     one, two = (median(walked(source, folder, task, cores=cores).wall[-TIMED:]) for cores in (1, 2))
     return [Measured("threads", f"{sensors:,} sensors, two threads over one", "speed", one / two)]
 

@@ -14,8 +14,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sensormend import AutoOLRTR, Recovery
-from sensormend.pipeline.mender import WARM_UP
+from sensormend import NetworkModel, Recovery
+from sensormend.pipeline.cleaner import WARM_UP
 from sensormend.recovery import FloatArray
 from sensormend.simulate.network import Network, city
 
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def walked(readings: FloatArray, way: str) -> Recovery:
-    model = AutoOLRTR()
+    model = NetworkModel()
     days = [readings[..., day] for day in range(readings.shape[2])]
     first = [model.update(day) for day in days]
     if way == "one pass":

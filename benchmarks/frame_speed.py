@@ -1,4 +1,4 @@
-"""What `clean(frame)` costs for a year of 37 hourly sensors, beside AutoOLRTR alone.
+"""What `clean(frame)` costs for a year of 37 hourly sensors, beside NetworkModel alone.
 
     python benchmarks/frame_speed.py
 
@@ -17,7 +17,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from sensormend import AutoOLRTR, clean
+from sensormend import NetworkModel, clean
 from sensormend.bench.data import load_network
 
 
@@ -34,10 +34,10 @@ def main() -> int:
         "value": value.ravel()[order],
     }
     table = Table("", "seconds", title=f"{value.size:,} readings of {sensors} sensors", title_justify="left", box=None)
-    AutoOLRTR().update(tensor[..., 0])  # Loads the compiled engine.
+    NetworkModel().update(tensor[..., 0])  # Loads the compiled engine.
     start = perf_counter()
-    AutoOLRTR().recover(tensor)
-    table.add_row("AutoOLRTR alone, in one pass", f"{perf_counter() - start:.2f}")
+    NetworkModel().recover(tensor)
+    table.add_row("NetworkModel alone, in one pass", f"{perf_counter() - start:.2f}")
     for name, frame in (("pandas", pd.DataFrame(columns)), ("polars", pl.DataFrame(columns))):
         table.add_row(f"clean({name} frame)", f"{best(frame):.2f}")
     Console().print(table)

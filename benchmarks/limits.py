@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sensormend import AutoOLRTR
+from sensormend import NetworkModel
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings, Rows
 from sensormend.stream.admission import KNOWN_AFTER, MOST_FIRST, MOST_UNKNOWN, MOST_VARIABLES
@@ -155,8 +155,8 @@ def variables() -> None:
                 decoder.add(json.dumps(payload).encode(), at)
             decoder.add(json.dumps({"sensor": "real3", "time": at / SECOND, **keys}).encode(), at)
             list(stream.take(Arrived(decoder.take().readings, at)))
-    assert stream.mender is not None
-    count = len(stream.mender.variables)
+    assert stream.cleaner is not None
+    count = len(stream.cleaner.variables)
     assert count == MOST_VARIABLES
     decided = cost.seconds
     took = {}
@@ -362,7 +362,7 @@ def main() -> None:
     if args.list:
         print("\n".join(f"{name:12s} {one.__doc__}" for name, one in ALL.items()))
     elif args.here:
-        AutoOLRTR(fiber_axis=2).update(np.arange(48.0).reshape(2, 1, 24))
+        NetworkModel(fiber_axis=2).update(np.arange(48.0).reshape(2, 1, 24))
         for name in args.what:
             ALL[name]()
     else:

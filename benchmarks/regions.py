@@ -23,7 +23,7 @@ from rich.table import Table
 from scipy.signal import lfilter
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from sensormend import AutoOLRTR
+from sensormend import NetworkModel
 
 Floats = NDArray[np.float64]
 LASTING = 0.97
@@ -56,12 +56,12 @@ def main() -> int:
 
 def walked(truth: Floats, readings: Floats) -> tuple[float, float, float]:
     """Return the share of fibers that are flagged, of days with one, and the error."""
-    model = AutoOLRTR()
+    model = NetworkModel()
     flags, errors = [], []
     for day in range(truth.shape[2]):
         result = model.update(readings[..., day])
         flags.append(result.faulty)
-        errors.append(result.low_rank - truth[..., day])
+        errors.append(result.expected - truth[..., day])
     flagged = np.array(flags)
     usual = truth - truth.mean(axis=2, keepdims=True)
     error = np.sqrt(np.mean(np.square(errors[SETTLED:])) / np.mean(usual**2))

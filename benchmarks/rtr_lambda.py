@@ -70,7 +70,7 @@ def formatted_scores(name: str, result: Recovery, case: Degraded) -> str:
     hits = int(np.sum(result.faulty & case.faulty))
     f1 = 2 * hits / max(1, int(result.faulty.sum() + case.faulty.sum()))
     sound = np.broadcast_to(~case.faulty[:, None], case.truth.shape)
-    error = np.linalg.norm((result.low_rank - case.truth)[sound]) / np.linalg.norm(case.truth[sound])
+    error = np.linalg.norm((result.expected - case.truth)[sound]) / np.linalg.norm(case.truth[sound])
     return f"{f1:.2f} {error:.3f}"
 
 
@@ -90,7 +90,7 @@ def main() -> None:
         row = []
         for multiple in MULTIPLES:
             result = RTR(lam * multiple).recover(aot)
-            lines = np.moveaxis(result.low_rank, 2, 1).reshape(len(aot), -1)
+            lines = np.moveaxis(result.expected, 2, 1).reshape(len(aot), -1)
             r = np.mean([np.corrcoef(line, station)[0, 1] for line in lines])
             row.append(f"{result.faulty.mean():.1%} {r:.3f}")
         print(" | ".join(("Array of Things, a year", f"{lam:.2f}", *row)), flush=True)

@@ -176,7 +176,7 @@ def the_map(browser: Browser, address: str, out: Path) -> str:
 
 def sensor(browser: Browser, address: str, out: Path) -> str:
     """Show a fault from beginning to end, with neighbours, and why."""
-    faults = [fault for fault in Archive(out).faults() if fault.reason in ("drifting", "offset")]
+    faults = [fault for fault in Archive(out).faults() if fault.reason in ("drift", "offset")]
     fault = max(faults, key=lambda fault: fault.end - fault.start)
     around = fault.end - fault.start
     span = f"from={word(fault.start - around)}&to={word(fault.end + around)}"

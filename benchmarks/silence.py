@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE
 from sensormend.stream.silence import Silence
 

@@ -28,7 +28,7 @@ from speed_tables import machine_table, network_table, race_table, size_table
 
 FIRST_SIZE_OF_RATIO = 1000
 IN_THE_CURVES = 2
-"""Of the contenders the first two, AutoOLRTR and OLRTR as published, are measured at every size."""
+"""Of the contenders the first two, NetworkModel and OLRTR as published, are measured at every size."""
 
 PARTS = ("race", "machine", "large", "size", "days")
 
@@ -87,10 +87,10 @@ def measured(results: dict[str, Any], parts: list[str], args: argparse.Namespace
         results["size"] = with_ratios(sorted(rows, key=lambda row: (names.index(row["method"]), row["sensors"])))
         screen.print(size_table(results["size"]))
     if "days" in parts:
-        with _doing(f"AutoOLRTR, {args.days:,} days"):
+        with _doing(f"NetworkModel, {args.days:,} days"):
             results["days"] = late = early_and_late(args.days)
         screen.print(
-            f"AutoOLRTR, {late['sensors']} sensors: a day costs {late['early_ms']:.2f} ms around day 10 "
+            f"NetworkModel, {late['sensors']} sensors: a day costs {late['early_ms']:.2f} ms around day 10 "
             f"and {late['late_ms']:.2f} around day {late['late_day']}: ratio [bold]{late['ratio']:.2f}[/]"
         )
 

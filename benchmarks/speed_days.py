@@ -6,7 +6,7 @@ from statistics import median
 from time import process_time
 from typing import Any
 
-from sensormend.model.auto import AutoOLRTR
+from sensormend.model.network_model import NetworkModel
 from sensormend.recovery import FloatArray
 from sensormend.simulate.network import stream
 
@@ -19,7 +19,7 @@ def early_and_late(days: int, *, sensors: int = 100, early: int = 10, window: in
     The model is set aside at its early day and taken up again at the end, so that the two are timed in turns and a
     machine that is busier at one time than at another does not show.
     """
-    model, young = AutoOLRTR(), AutoOLRTR()
+    model, young = NetworkModel(), NetworkModel()
     network = stream(sensors, seed=1)
     early_days: list[FloatArray] = []
     for number in range(days):

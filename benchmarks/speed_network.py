@@ -23,10 +23,10 @@ __all__ = ["CUT", "PERIODS", "Contender", "Network", "contenders", "made"]
 
 PERIODS = 12
 CUT = 7
-"""The period after which AutoOLRTR cuts its network anew, as the next one begins."""
+"""The period after which NetworkModel cuts its network anew, as the next one begins."""
 
 WARM = 4
-"""Periods after which OLRTR's dictionaries have settled, and AutoOLRTR judges."""
+"""Periods after which OLRTR's dictionaries have settled, and NetworkModel judges."""
 
 OLRTR_PERIODS = 9
 
@@ -49,9 +49,9 @@ class Contender:
     def typical(self, done: int) -> slice:
         """Return which of the periods count.
 
-        For AutoOLRTR those after the first new cut, where a run gets so far, else those before it but for the first.
+        For NetworkModel those after the first new cut, where a run gets so far, else those before it but for the first.
         """
-        if self.task.method != "AutoOLRTR":
+        if self.task.method != "NetworkModel":
             return slice(min(WARM, done - 1), done)
         return slice(CUT + 1, done) if done > CUT + 1 else slice(min(2, done - 1), min(done, CUT - 1))
 
@@ -74,7 +74,7 @@ class Network:
         typical = contender.typical(len(walked.seconds))
         seconds, readings = median(walked.seconds[typical]), self.sensors * SLOTS
         taken = walked.peak - self.held[dtype]
-        cut = walked.seconds[CUT] if len(walked.seconds) > CUT and contender.task.method == "AutoOLRTR" else None
+        cut = walked.seconds[CUT] if len(walked.seconds) > CUT and contender.task.method == "NetworkModel" else None
         return {
             "sensors": self.sensors,
             "method": contender.name,
@@ -105,8 +105,8 @@ def made(sensors: int, periods: int = PERIODS, *, keep: Path | None = None) -> I
 
 
 def contenders() -> list[Contender]:
-    """Return AutoOLRTR, and OLRTR of rank 10 with the limit above and with that of its authors."""
-    contestants = [Contender("AutoOLRTR", Task("AutoOLRTR", limit=LIMIT), "float32")]
+    """Return NetworkModel, and OLRTR of rank 10 with the limit above and with that of its authors."""
+    contestants = [Contender("NetworkModel", Task("NetworkModel", limit=LIMIT), "float32")]
     for name, weight in (("", {"lambda2": FIBER_LIMIT}), (f", alpha {AUTHORS_ALPHA:g}", {"alpha": AUTHORS_ALPHA})):
         task = Task("OLRTR", {"rank": RANK, "seed": 0, **weight}, periods=OLRTR_PERIODS, limit=LIMIT)
         contestants.append(Contender(f"OLRTR rank {RANK}{name}", task))

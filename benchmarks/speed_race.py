@@ -64,7 +64,7 @@ def run_race(race: Race) -> dict[str, Any]:
         )
         slow_times.append(process_time() - between)
         fast_times.append(between - began)
-        gap = max(gap, float(np.abs(result.low_rank - X).max()), float(np.abs(result.outliers - E).max()))
+        gap = max(gap, float(np.abs(result.expected - X).max()), float(np.abs(result.outliers - E).max()))
         turns += iterations
         if iterations != result.iterations:
             raise AssertionError(f"OLRTR took {result.iterations} iterations, naive {iterations}")

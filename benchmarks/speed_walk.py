@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sensormend import OLRTR, AutoOLRTR, Recovery
+from sensormend import OLRTR, NetworkModel, Recovery
 
 __all__ = ["Task", "Walked", "walk_in_a_process"]
 
@@ -34,7 +34,7 @@ class Task:
     Attributes
     ----------
     method
-        AutoOLRTR, OLRTR, or nothing: then the periods are only read.
+        NetworkModel, OLRTR, or nothing: then the periods are only read.
     settings
         Its keyword arguments.
     dtype
@@ -108,10 +108,10 @@ def walk(folder: Path, task: Task) -> Walked:
     return Walked(**{**asdict(walked), "read": readings.nbytes, "returned": returned})
 
 
-def _model(task: Task) -> AutoOLRTR | OLRTR | None:
+def _model(task: Task) -> NetworkModel | OLRTR | None:
     if task.method == "nothing":
         return None
-    return AutoOLRTR(**task.settings) if task.method == "AutoOLRTR" else OLRTR(**task.settings)
+    return NetworkModel(**task.settings) if task.method == "NetworkModel" else OLRTR(**task.settings)
 
 
 def _forget_peak() -> None:

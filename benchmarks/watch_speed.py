@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sensormend import AutoOLRTR
+from sensormend import NetworkModel
 from sensormend.io.folder import file_rows
 from sensormend.readings import NOTHING, SECOND, Readings
 from sensormend.simulate.network import stream
@@ -62,7 +62,7 @@ def days(sensors: int, count: int) -> None:
         start, busy = time.perf_counter(), time.process_time()
         service(Path(folder) / "out", source).run()
         seconds, cpu = time.perf_counter() - start, time.process_time() - busy
-    model, alone = AutoOLRTR(), 0.0
+    model, alone = NetworkModel(), 0.0
     for day in islice(stream(sensors), count):
         start = time.perf_counter()
         model.update(day.readings)

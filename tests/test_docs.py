@@ -196,7 +196,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stdout + built.stderr
     # It aborts on broken links and anchors, and only mentions docstrings that do not fit what they describe.
     assert "griffe" not in built.stdout + built.stderr, built.stdout + built.stderr
-    assert "AutoOLRTR" in (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
+    assert "NetworkModel" in (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
     for page in sorted((tmp_path / "site").glob("*.html")):
         loaded = re.findall(r"<(?:link|script|img|iframe)[^>]+(?:src|href)=\"?(https?:)", page.read_text("utf-8"))
         assert loaded == [], f"{page.name} loads from another host"

@@ -99,7 +99,7 @@ def test_the_pictures_are_small_enough_to_load_at_once(name: str) -> None:
 
 def test_the_table_is_filled_from_what_the_bench_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = ["bench", "faults", "--data", "city", "--sensors", "8", "--days", "20", "--trials", "1", "--cases", "mix-90",
-            "--methods", "AutoOLRTR"]  # fmt: skip
+            "--methods", "NetworkModel"]  # fmt: skip
     assert main([*call, "--out", str(tmp_path)]) == 0
     page = tmp_path / "page.md"
     page.write_text(README, encoding="utf-8")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sensormend.methods.rtr import RTR
     from sensormend.methods.stoc_rpca import StocRPCA
     from sensormend.methods.trpca import TRPCA
-    from sensormend.model.auto import AutoOLRTR
+    from sensormend.model.network_model import NetworkModel
     from sensormend.pipeline.frames import clean
     from sensormend.recovery import Fault, Recovery
 
@@ -34,11 +34,11 @@ __all__ = [
     "OSTD",
     "RTR",
     "TRPCA",
-    "AutoOLRTR",
     "ConfigError",
     "DivergenceError",
     "Fault",
     "InputError",
+    "NetworkModel",
     "Recovery",
     "SensormendError",
     "ShapeError",
@@ -52,7 +52,7 @@ __version__ = "0.1.0"
 
 # Imported on first access: together they take half a second, and `sensormend --version` needs none of them.
 _MODULES = {
-    "AutoOLRTR": "model.auto",
+    "NetworkModel": "model.network_model",
     "Fault": "recovery",
     "GRASTA": "methods.grasta",
     "OLRSC": "methods.olrsc",

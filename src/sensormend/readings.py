@@ -50,8 +50,8 @@ MEANINGS = {flag: flag.name.lower() for flag in Flag}
 REASONS = (
     "",
     "stuck",
-    "noisy",
-    "drifting",
+    "noise",
+    "drift",
     "offset",
     "gain",
     "implausible",

@@ -28,7 +28,7 @@ class Fault:
     variable
         The variable's number, 0 where there is one only.
     kind
-        `stuck`, `noisy`, `drifting`, `offset`, `gain`, `implausible` or `spike`.
+        `stuck`, `noise`, `drift`, `offset`, `gain`, `implausible` or `spike`.
     start, end
         Its first and last wrong reading, in slots since the first slot the model was given; `end` is None while it is
         open.
@@ -36,7 +36,7 @@ class Fault:
         The offset in the variable's unit; for a drift the offset at its last reading, for a gain the factor, for noise
         its standard deviation, for a stuck sensor the value.
     rate
-        The growth of the size in a period; 0 for all kinds but `drifting`.
+        The growth of the size in a period; 0 for all kinds but `drift`.
     confidence
         The probability that the episode is a fault; 0.95 and more is high.
     """
@@ -56,16 +56,16 @@ class Fault:
 class Recovery:
     """One minibatch, split into a low-rank part and outliers, with verdicts.
 
-    Arrays with the shape of the input: `low_rank`, `outliers`, `wrong`, `doubtful`, `spikes`, `corrected`, `cleaned`,
+    Arrays with the shape of the input: `expected`, `outliers`, `wrong`, `doubtful`, `spikes`, `corrected`, `cleaned`,
     `lower`, `upper`.
     With the shape of the input less its slot axis: `faulty`, `suspect`, `evaluated`, `score`, `reason`.
 
     Attributes
     ----------
-    low_rank
+    expected
         The model's estimate of every cell.
     outliers
-        The method's E; for AutoOLRTR reading minus estimate where a reading was judged wrong, else 0.
+        The method's E; for NetworkModel reading minus estimate where a reading was judged wrong, else 0.
     wrong
         The reading is judged wrong. For a method that judges fibers: the readings of the faulty ones.
     doubtful
@@ -94,7 +94,7 @@ class Recovery:
         The number of inner iterations for the minibatch.
     """
 
-    low_rank: FloatArray
+    expected: FloatArray
     outliers: FloatArray
     wrong: BoolArray
     doubtful: BoolArray

@@ -25,33 +25,33 @@ from sensormend.recovery import FloatArray
 
 ROOT = Path(__file__).resolve().parents[2]
 NAN = float("nan")
-THREE = "AutoOLRTR,OLRTR,RTR"
+THREE = "NetworkModel,OLRTR,RTR"
 
 
 def row(**values: object) -> Row:
     known: Row = {name: NAN if kind == "DOUBLE" else None for name, kind in SCHEMA.items()}
-    return known | {"method": "AutoOLRTR", "kind": "ours", "status": "done", "trial": 0, "setting": "", **values}
+    return known | {"method": "NetworkModel", "kind": "ours", "status": "done", "trial": 0, "setting": "", **values}
 
 
 def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = ["bench", "faults", "--data", "city", "--sensors", "12", "--days", "30", "--trials", "2"]
-    assert main([*call, "--cases", "mix-90,none-90", "--methods", "AutoOLRTR,OLRTR", "--out", str(tmp_path)]) == 0
+    assert main([*call, "--cases", "mix-90,none-90", "--methods", "NetworkModel,OLRTR", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     for word in ("F1", "oracle", "repaired", "false", "mix-90", "none-90", "OLRTR r20"):
         assert word in shown
     with (tmp_path / "faults_city.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     means = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
-    assert 0 <= means["AutoOLRTR", "mix-90", "F1"] <= means["AutoOLRTR", "mix-90", "F1 (oracle)"] <= 1
-    assert ("AutoOLRTR", "none-90", "F1") not in means, "there is nothing to find"
-    assert means["AutoOLRTR", "none-90", "missing"] > 0
-    assert means["AutoOLRTR", "mix-90", "seconds"] > 0
+    assert 0 <= means["NetworkModel", "mix-90", "F1"] <= means["NetworkModel", "mix-90", "F1 (oracle)"] <= 1
+    assert ("NetworkModel", "none-90", "F1") not in means, "there is nothing to find"
+    assert means["NetworkModel", "none-90", "missing"] > 0
+    assert means["NetworkModel", "mix-90", "seconds"] > 0
     markdown = (tmp_path / "faults_city.md").read_text(encoding="utf-8")
     table = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 2, "two tables"
     methods = {method for method, _, _ in means}
     assert len(table) == 2 * (2 + 2 * len(methods))
-    assert {"AutoOLRTR", "OLRTR r3", "OLRTR r20"} <= methods
+    assert {"NetworkModel", "OLRTR r3", "OLRTR r20"} <= methods
     assert "exceeds 0.01" in markdown
     assert (tmp_path / "faults_city.png").is_file()
 
@@ -130,7 +130,7 @@ def test_relative_error_is_that_of_sound_fibers() -> None:
 def test_targets_stand_beside_their_metrics() -> None:
     scores = dict.fromkeys(("f1", "precision", "recall", "missing", "repaired", "trusted", "re", "seconds"), 0.5)
     scores |= {"false_alarms": 0.7, "coverage_missing": 0.9, "coverage_repaired": 0.99}
-    rows = [row(setting="mix-90", method=name, kind=kind, **scores) for name, kind in (("AutoOLRTR", "ours"),
+    rows = [row(setting="mix-90", method=name, kind=kind, **scores) for name, kind in (("NetworkModel", "ours"),
                                                                                       ("RTR", "batch"))]  # fmt: skip
     table, more = EXPERIMENTS["faults"].tables(rows, RunPlan())
     assert more.aside
@@ -153,11 +153,11 @@ def test_targets_stand_beside_their_metrics() -> None:
 
 def test_faults_of_hours_and_latency_have_tables_of_their_own(tmp_path: Path) -> None:
     options = (("cases", "hours-90,latency,mix-90"), ("data", "city"), ("days", 33), ("sensors", 8))
-    plan = RunPlan(methods="AutoOLRTR,buddy check", trials=1, options=options)
+    plan = RunPlan(methods="NetworkModel,buddy check", trials=1, options=options)
     (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
     by_day, by_reading, latency, aside = done.tables
-    assert [line[1:] for line in latency.rows] == [("AutoOLRTR", "latency")], "nobody else can be asked within a day"
-    assert [line[1:] for line in by_reading.rows] == [("AutoOLRTR", "hours-90"), ("buddy check", "hours-90")]
+    assert [line[1:] for line in latency.rows] == [("NetworkModel", "latency")], "nobody else can be asked within a day"
+    assert [line[1:] for line in by_reading.rows] == [("NetworkModel", "hours-90"), ("buddy check", "hours-90")]
     assert {line[2] for line in (*by_day.rows, *aside.rows)} == {"mix-90"}
     means = dict(zip(by_reading.columns, (cell.mean for cell in by_reading.cells[0]), strict=True))
     assert 0 < means["F1"] <= 1
@@ -186,11 +186,11 @@ def test_the_bars_of_hours_and_latency() -> None:
 def test_lasting_faults_and_small_networks_have_tables_of_their_own(tmp_path: Path) -> None:
     cases = "lasting-offset-6,small-1,small-3"
     options = (("cases", cases), ("data", "city"), ("days", 175), ("sensors", 8), ("slots", 8), ("unscored", (0,)))
-    plan = RunPlan(methods="AutoOLRTR,buddy check", trials=1, options=options)
+    plan = RunPlan(methods="NetworkModel,buddy check", trials=1, options=options)
     (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
     lasting, small = done.tables
     assert [line[1:] for line in lasting.rows] == [
-        ("AutoOLRTR", "lasting-offset-6"),
+        ("NetworkModel", "lasting-offset-6"),
         ("buddy check", "lasting-offset-6"),
     ]
     assert {line[2] for line in small.rows} == {"small-1", "small-3"}
@@ -288,7 +288,7 @@ def test_odd_names_do_not_break_a_table() -> None:
 def test_a_table_too_wide_for_the_screen_becomes_several() -> None:
     columns = tuple(f"figure{number}" for number in range(9))
     table = ResultTable(
-        "Wide", "Note.", ("method",), [("AutoOLRTR",)], columns, [[Cell(0.1 * n, 0.1) for n in range(9)]]
+        "Wide", "Note.", ("method",), [("NetworkModel",)], columns, [[Cell(0.1 * n, 0.1) for n in range(9)]]
     )
     for width in (40, 60, 200):
         shown = Console(width=width, record=True, file=io.StringIO())
@@ -311,10 +311,10 @@ def test_names_stand_for_groups_and_wrong_ones_are_refused() -> None:
     assert chosen_cases("all") == list(CASES)
     assert chosen_cases("kinds,mix-90") == [
         "stuck-90",
-        "bias-90",
+        "offset-90",
         "drift-90",
         "noise-90",
-        "scale-90",
+        "gain-90",
         "mix-90",
     ]
     assert chosen_cases("outages")[0] == "stuck-outages"
@@ -405,7 +405,7 @@ def test_the_speed_bench_measures_and_writes_its_results(tmp_path: Path) -> None
     assert record["blas_threads"] == 1
     assert record["machine"]["copy"] > 1e8
     large = {row["method"]: row for row in record["large"]}
-    assert {"AutoOLRTR", "OLRTR rank 10"} <= set(large)
+    assert {"NetworkModel", "OLRTR rank 10"} <= set(large)
     for row in large.values():
         assert row["sensors"] == 2000
         assert row["readings_per_second"] == pytest.approx(2000 * 24 / row["seconds"])
@@ -413,9 +413,9 @@ def test_the_speed_bench_measures_and_writes_its_results(tmp_path: Path) -> None
         assert 0 < row["products"] < 1.5
         assert row["minibatches"] > row["outputs"] > 1, "what is returned is part of the peak"
     assert large["OLRTR rank 10"]["bandwidth_iterations"] > large["OLRTR rank 10"]["bandwidth"]
-    assert large["AutoOLRTR"]["timed"] == [9, 12]
-    assert large["AutoOLRTR"]["cut_seconds"] > 0
-    auto = [row for row in record["size"] if row["method"] == "AutoOLRTR"]
+    assert large["NetworkModel"]["timed"] == [9, 12]
+    assert large["NetworkModel"]["cut_seconds"] > 0
+    auto = [row for row in record["size"] if row["method"] == "NetworkModel"]
     assert [row["sensors"] for row in auto] == [1000, 2000]
     assert auto[0]["ratio"] == 1.0
     assert record["days"]["ratio"] > 0

@@ -57,21 +57,21 @@ def test_when_it_was_made_is_not_when_it_was_shown_again(tmp_path: Path, monkeyp
         seen.append((record["started"][-3:-1], record["ended"][-3:-1]))
     assert seen == [("00", "01"), ("00", "01"), ("03", "04")]
     with pytest.raises(SensormendError, match="cannot"):
-        run([(TOY, RunPlan(trials=1, methods="AutoOLRTR,broken"))], tmp_path / "b", processes=0)
+        run([(TOY, RunPlan(trials=1, methods="NetworkModel,broken"))], tmp_path / "b", processes=0)
     with pytest.raises(SensormendError, match="cannot"):
-        run([(TOY, RunPlan(trials=1, methods="AutoOLRTR,broken"))], tmp_path / "b", processes=0)
+        run([(TOY, RunPlan(trials=1, methods="NetworkModel,broken"))], tmp_path / "b", processes=0)
     record = json.loads((tmp_path / "b" / "run.json").read_text())["experiments"]["toy"]
     assert (record["started"][-3:-1], record["ended"][-3:-1]) == ("05", "08")
 
 
 def test_a_run_that_fails_keeps_what_was_done_and_can_go_on(tmp_path: Path) -> None:
     with pytest.raises(SensormendError, match="broken cannot"):
-        run([(TOY, RunPlan(trials=2, methods="AutoOLRTR,broken"))], tmp_path, processes=0)
+        run([(TOY, RunPlan(trials=2, methods="NetworkModel,broken"))], tmp_path, processes=0)
     assert duckdb.read_parquet(str(tmp_path / "results.parquet")).count("*").fetchall() == [(6,)]
     record = json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]
     assert (record["done"], record["runs"]) == (6, 12)
     assert record["ended"] >= record["started"]
-    run([(TOY, RunPlan(trials=2, methods="AutoOLRTR"))], tmp_path, processes=0)
+    run([(TOY, RunPlan(trials=2, methods="NetworkModel"))], tmp_path, processes=0)
     assert len(ToyExperiment.done) == 7, "nothing but the one that failed was tried after it"
 
 

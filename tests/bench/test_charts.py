@@ -28,7 +28,7 @@ from sensormend.plot.decomposition import decomposition, most_telling
 from sensormend.recovery import Recovery
 
 METHODS = [
-    "AutoOLRTR", "OLRTR", "OLRTR r3", "OLRTR r20", "OLRTR r20 Jacobi", "OLRTR r3 Jacobi",
+    "NetworkModel", "OLRTR", "OLRTR r3", "OLRTR r20", "OLRTR r20 Jacobi", "OLRTR r3 Jacobi",
     "ORLTM (reconstruction)", "StocRPCA", "OSTD", "OLRSC", "GRASTA r5", "GRASTA r20", "GRASTA", "RTR", "RTR 0.75",
     "TRPCA", "rolling median", "buddy check",
 ]  # fmt: skip
@@ -127,7 +127,7 @@ def test_every_method_is_drawn_in_every_panel(tmp_path: Path, seen: list[Any]) -
 def test_a_method_looks_the_same_in_every_figure(tmp_path: Path, seen: list[Any]) -> None:
     line_charts(made_up(), tmp_path, "all", panels=PANELS[:1], x_label="I")
     line_charts(made_up(METHODS[::-3]), tmp_path, "few", panels=PANELS[1:], x_label="I")
-    growth_chart(made_up(["RTR", "OLRTR", "AutoOLRTR"]), tmp_path)
+    growth_chart(made_up(["RTR", "OLRTR", "NetworkModel"]), tmp_path)
     styles: dict[str, set[tuple[object, ...]]] = {}
     for figure in seen:
         for axes in figure.axes:
@@ -141,8 +141,10 @@ def test_a_method_looks_the_same_in_every_figure(tmp_path: Path, seen: list[Any]
 def test_styles_stay_apart_in_grey_and_say_what_kind_a_method_is() -> None:
     seen_in_grey = {(style.kind, style.marker, style.hollow) for style in STYLES.values()}
     assert len(seen_in_grey) == len(STYLES)
-    assert style_of("AutoOLRTR").line["linewidth"] > 1.5 * style_of("RTR").line["linewidth"]
-    assert style_of("AutoOLRTR").line["zorder"] > max(style_of(m).line["zorder"] for m in METHODS if "Auto" not in m)
+    assert style_of("NetworkModel").line["linewidth"] > 1.5 * style_of("RTR").line["linewidth"]
+    assert style_of("NetworkModel").line["zorder"] > max(
+        style_of(m).line["zorder"] for m in METHODS if m != "NetworkModel"
+    )
     lines = {kind: {str(style.line["linestyle"]) for style in STYLES.values() if style.kind == kind}
              for kind in ("online", "batch", "plain")}  # fmt: skip
     assert all(len(styles) == 1 for styles in lines.values())
@@ -152,8 +154,8 @@ def test_styles_stay_apart_in_grey_and_say_what_kind_a_method_is() -> None:
 def test_an_unknown_method_gets_a_style_of_its_own_that_stays() -> None:
     assert style_of("Newcomer") == style_of("Newcomer")
     assert style_of("Newcomer") not in STYLES.values()
-    assert style_of("AutoOLRTR of tomorrow").kind == "ours"
-    assert in_order(["zebra", "RTR", "OSTD", "AutoOLRTR", "OSTD"]) == ["AutoOLRTR", "OSTD", "zebra", "RTR"]
+    assert style_of("NetworkModel of tomorrow").kind == "ours"
+    assert in_order(["zebra", "RTR", "OSTD", "NetworkModel", "OSTD"]) == ["NetworkModel", "OSTD", "zebra", "RTR"]
 
 
 def test_the_same_rows_give_the_same_bytes_in_both_formats(tmp_path: Path) -> None:
@@ -203,13 +205,13 @@ def test_convergence_has_a_panel_per_method_and_a_line_per_minibatch_size(tmp_pa
     rows = [
         {"method": method, "setting": f"I3 = {size}", "x": size, "minibatch": number, "trial": trial,
          "status": "done", "re": 1 / number + trial}
-        for method in ("OLRTR", "AutoOLRTR") for size in (50, 1, 10) for number in range(1, 6) for trial in range(2)
+        for method in ("OLRTR", "NetworkModel") for size in (50, 1, 10) for number in range(1, 6) for trial in range(2)
     ]  # fmt: skip
     rows.append({"method": "OLRTR", "setting": "I3 = 10", "x": 10, "trial": 9, "status": "diverged", "re": 9e9})
     written = convergence_chart(rows, tmp_path)
     assert [path.name for path in written] == ["convergence.png", "convergence.svg"]
     figure = seen[0]
-    assert [axes.get_title() for axes in figure.axes] == ["AutoOLRTR", "OLRTR"]
+    assert [axes.get_title() for axes in figure.axes] == ["NetworkModel", "OLRTR"]
     for axes in figure.axes:
         assert [line.get_label() for line in axes.get_lines()] == ["I3 = 1", "I3 = 10", "I3 = 50"]
         assert axes.get_yscale() == "log"
@@ -221,16 +223,16 @@ def test_convergence_has_a_panel_per_method_and_a_line_per_minibatch_size(tmp_pa
 
 def test_growth_tells_what_one_more_day_costs(tmp_path: Path, seen: list[Any]) -> None:
     rows = [{"method": method, "days": days, "trial": 0, "status": "done", "seconds": 2.0 * days, "peak_mb": 5.0}
-            for method in ("RTR", "AutoOLRTR") for days in (10, 100, 10_000)]  # fmt: skip
+            for method in ("RTR", "NetworkModel") for days in (10, 100, 10_000)]  # fmt: skip
     growth_chart(rows, tmp_path, title="Growth")
     total, one_more, memory = seen[0].axes
     at = {line.get_label(): line.get_ydata() for line in one_more.get_lines()}
-    np.testing.assert_allclose(at["AutoOLRTR"], 2.0)
+    np.testing.assert_allclose(at["NetworkModel"], 2.0)
     np.testing.assert_allclose(at["RTR"], [20, 200, 20_000])
     assert (total.get_ylabel(), memory.get_ylabel()) == ("computation time (s)", "peak memory (MB)")
     for axes in seen[0].axes:
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-        assert {text.get_text() for text in axes.texts} == {"RTR", "AutoOLRTR"}, "named at the lines' ends"
+        assert {text.get_text() for text in axes.texts} == {"RTR", "NetworkModel"}, "named at the lines' ends"
     assert apart_and_inside(seen[0])
     growth_chart([{**row, "peak_mb": None} for row in rows], tmp_path, "short")
     assert len(seen[1].axes) == 2, "without memory, no panel for it"
@@ -328,9 +330,9 @@ def test_the_decomposition_adds_up(tmp_path: Path, seen: list[Any]) -> None:
     written = decomposition(tmp_path, readings=readings, recovery=recovery)
     assert [path.name for path in written] == ["decomposition.png", "decomposition.svg"]
     meshes = [mesh.get_array() for mesh in seen[0].axes[0].collections]
-    observed, low_rank, fibers = meshes[:5], meshes[5:10], meshes[10:]
+    observed, expected, fibers = meshes[:5], meshes[5:10], meshes[10:]
     assert len(fibers) == 5
-    for one, two, three in zip(observed, low_rank, fibers, strict=True):
+    for one, two, three in zip(observed, expected, fibers, strict=True):
         np.testing.assert_allclose(one, two + three)
     assert sum(np.ma.getmaskarray(day).sum() for day in observed) == 1, "the missing reading"
     assert sum(int((day != 0).any(axis=1).sum()) for day in fibers) == 4
@@ -340,7 +342,7 @@ def test_the_decomposition_adds_up(tmp_path: Path, seen: list[Any]) -> None:
 
 def test_a_decomposition_of_one_day_of_nothing_can_be_drawn(tmp_path: Path) -> None:
     readings, recovery = recovered(1 + 9)
-    flat = Recovery(**{**recovery.__dict__, "low_rank": np.zeros_like(readings), "outliers": np.zeros_like(readings)})
+    flat = Recovery(**{**recovery.__dict__, "expected": np.zeros_like(readings), "outliers": np.zeros_like(readings)})
     decomposition(tmp_path, readings=np.full_like(readings, np.nan), recovery=flat, days=slice(0, 1), unit="")
     assert (tmp_path / "decomposition.svg").stat().st_size > 1000
 
@@ -352,4 +354,4 @@ def test_charts_leave_no_trace_in_pyplot(tmp_path: Path) -> None:
     line_charts(made_up(METHODS[:2]), tmp_path, "x", panels=PANELS[:1], x_label="I")
     assert pyplot.get_fignums() == before
     assert isinstance(Figure(), Figure)
-    assert to_hex(style_of("AutoOLRTR").colour) == "#0072b2"
+    assert to_hex(style_of("NetworkModel").colour) == "#0072b2"

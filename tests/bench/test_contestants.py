@@ -39,7 +39,7 @@ def test_everybody_runs(where: str, name: str) -> None:
     except DivergenceError:
         assert "Jacobi" in name, "only the authors' sweep is known to run off"
         return
-    for part in (result.low_rank, result.outliers, result.cleaned, result.spikes):
+    for part in (result.expected, result.outliers, result.cleaned, result.spikes):
         assert part.shape == whole.shape
     assert result.faulty.shape == (whole.shape[0], whole.shape[2])
     trusted = np.isfinite(whole) & ~result.wrong
@@ -104,7 +104,7 @@ def test_three_passes_on_the_array_of_things_for_the_published_ones() -> None:
     assert {name for name, one in line_up("noaa").items() if one.passes == 2} == {"OLRSC 2 epochs"}
 
 
-@pytest.mark.parametrize("name", ["AutoOLRTR", "OLRTR", "GRASTA", "OLRSC"])
+@pytest.mark.parametrize("name", ["NetworkModel", "OLRTR", "GRASTA", "OLRSC"])
 def test_one_pass_is_recover(name: str) -> None:
     contestant = line_up("aot")[name]
     walked = mend(contestant, FEW, 3, passes=1)
@@ -114,7 +114,7 @@ def test_one_pass_is_recover(name: str) -> None:
 def test_the_seed_matters() -> None:
     contestant = line_up("aot")["OLRTR"]
     one, other = (mend(contestant, FEW, seed, passes=1) for seed in (3, 4))
-    assert np.abs(one.low_rank - other.low_rank).max() > 0
+    assert np.abs(one.expected - other.expected).max() > 0
 
 
 def test_minibatches_of_several_periods_go_in_as_they_are() -> None:
@@ -145,7 +145,7 @@ def test_three_passes_go_forward_backward_and_forward(name: str) -> None:
 
 
 def test_ours_always_goes_forward() -> None:
-    contestant = line_up("aot")["AutoOLRTR"]
+    contestant = line_up("aot")["NetworkModel"]
     assert_same_recovery(mend(contestant, FEW, 3, passes=3), contestant.make(3).recover(SHORT, passes=3))  # type: ignore[call-arg]
 
 
@@ -164,12 +164,12 @@ def test_gaps_as_zero() -> None:
 
 
 def test_chosen_names_and_groups() -> None:
-    assert chosen("AutoOLRTR", "noaa") == ["AutoOLRTR"]
+    assert chosen("NetworkModel", "noaa") == ["NetworkModel"]
     assert chosen("OLRTR", "faults") == ["OLRTR r20", "OLRTR r3"]
     assert chosen("OLRTR r3", "faults") == ["OLRTR r3"]
     assert set(chosen("OLRTR", "noaa")) == {"OLRTR r20", "OLRTR r3", "OLRTR r20 Jacobi", "OLRTR r3 Jacobi"}
     assert chosen("RTR", "noaa") == ["RTR", "RTR 0.75"]
-    assert chosen(" RTR , AutoOLRTR,RTR", "aot") == ["RTR", "AutoOLRTR"]
+    assert chosen(" RTR , NetworkModel,RTR", "aot") == ["RTR", "NetworkModel"]
     assert chosen("rolling median,buddy check", "aot") == ["rolling median", "buddy check"]
 
 
@@ -180,11 +180,11 @@ def test_all_is_everybody(where: str) -> None:
     assert len(chosen("TRPCA,all", where)) == len(line_up(where))
 
 
-@pytest.mark.parametrize("names", ["", "nobody", "AutoOLRTR,", "olrtr", "RTR,nobody", "roll", "OLRT"])
+@pytest.mark.parametrize("names", ["", "nobody", "NetworkModel,", "olrtr", "RTR,nobody", "roll", "OLRT"])
 def test_an_unknown_name_is_refused(names: str) -> None:
     with pytest.raises(ConfigError, match="no method") as caught:
         chosen(names, "noaa")
-    assert "AutoOLRTR" in str(caught.value)
+    assert "NetworkModel" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -17,7 +17,7 @@ from sensormend.cli import bench as commands
 from sensormend.cli import demo as demo_command
 from sensormend.cli import demo_screen, main
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.model.auto import AutoOLRTR
+from sensormend.model.network_model import NetworkModel
 from sensormend.simulate.network import city
 
 TINY = ["demo", "--sensors", "12", "--days", "30", "--seed", "1"]
@@ -297,6 +297,6 @@ def test_what_to_install_is_printed_with_its_brackets(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     network = city(sensors=4, days=3, seed=0)
     page = Console(file=StringIO(), width=80)
-    demo_screen._draw(page, network, AutoOLRTR().recover(network.readings), tmp_path)
+    demo_screen._draw(page, network, NetworkModel().recover(network.readings), tmp_path)
     assert isinstance(page.file, StringIO)
     assert "pip install 'sensormend[plot]'" in page.file.getvalue()

@@ -20,23 +20,23 @@ SLOW = """
 import os
 from sensormend.pipeline import archive
 from sensormend.pipeline.checkpoint import Checkpoint
-from sensormend.pipeline.mender import Mender
+from sensormend.pipeline.cleaner import Cleaner
 import time
 archive.CHECKPOINT = 0.0
-if Mender.push.__name__ != "slow":  # a preload may be run twice
-    push, restore = Mender.push, Checkpoint.restore
+if Cleaner.push.__name__ != "slow":  # a preload may be run twice
+    push, restore = Cleaner.push, Checkpoint.restore
 def slow(self, readings):
     time.sleep(0.05)
     while os.path.exists(os.environ["SENSORMEND_RESTORED"] + ".hold"):
         time.sleep(0.02)
     return push(self, readings)
-def recorded(self, mender, tally):
-    restored = restore(self, mender, tally)
+def recorded(self, cleaner, tally):
+    restored = restore(self, cleaner, tally)
     if restored:
         with open(os.environ["SENSORMEND_RESTORED"], "a") as file:
-            file.write(f"{mender.period}\\n")
+            file.write(f"{cleaner.period}\\n")
     return restored
-Mender.push, Checkpoint.restore = slow, recorded
+Cleaner.push, Checkpoint.restore = slow, recorded
 """
 """What makes a worker slow, keep every period, and hold on where the test says so, to be killed in the middle."""
 
@@ -187,14 +187,14 @@ def test_a_run_killed_here_goes_on_here_or_elsewhere(
 
 DEADLY = """
 import os
-from sensormend.pipeline.mender import Mender
-if Mender.push.__name__ != "deadly":  # a preload may be run twice
-    push = Mender.push
+from sensormend.pipeline.cleaner import Cleaner
+if Cleaner.push.__name__ != "deadly":  # a preload may be run twice
+    push = Cleaner.push
 def deadly(self, readings):
     if "deadly" in readings.sensors:
         os._exit(1)
     return push(self, readings)
-Mender.push = deadly
+Cleaner.push = deadly
 """
 
 

@@ -91,16 +91,16 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
         {"value": shift(30), "reason": code("spike"), **WRONG}, "spike",
         ["It alone differs from the readings around it: the sensor read", "before it and", "after it", "contradict it"],
     ),
-    "noisy": (
+    "noise": (
         {"span": (SLOT - 12, SLOT + 12), "value": lambda old: old + 9 * (-1) ** np.arange(old.size),
-         "reason": code("noisy"), **WRONG}, "noisy",
+         "reason": code("noise"), **WRONG}, "noise",
         ["jumped by 1", "on average in the day around, where 0.", "is usual for it"],
     ),
     "gain": (
         {"span": (SLOT - 12, SLOT + 12), "value": lambda old: 3 * old, "cleaned": lambda old: old, "flag": Flag.FAIL,
          "origin": 2, "reason": code("gain")}, "gain", ["swung by", "was to be expected"],
     ),
-    "drifting": ({"value": shift(9), "reason": code("drifting"), **WRONG}, "drifting", ["further and further"]),
+    "drift": ({"value": shift(9), "reason": code("drift"), **WRONG}, "drift", ["further and further"]),
     "implausible": (
         {"value": 400.0, "reason": code("implausible"), **WRONG}, "implausible", ["outside the limits given, -40 to 50"]
     ),

@@ -57,18 +57,18 @@ for _name in ("OLRTR", "ORLTM", "OSTD"):
 SENSORS, SLOTS = 8, 24
 
 
-class Partitioned(sensormend.AutoOLRTR):
-    """AutoOLRTR as it is on a large network: the tests let it partition the small one."""
+class Partitioned(sensormend.NetworkModel):
+    """NetworkModel as it is on a large network: the tests let it partition the small one."""
 
 
 SLOTTED = ("faulty", "suspect", "evaluated", "score", "reason")
 """Fields without the slot axis."""
-KINDS = ("stuck", "noisy", "drifting", "offset", "gain", "implausible", "spike")
+KINDS = ("stuck", "noise", "drift", "offset", "gain", "implausible", "spike")
 """What a fault may be."""
 
 
 def all_methods() -> list[type]:
-    """Return every public class that recovers tensors, and AutoOLRTR as it is on large networks."""
+    """Return every public class that recovers tensors, and NetworkModel as it is on large networks."""
     public = (getattr(sensormend, name) for name in sensormend.__all__)
     return [*(thing for thing in public if inspect.isclass(thing) and hasattr(thing, "recover")), Partitioned]
 
@@ -146,7 +146,7 @@ def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
 def complete(recovery: Recovery) -> None:
     """Assert that every cell has a value, now that the network is known."""
     assert np.isfinite(recovery.cleaned).all()
-    assert np.isfinite(recovery.low_rank).all()
+    assert np.isfinite(recovery.expected).all()
 
 
 def check_the_result_has_the_promised_shapes(make: Make, folder: Path) -> None:
@@ -209,7 +209,7 @@ def check_verdicts_about_readings(make: Make, folder: Path) -> None:
     else:
         assert not result.outliers[~result.wrong].any(), "what is not wrong is no outlier"
         estimated = ~observed | (result.wrong & ~result.corrected)
-        np.testing.assert_array_equal(result.cleaned[estimated], result.low_rank[estimated])
+        np.testing.assert_array_equal(result.cleaned[estimated], result.expected[estimated])
 
 
 def check_faults_are_episodes(make: Make, folder: Path) -> None:

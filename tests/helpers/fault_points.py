@@ -29,7 +29,7 @@ sys.path[:0] = json.loads(sys.argv[2])
 import numpy, psycopg, duckdb, polars
 import sensormend, sensormend.cli, sensormend.stream.service
 from fault_points_run import run
-sensormend.AutoOLRTR(fiber_axis=2).update(numpy.arange(48.0).reshape(2, 1, 24))
+sensormend.NetworkModel(fiber_axis=2).update(numpy.arange(48.0).reshape(2, 1, 24))
 arm = ctypes.CDLL(sys.argv[1]).arm
 for line in sys.stdin:
     order = json.loads(line)

@@ -54,7 +54,7 @@ def compare(recovery: Recovery, expected: list[Matrix] | list[Any], atol: float 
     X, E = (np.stack([parts[which] for parts in expected], axis=-1) for which in (0, 1))
     assert np.abs(X).max() > 0.1
     assert np.abs(E).max() > 0.1
-    np.testing.assert_allclose(recovery.low_rank, X, rtol=0, atol=atol)
+    np.testing.assert_allclose(recovery.expected, X, rtol=0, atol=atol)
     np.testing.assert_allclose(recovery.outliers, E, rtol=0, atol=atol)
 
 

@@ -1,4 +1,4 @@
-"""Small networks for the tests of AutoOLRTR, and models that have learned them; each is made once."""
+"""Small networks for the tests of NetworkModel, and models that have learned them; each is made once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 from sensormend.model.partition import extend, partition
 from sensormend.simulate.network import city
 
@@ -53,13 +53,13 @@ def regions(sizes: Sequence[int], days: int, seed: int = 0) -> Floats:
 
 
 @lru_cache
-def _trained(climate: str, sensors: int, *, partitioned: bool) -> AutoOLRTR:
-    model = AutoOLRTR()
+def _trained(climate: str, sensors: int, *, partitioned: bool) -> NetworkModel:
+    model = NetworkModel()
     update_all(model, fault_free(sensors, climate=climate)[..., :LEARNED])
     return model
 
 
-def trained(climate: str = "city", sensors: int = 16, *, partitioned: bool = False) -> AutoOLRTR:
+def trained(climate: str = "city", sensors: int = 16, *, partitioned: bool = False) -> NetworkModel:
     """Return a copy of a model that has learned the first `LEARNED` periods of `sound`.
 
     With `partitioned` on, the test has to let small networks be partitioned, see above.
@@ -67,7 +67,7 @@ def trained(climate: str = "city", sensors: int = 16, *, partitioned: bool = Fal
     return _trained(climate, sensors, partitioned=partitioned).copy()
 
 
-def update_all(model: AutoOLRTR, readings: Floats, sensors: Sequence[str] | None = None) -> Recovery:
+def update_all(model: NetworkModel, readings: Floats, sensors: Sequence[str] | None = None) -> Recovery:
     """Update a model period by period."""
     return Recovery.stack([model.update(readings[..., day], sensors) for day in range(readings.shape[-1])])
 

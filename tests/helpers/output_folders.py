@@ -83,18 +83,18 @@ def drifting_output(path: Path, *, days: int = 160, start_day: int = 90, rate: f
     value[flag == Flag.FAIL] = written.cleaned[flag == Flag.FAIL]
     flag[flag == Flag.FAIL] = Flag.GOOD
     value[7, 0] += np.clip((np.arange(days * 24) / 24 - start_day) * rate, 0, None)
-    write_output(path / "drifting", written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
+    write_output(path / "drift", written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
     for name in ("sensors.csv", "run.json"):
-        (written.path / name).rename(path / "drifting" / name)
-    write_faults(path / "drifting", [])
-    return path / "drifting"
+        (written.path / name).rename(path / "drift" / name)
+    write_faults(path / "drift", [])
+    return path / "drift"
 
 
 def write_output(
     path: Path, sensors: tuple[str, ...], variables: tuple[str, ...], value: NDArray[Any], truth: NDArray[Any],
     flag: NDArray[np.int8], reason: NDArray[np.int8], slots: int,
 ) -> Output:  # fmt: skip
-    """Write rows day by day, as `Mender` makes them."""
+    """Write rows day by day, as `Cleaner` makes them."""
     estimated = (flag == Flag.FAIL) | (flag == Flag.MISSING)
     # The only offset is one that can be corrected.
     corrected = (flag == Flag.FAIL) & (reason == REASONS.index("offset"))

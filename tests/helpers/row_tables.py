@@ -17,7 +17,7 @@ YEAR_2019 = 17897 * DAY
 
 
 def network(days: int = 2, sensors: int = 3, variables: tuple[str, ...] = ("",), seed: int = 0) -> Rows:
-    """Return rows of a small network, channel by channel, each day as `Mender` makes it."""
+    """Return rows of a small network, channel by channel, each day as `Cleaner` makes it."""
     random = np.random.default_rng(seed)
     sensor, variable, slot = (
         axis.ravel() for axis in np.meshgrid(np.arange(sensors), np.arange(len(variables)), np.arange(24 * days),

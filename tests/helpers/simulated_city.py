@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.pipeline.cleaner import CleanedPeriod, Cleaner, InMemory
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.mender import InMemory, Mended, Mender
 from sensormend.readings import DAY, HOUR, Readings, Rows
 from sensormend.simulate.network import Network, city
 
@@ -54,16 +54,16 @@ def write_csv(path: Path, readings: Readings, order: NDArray[np.intp] | None = N
     return path
 
 
-def mend(readings: Readings, mender: Mender) -> Iterator[Mended]:
-    """Yield what the mender makes of the readings, period by period."""
-    source = InMemory(readings, mender.grid)
+def mend(readings: Readings, cleaner: Cleaner) -> Iterator[CleanedPeriod]:
+    """Yield what the cleaner makes of the readings, period by period."""
+    source = InMemory(readings, cleaner.grid)
     for period in source.periods:
-        yield from mender.push(source.read(period))
+        yield from cleaner.push(source.read(period))
 
 
-def all_rows(readings: Readings, mender: Mender | None = None) -> Rows:
-    """Return all the rows that a mender makes of the readings."""
-    return Rows.concatenate([mended.rows for mended in mend(readings, mender or Mender(HOURLY))])
+def all_rows(readings: Readings, cleaner: Cleaner | None = None) -> Rows:
+    """Return all the rows that a cleaner makes of the readings."""
+    return Rows.concatenate([mended.rows for mended in mend(readings, cleaner or Cleaner(HOURLY))])
 
 
 def with_value(readings: Readings, sensor: int, day: int, hour: int, value: float) -> Readings:

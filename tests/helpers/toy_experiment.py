@@ -24,8 +24,8 @@ class ToyExperiment(Experiment):
             raise SensormendError("absent is not here")
 
     def jobs(self, plan: RunPlan) -> list[Job]:
-        kinds = {"AutoOLRTR": "ours", "wild": "online", "broken": "batch"}
-        names = ["AutoOLRTR", "wild"] if plan.methods == "all" else plan.methods.split(",")
+        kinds = {"NetworkModel": "ours", "wild": "online", "broken": "batch"}
+        names = ["NetworkModel", "wild"] if plan.methods == "all" else plan.methods.split(",")
         return [
             Job(self.name, name, f"x = {x}", x, trial, seed, (("kind", kinds[name]),), weight=x)
             for name in names

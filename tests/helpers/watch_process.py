@@ -151,7 +151,7 @@ import sensormend.stream.service as service, sensormend.stream.sources.mqtt_sour
 import sensormend.stream.sinks.mqtt_sink, sensormend.stream.sinks.alert_sinks, sensormend.stream.sinks.postgres_sink
 import psycopg, prometheus_client.exposition
 import numpy, sensormend
-sensormend.AutoOLRTR(fiber_axis=2).update(numpy.arange(48.0).reshape(2, 1, 24))
+sensormend.NetworkModel(fiber_axis=2).update(numpy.arange(48.0).reshape(2, 1, 24))
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for line in sys.stdin:
     words, log, checkpoint = json.loads(line)

@@ -52,8 +52,8 @@ def test_every_step_is_that_of_the_oracle_through_many_levels() -> None:
     for column in tensor.T:
         oracle = in_step(arrays)
         X, E = oracle.column(column)
-        low_rank, outliers, _ = track_column(column, arrays, tol=TOL)
-        np.testing.assert_allclose(low_rank, X, rtol=0, atol=1e-7)
+        expected, outliers, _ = track_column(column, arrays, tol=TOL)
+        np.testing.assert_allclose(expected, X, rtol=0, atol=1e-7)
         np.testing.assert_allclose(outliers, E, rtol=0, atol=1e-7)
         np.testing.assert_allclose(arrays["U"], oracle.U, rtol=0, atol=1e-7)
         assert float(arrays["mu"]) == pytest.approx(oracle.mu)
@@ -97,17 +97,17 @@ def test_equals_the_oracle_with_any_rank_and_gaps(seed: int, rows: int, rank: in
     has_reported = np.cumsum([np.isfinite(period).any() for period in periods(tensor)]) > 0
     for result, (X, E), reported in zip(results, expected, has_reported, strict=True):
         if reported:
-            np.testing.assert_allclose(result.low_rank, X, rtol=0, atol=1e-6)
+            np.testing.assert_allclose(result.expected, X, rtol=0, atol=1e-6)
             np.testing.assert_allclose(result.outliers, E, rtol=0, atol=1e-6)
         else:
-            assert np.isnan(result.low_rank).all()
+            assert np.isnan(result.expected).all()
 
 
 def test_an_hour_without_any_reading_is_as_the_one_before() -> None:
     tensor = readings((6, 8, 5), 0, 0.0) + 20.0
     tensor[:, 3, 4] = np.nan
     result = GRASTA(2, seed=0).recover(tensor)
-    before = result.low_rank[:, 2, 4]
+    before = result.expected[:, 2, 4]
     assert np.abs(result.cleaned[:, 3, 4] - before).max() < 0.2 * np.abs(before).max(), "and not 0"
 
 
@@ -116,8 +116,8 @@ def test_a_direction_that_no_sensor_sees_is_not_fitted() -> None:
     tiny = 1e-3
     arrays = initial_arrays(4, 2, 0)
     arrays["U"] = np.linalg.qr(np.array([[1.0, 0], [1, tiny], [1, 0], [0, 1]]))[0]
-    low_rank, _, _ = track_column(np.array([5.0, 6.0, 5.0, np.nan]), arrays, tol=TOL)
-    assert np.abs(low_rank).max() < 50
+    expected, _, _ = track_column(np.array([5.0, 6.0, 5.0, np.nan]), arrays, tol=TOL)
+    assert np.abs(expected).max() < 50
 
 
 def never_reported(tensor: Floats) -> None:
@@ -165,11 +165,11 @@ def test_trouble_is_finite_and_the_subspace_stays_orthonormal(
     spoil(tensor)
     model = GRASTA(rank, seed=2)
     result = model.recover(tensor)
-    assert np.isfinite(result.low_rank).all()
+    assert np.isfinite(result.expected).all()
     assert np.isfinite(result.outliers).all()
     assert off_orthonormal(subspace(model, tmp_path)) < 1e-10
     size = float(np.nanmax(np.abs(tensor)))
-    assert np.abs(result.low_rank).max() < 100 * size, "no coefficient runs off"
+    assert np.abs(result.expected).max() < 100 * size, "no coefficient runs off"
 
 
 def test_too_few_readings_are_fitted_and_do_not_turn_the_subspace(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_too_few_readings_are_fitted_and_do_not_turn_the_subspace(tmp_path: Path
     day[[0, 3, 5]] = [[10.0], [12.0], [17.0]]
     result = model.update(day)
     np.testing.assert_array_equal(subspace(model, tmp_path), before)
-    assert np.isfinite(result.low_rank).all()
+    assert np.isfinite(result.expected).all()
     day[6] = 11.0
     model.update(day)
     assert np.abs(subspace(model, tmp_path) - before).max() > 0, "one reading more turns it"
@@ -194,7 +194,7 @@ def test_the_subspace_stays_orthonormal_for_thousands_of_columns(rank: int, tmp_
     tensor[random.random(tensor.shape) < 0.05] = 90.0
     model = GRASTA(rank, seed=2)
     result = model.recover(tensor.reshape(10, 100, 24).swapaxes(1, 2))
-    assert np.isfinite(result.low_rank).all()
+    assert np.isfinite(result.expected).all()
     assert off_orthonormal(subspace(model, tmp_path)) < 1e-8
 
 
@@ -209,5 +209,5 @@ def test_a_subspace_is_recovered_under_gaps_and_outliers() -> None:
 
     result = GRASTA(2, seed=2).recover(days(tensor))
     late = np.s_[..., 60:]
-    error = np.linalg.norm(result.low_rank[late] - days(truth)[late]) / np.linalg.norm(days(truth)[late])
+    error = np.linalg.norm(result.expected[late] - days(truth)[late]) / np.linalg.norm(days(truth)[late])
     assert error < 0.02

@@ -14,7 +14,7 @@ def test_a_stream_is_one_pass_however_often_it_is_cut() -> None:
     tensor = readings((6, 5, 7), 1)
     whole, model = OLRSC(2, seed=1).recover(tensor), OLRSC(2, seed=1)
     last = [model.update(tensor[..., day]) for day in range(7)][-1]
-    np.testing.assert_array_equal(last.low_rank, whole.low_rank[..., -1])
+    np.testing.assert_array_equal(last.expected, whole.expected[..., -1])
 
 
 @given(st.integers(0, 10**6), st.integers(1, 7), st.integers(1, 7), st.floats(1e-3, 1e3))

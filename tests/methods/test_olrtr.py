@@ -34,7 +34,7 @@ def against_the_oracle(minibatches: list[Floats], rank: int = 3, alpha: float = 
             state, minibatch, lambda1=0.01, lambda2=oracle.olrtr_lambda2(alpha, shape), **chosen
         )
         result = model.update(minibatch)
-        np.testing.assert_allclose(result.low_rank, X, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(result.expected, X, rtol=0, atol=1e-9)
         np.testing.assert_allclose(result.outliers, E, rtol=0, atol=1e-9)
         assert result.iterations == iterations
     assert model.dictionaries is not None
@@ -87,7 +87,7 @@ def test_equals_the_authors_on_noaa(data: Path) -> None:
     )
     days = [model.update(reference["observed"][..., day]) for day in range(364)]
     result = Recovery.stack(days)
-    np.testing.assert_allclose(result.low_rank, reference["low_rank"], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.expected, reference["low_rank"], rtol=0, atol=1e-9)
     np.testing.assert_allclose(result.outliers, reference["outliers"], rtol=0, atol=1e-9)
     np.testing.assert_array_equal([day.iterations for day in days], reference["iterations"])
 
@@ -103,7 +103,7 @@ def test_equals_the_authors_on_simulated_tensors(data: Path) -> None:
     )
     parts = [model.update(part) for part in np.split(reference["observed"], 3, axis=2)]
     result = Recovery.concatenate(parts)
-    np.testing.assert_allclose(result.low_rank, reference["low_rank"], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.expected, reference["low_rank"], rtol=0, atol=1e-9)
     np.testing.assert_allclose(result.outliers, reference["outliers"], rtol=0, atol=1e-9)
     assert [part.iterations for part in parts] == list(reference["iterations"])
 
@@ -116,7 +116,7 @@ def test_equals_the_authors_stored_result_on_aot(data: Path, aot: Floats) -> Non
     model.recover(aot)
     model.recover(aot[:, ::-1, ::-1])
     result = model.recover(aot)
-    lines = np.moveaxis(result.low_rank, 2, 1).reshape(52, -1).T
+    lines = np.moveaxis(result.expected, 2, 1).reshape(52, -1).T
     # 1e-9 is about what rounding allows here: 1,095 Jacobi sweeps turn one ulp in the initial dictionaries
     # into 5e-10 (the median of 24 such starts; one passed 1e-9). Another BLAS may need a little more room.
     np.testing.assert_allclose(lines, stored, rtol=0, atol=1e-9)
@@ -132,7 +132,7 @@ def test_no_two_results_share_memory_nor_do_the_fields_of_one() -> None:
     model = OLRTR(3, alpha=2, seed=0)
     minibatches = [low_rank_tensor((6, 5), seed) for seed in range(3)] + [np.zeros((6, 5))]
     results = [model.update(day) for day in minibatches]
-    arrays = [getattr(result, name) for result in results for name in ("low_rank", "outliers", "cleaned")]
+    arrays = [getattr(result, name) for result in results for name in ("expected", "outliers", "cleaned")]
     for number, array in enumerate(arrays):
         assert not any(np.shares_memory(array, other) for other in [*arrays[:number], *minibatches])
 
@@ -155,7 +155,7 @@ def test_jacobi_reports_its_divergence_with_the_papers_noaa_settings(noaa: Float
 
 def test_in_place_is_stable_where_jacobi_is_not(noaa: Floats) -> None:
     result = OLRTR(20, alpha=70, max_iter=30, seed=0).recover(noaa[..., :120])
-    assert np.abs(result.low_rank).max() < 100
+    assert np.abs(result.expected).max() < 100
 
 
 def test_minibatches_of_several_periods_are_those_of_update() -> None:
@@ -164,7 +164,7 @@ def test_minibatches_of_several_periods_are_those_of_update() -> None:
     model = OLRTR(2, alpha=2, seed=1)
     padded = np.concatenate([tensor, np.full((6, 5, 1), np.nan)], axis=2)
     parts = [model.update(padded[..., first : first + 4]) for first in (0, 4, 8)]
-    np.testing.assert_array_equal(walked.low_rank, Recovery.concatenate(parts).low_rank[..., :11])
+    np.testing.assert_array_equal(walked.expected, Recovery.concatenate(parts).expected[..., :11])
     assert walked.faulty.shape == (6, 11)
 
 
@@ -173,7 +173,7 @@ def test_passes_go_on_learning() -> None:
     twice = OLRTR(2, alpha=2, seed=1).recover(tensor, passes=2)
     model = OLRTR(2, alpha=2, seed=1)
     model.recover(tensor)
-    np.testing.assert_array_equal(twice.low_rank, model.recover(tensor).low_rank)
+    np.testing.assert_array_equal(twice.expected, model.recover(tensor).expected)
 
 
 def test_a_fiber_is_faulty_when_any_outlier_exceeds_the_threshold() -> None:
@@ -193,7 +193,7 @@ def test_permuting_sensors_and_their_dictionary_permutes_the_result() -> None:
     permuted = OLRTR(2, alpha=2, dictionaries=[rows[order], columns])
     for day in days:
         np.testing.assert_allclose(
-            permuted.update(day[order]).low_rank, straight.update(day).low_rank[order], rtol=0, atol=1e-9
+            permuted.update(day[order]).expected, straight.update(day).expected[order], rtol=0, atol=1e-9
         )
 
 
@@ -252,7 +252,7 @@ def test_readings_too_large_for_squares_are_reported_and_not_learned() -> None:
     with pytest.raises(ValueRangeError, match="must not exceed"):
         model.update(np.full((3, 4), 1e200))
     assert model.dictionaries is None
-    assert np.isfinite(model.update(np.ones((3, 4))).low_rank).all()
+    assert np.isfinite(model.update(np.ones((3, 4))).expected).all()
 
 
 def test_saving_leaves_one_file_and_a_failed_save_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def test_the_outliers_weight_goes_with_the_size_of_the_readings() -> None:
     day = np.random.default_rng(0).normal(20, 5, (6, 8))
     result, small = (ORLTM(2, seed=0).update(scale * day) for scale in (1.0, 1e-3))
     np.testing.assert_allclose(small.outliers, 1e-3 * result.outliers, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(small.low_rank, 1e-3 * result.low_rank, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(small.expected, 1e-3 * result.expected, rtol=0, atol=1e-9)
 
 
 def test_its_error_on_noaa_is_below_the_papers(noaa: Floats) -> None:

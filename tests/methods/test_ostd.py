@@ -25,4 +25,4 @@ def test_a_frame_of_zeros_does_not_become_the_basis() -> None:
     tensor = readings((6, 5, 4), 0, missing=0.0)
     late = np.concatenate([np.zeros((6, 5, 2)), tensor], axis=-1)
     model = OSTD(2)
-    np.testing.assert_array_equal(model.recover(late).low_rank[..., 2:], OSTD(2).recover(tensor).low_rank)
+    np.testing.assert_array_equal(model.recover(late).expected[..., 2:], OSTD(2).recover(tensor).expected)

@@ -182,7 +182,7 @@ def test_minibatches_of_several_periods_have_three_modes(model: PublishedOnline,
     for first in (0, 3, 6):
         X, E, iterations = state.minibatch(tensor[..., first : first + 3])
         result = model.update(tensor[..., first : first + 3])
-        np.testing.assert_allclose(result.low_rank, X, rtol=0, atol=atol)
+        np.testing.assert_allclose(result.expected, X, rtol=0, atol=atol)
         np.testing.assert_allclose(result.outliers, E, rtol=0, atol=atol)
         assert result.iterations == iterations
 
@@ -232,7 +232,7 @@ def test_batch_equals_the_oracle(
         tensor = draw(shape, seed, missing)
         X, E, iterations = run(tensor, axis, lam)
         result = make(axis).recover(tensor)
-        np.testing.assert_allclose(result.low_rank, X, rtol=0, atol=atol)
+        np.testing.assert_allclose(result.expected, X, rtol=0, atol=atol)
         np.testing.assert_allclose(result.outliers, E, rtol=0, atol=atol)
         assert abs(result.iterations - iterations) <= (run is trpca), "TRPCA may stop an iteration earlier or later"
         assert np.abs(X).max() > 0.1
@@ -260,8 +260,8 @@ def test_lands_where_another_port_did_on_noaa(
 @pytest.mark.parametrize("tensor", [np.full((6, 5, 4), 2e8), 1e9 * (5 + readings((6, 5, 7), 0, missing=0.0))])
 def test_readings_so_large_that_the_ridge_is_lost(method: type[PublishedOnline], tensor: Floats) -> None:
     result = method(rank=3, seed=0).recover(tensor)  # type: ignore[call-arg]
-    assert np.isfinite(result.low_rank).all()
-    assert np.abs(result.low_rank).max() < 10 * np.abs(tensor).max()
+    assert np.isfinite(result.expected).all()
+    assert np.abs(result.expected).max() < 10 * np.abs(tensor).max()
 
 
 @pytest.fixture(params=list(MAKERS))
@@ -448,7 +448,7 @@ def test_what_one_day_lacks_is_carried_from_the_day_before() -> None:
     for model in (StocRPCA(2, seed=0), OLRSC(2, seed=0), ORLTM(2, seed=0), OSTD(2)):
         full = np.full((4, 6, 3), 20.0)
         gap, whole = model.recover(days), type(model)(2, seed=0).recover(full)
-        np.testing.assert_allclose(gap.low_rank, whole.low_rank, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(gap.expected, whole.expected, rtol=0, atol=1e-9)
         assert not gap.outliers[1, :, 1].any(), "nothing was read there"
 
 

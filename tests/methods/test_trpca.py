@@ -10,7 +10,7 @@ def test_an_even_and_an_odd_number_of_periods_are_summed_back_exactly() -> None:
     for periods in (1, 2, 3, 6, 7):
         tensor = readings((5, 4, 8), 4, missing=0.0)[..., :periods]
         result = TRPCA().recover(tensor)
-        np.testing.assert_allclose(result.low_rank + result.outliers, tensor, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(result.expected + result.outliers, tensor, rtol=0, atol=1e-7)
 
 
 def test_the_number_of_iterations_is_limited() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from checks import assert_same_recovery
 from networks import Floats, fault_free
-from sensormend import AutoOLRTR, InputError, Recovery
+from sensormend import InputError, NetworkModel, Recovery
 from sensormend.model import arrays as at
 
 DAYS, BROKEN, ACCEPTED = 90, 50, 60
@@ -26,12 +26,12 @@ def with_offset(size: float, sensor: int = 3) -> Floats:
     return days
 
 
-def through(days: Floats, model: AutoOLRTR, first: int = 0, last: int = DAYS) -> list[Recovery]:
+def through(days: Floats, model: NetworkModel, first: int = 0, last: int = DAYS) -> list[Recovery]:
     return [model.update(days[..., day]) for day in range(first, last)]
 
 
-def accepting(days: Floats, sensor: int = 3, at_day: int = ACCEPTED) -> tuple[list[Recovery], AutoOLRTR]:
-    model = AutoOLRTR()
+def accepting(days: Floats, sensor: int = 3, at_day: int = ACCEPTED) -> tuple[list[Recovery], NetworkModel]:
+    model = NetworkModel()
     results = through(days, model, 0, at_day)
     model.accept(sensor)
     return results + through(days, model, at_day), model
@@ -51,7 +51,7 @@ def test_an_offset_that_is_accepted_is_right_from_then_on(size: float) -> None:
     assert not any(other.sensor == 3 for other in after[1].faults)
 
     def error(first: int, last: int) -> float:
-        squares = [np.mean((results[day].low_rank[3] - days[3, :, day]) ** 2) for day in range(first, last)]
+        squares = [np.mean((results[day].expected[3] - days[3, :, day]) ** 2) for day in range(first, last)]
         return float(np.sqrt(np.mean(squares)))
 
     assert error(ACCEPTED, ACCEPTED + 10) < 1.3 * error(BROKEN - 20, BROKEN), "its estimates are as good as before"
@@ -69,21 +69,21 @@ def test_a_level_that_is_accepted_before_it_changes_is_taken_from_the_next_readi
     results, _ = accepting(days)
     assert np.mean([(result.wrong | result.doubtful)[3].mean() for result in results[ACCEPTED:]]) < 0.01
     others = np.delete(np.arange(8), 3)
-    plain = through(days, AutoOLRTR())
+    plain = through(days, NetworkModel())
     for ours, theirs in zip(results[: ACCEPTED + 4], plain[: ACCEPTED + 4], strict=True):
         np.testing.assert_array_equal(ours.wrong[others], theirs.wrong[others])
 
 
-def whole_state(model: AutoOLRTR, path: Path) -> dict[str, Any]:
+def whole_state(model: NetworkModel, path: Path) -> dict[str, Any]:
     """Return the arrays of the file that a model is saved to, which must be a whole one."""
     model.save(path)
-    AutoOLRTR.load(path)
+    NetworkModel.load(path)
     with np.load(path) as file:
         return dict(file)
 
 
 def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
-    model = AutoOLRTR()
+    model = NetworkModel()
     through(with_offset(5.0), model, 0, ACCEPTED)
     before = whole_state(model, tmp_path / "before.npz")
     model.accept(3)
@@ -104,7 +104,7 @@ def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sensor=st.integers(0, 7), day=st.integers(20, 80))
 def test_accepting_a_sound_sensor_changes_nothing_to_speak_of(sensor: int, day: int) -> None:
-    days, model = fault_free(8, DAYS), AutoOLRTR()
+    days, model = fault_free(8, DAYS), NetworkModel()
     through(days, model, 0, day)
     twin = model.copy()
     twin.accept(sensor)
@@ -114,18 +114,18 @@ def test_accepting_a_sound_sensor_changes_nothing_to_speak_of(sensor: int, day: 
         more = [(b.wrong | b.doubtful) & ~(a.wrong | a.doubtful) for a, b in zip(plain, ours, strict=True)]
         # A channel whose level starts over is young, and a fault of a young one is doubtful.
         assert np.mean(more) < 0.1, "what is doubtful hangs on the levels before, which are found anew"
-        moved = [np.abs(a.low_rank - b.low_rank).mean() for a, b in zip(plain, ours, strict=True)]
+        moved = [np.abs(a.expected - b.expected).mean() for a, b in zip(plain, ours, strict=True)]
         assert np.mean(moved) < 0.05
 
 
 @pytest.mark.parametrize("later", [0, 1])
 def test_an_accepted_level_survives_a_state_file(tmp_path: Path, later: int) -> None:
-    days, model = with_offset(5.0), AutoOLRTR()
+    days, model = with_offset(5.0), NetworkModel()
     through(days, model, 0, ACCEPTED)
     model.accept(3)
     through(days, model, ACCEPTED, ACCEPTED + later)
     model.save(tmp_path / "model.npz")
-    loaded, copied = AutoOLRTR.load(tmp_path / "model.npz"), model.copy()
+    loaded, copied = NetworkModel.load(tmp_path / "model.npz"), model.copy()
     for result, *others in zip(*(through(days, each, ACCEPTED + later, 70) for each in (model, loaded, copied)),
                                strict=True):  # fmt: skip
         for other in others:
@@ -133,7 +133,7 @@ def test_an_accepted_level_survives_a_state_file(tmp_path: Path, later: int) -> 
 
 
 def test_an_answer_about_the_day_so_far_places_the_level_and_keeps_nothing() -> None:
-    days, model = with_offset(5.0), AutoOLRTR()
+    days, model = with_offset(5.0), NetworkModel()
     through(days, model, 0, ACCEPTED)
     model.accept(3)
     today = days[..., ACCEPTED].copy()
@@ -148,7 +148,7 @@ def test_one_variable_of_a_sensor_with_a_label() -> None:
     days = np.stack([fault_free(8, DAYS), 2 * fault_free(8, DAYS)], axis=1)
     days[3, :, :, BROKEN:] += 9.0
     names = [f"s{number}" for number in range(8)]
-    model = AutoOLRTR(fiber_axis=2)
+    model = NetworkModel(fiber_axis=2)
     for day in range(ACCEPTED):
         result = model.update(days[..., day], sensors=names)
     assert result.wrong[3].all()
@@ -162,11 +162,11 @@ def test_one_variable_of_a_sensor_with_a_label() -> None:
 
 
 def test_a_sensor_that_is_not_known_cannot_be_accepted() -> None:
-    model = AutoOLRTR()
+    model = NetworkModel()
     with pytest.raises(InputError, match="no sensor 'a' to accept: the model knows 0 sensors"):
         model.accept("a")
     days = fault_free(8, DAYS)
-    named = AutoOLRTR()
+    named = NetworkModel()
     through(days, model, 0, 3)
     named.update(days[..., 0], sensors=list("abcdefgh"))
     for wrong in (8, -1, "a", None, 1.5, True):
@@ -188,7 +188,7 @@ def test_hypotheses_of_others_stay_after_some_were_dropped(tmp_path: Path) -> No
     for number, sensor in enumerate(broken):
         # Not all the same way: a third of a network that does so is weather.
         days[sensor, :, BROKEN - 5 * number :] += 12.0 * (-1) ** number
-    model = AutoOLRTR()
+    model = NetworkModel()
     through(days, model, 0, BROKEN + 2)
     followed = hypotheses_of(whole_state(model, tmp_path / "before.npz"))
     assert all(len(followed[sensor]) for sensor in broken)

@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 
 from checks import state
 from networks import Floats, update_all
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 
 LEARNED, DAYS = 20, 50
 TURN = 6
@@ -35,19 +35,19 @@ def spoilt(slots: int) -> Floats:
     return readings.reshape(-1, DAYS, slots).transpose(0, 2, 1)
 
 
-def later(model: AutoOLRTR, periods: int, folder: Path) -> AutoOLRTR:
+def later(model: NetworkModel, periods: int, folder: Path) -> NetworkModel:
     """Return a model that knows the same, many periods later."""
     arrays = state(model, folder)
     header = json.loads(str(arrays["header"]))
     header["settings"]["state"]["clock"] += periods
     np.savez(folder / "later.npz", **{**arrays, "header": np.array(json.dumps(header))})
-    return AutoOLRTR.load(folder / "later.npz")
+    return NetworkModel.load(folder / "later.npz")
 
 
 @pytest.mark.parametrize("slots", [24, 288])
 def test_a_clock_beyond_single_precision_is_exact(slots: int, tmp_path: Path) -> None:
     readings = spoilt(slots)
-    early = AutoOLRTR()
+    early = NetworkModel()
     update_all(early, readings[..., :LEARNED])
     # Nothing that is open ties the later model to the earlier clock.
     early.rewind()
@@ -57,7 +57,7 @@ def test_a_clock_beyond_single_precision_is_exact(slots: int, tmp_path: Path) ->
     for day in range(LEARNED, DAYS):
         if day == LEARNED + 15:
             late.save(tmp_path / "state.npz")
-            late = AutoOLRTR.load(tmp_path / "state.npz")
+            late = NetworkModel.load(tmp_path / "state.npz")
         one, other = early.update(readings[..., day]), late.update(readings[..., day])
         assert_same_but_later(one, other, periods * slots)
         found += len(other.faults)

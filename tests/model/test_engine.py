@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from checks import assert_same_recovery, assert_same_state, state
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, trained, update_all
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 
 Bools = NDArray[np.bool_]
 DAYS = 34
@@ -43,14 +43,14 @@ def put_fault(line: Floats, kind: str, random: np.random.Generator) -> Floats:
     """Return what a broken sensor reports in place of `line`; sizes as faults in the field have them."""
     if kind == "offset":
         return np.asarray(line + random.choice([-8.0, 8.0]))
-    if kind == "drifting":
+    if kind == "drift":
         return np.asarray(line + random.choice([-1, 1]) * (6 + 6 * np.arange(line.size) / 24))
-    if kind == "noisy":
+    if kind == "noise":
         return line + random.normal(0, 8, line.size)
     return np.full_like(line, line[0])
 
 
-KINDS = ("offset", "drifting", "noisy", "stuck")
+KINDS = ("offset", "drift", "noise", "stuck")
 
 
 @lru_cache
@@ -72,7 +72,7 @@ def spoilt(sensors: int, faulty: int, seed: int = 0, lost: float = 0.05) -> Spoi
 
 
 def recovered(readings: Floats) -> Recovery:
-    return AutoOLRTR().recover(readings)
+    return NetworkModel().recover(readings)
 
 
 def share_detected(result: Recovery, network: Spoilt) -> float:
@@ -131,7 +131,7 @@ def test_the_number_of_threads_changes_no_bit(tmp_path: Path, monkeypatch: pytes
     partition_small_networks(monkeypatch)
     monkeypatch.setattr(model_state, "BLOCK", 1)
     network = spoilt(97, 8)
-    models = {threads: AutoOLRTR() for threads in ("1", "2", "3")}
+    models = {threads: NetworkModel() for threads in ("1", "2", "3")}
     for day in range(20, DAYS):
         results = []
         for threads, model in models.items():
@@ -146,7 +146,7 @@ def test_the_number_of_threads_changes_no_bit(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("sensors", [12, 110])
 def test_estimating_changes_nothing(sensors: int) -> None:
     network = spoilt(sensors, 8)
-    plain, asked = AutoOLRTR(), AutoOLRTR()
+    plain, asked = NetworkModel(), NetworkModel()
     for day in range(DAYS):
         readings = network.readings[..., day]
         if day > 2:
@@ -188,7 +188,7 @@ def test_estimates_stay_within_what_was_shown() -> None:
     low, high = float(shown.min()), float(shown.max())
     # A twentieth of the range is allowed for beyond it.
     margin = 0.051 * (high - low)
-    later = result.low_rank[..., 1:]
+    later = result.expected[..., 1:]
     assert np.isfinite(later).all()
     assert later.min() >= low - margin
     assert later.max() <= high + margin
@@ -224,7 +224,7 @@ def test_saved_and_loaded_twice_in_the_middle_of_a_fault(
 ) -> None:
     if partitioned:
         partition_small_networks(monkeypatch, owned=6, halo=4)
-    straight, broken = AutoOLRTR(), AutoOLRTR()
+    straight, broken = NetworkModel(), NetworkModel()
     for day in range(20):
         readings = fault_free()[..., LEARNED - 20 + day]
         assert_same_recovery(straight.update(readings), broken.update(readings))
@@ -232,8 +232,8 @@ def test_saved_and_loaded_twice_in_the_middle_of_a_fault(
     for day in range(6):
         if day in (2, 3):
             broken.save(tmp_path / "once.npz")
-            AutoOLRTR.load(tmp_path / "once.npz").save(tmp_path / "twice.npz")
-            broken = AutoOLRTR.load(tmp_path / "twice.npz")
+            NetworkModel.load(tmp_path / "once.npz").save(tmp_path / "twice.npz")
+            broken = NetworkModel.load(tmp_path / "twice.npz")
         result = straight.update(readings[..., day])
         assert_same_recovery(result, broken.update(readings[..., day]))
         assert result.wrong[3].all() == (day in (2, 3))

@@ -91,11 +91,11 @@ def with_fault(case: Case, episode: Episode, random: np.random.Generator) -> Cas
     sign, size = random.choice([-1, 1]), random.uniform(25, 60)
     if episode.kind == "offset":
         residual[inside] += sign * size
-    elif episode.kind == "drifting":
+    elif episode.kind == "drift":
         residual[inside] += sign * (10 + 5 * np.arange(length))
     elif episode.kind == "gain":
         residual[inside] -= 3 * case.expected[inside]
-    elif episode.kind == "noisy":
+    elif episode.kind == "noise":
         residual[inside] = size * random.choice([-1, 1], length) * random.uniform(0.5, 1.5, length)
     else:
         # A sensor that repeats itself while the network moves on.
@@ -135,10 +135,10 @@ def test_a_sound_window_is_best_explained_as_sound(seed: int, phi: float) -> Non
 def test_two_episodes_in_one_window(seed: int, phi: float) -> None:
     random = np.random.default_rng(seed)
     case = sound_case(random, phi, 9)
-    kinds = tuple(random.choice(["offset", "noisy", "drifting"], 2))
+    kinds = tuple(random.choice(["offset", "noise", "drift"], 2))
     case = with_fault(case, Episode(kinds[0], 1, 3), random)
     case = with_fault(case, Episode(kinds[1], 6, 8), random)
-    assert_the_best(case, 2, ("offset", "noisy", "drifting"))
+    assert_the_best(case, 2, ("offset", "noise", "drift"))
 
 
 def normal_case(random: np.random.Generator, phi: float, slots: int) -> Case:

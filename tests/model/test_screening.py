@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles.screening import roughness_of_channel, spikes_of_channel
-from sensormend import AutoOLRTR
+from sensormend import NetworkModel
 from sensormend.model.screening import find_spikes, follow_spread, roughness_of, runs
 
 Floats = NDArray[np.float32]
@@ -142,7 +142,7 @@ def lake(days: int = 30, sensors: int = 6) -> NDArray[np.float64]:
 def test_a_string_that_is_lifted_for_an_hour_is_wrong_at_all_depths() -> None:
     readings = lake()
     readings[:, 40:44, 25] = 25 + np.arange(4)
-    model = AutoOLRTR()
+    model = NetworkModel()
     for day in range(25):
         model.update(readings[..., day])
     result = model.update(readings[..., 25])
@@ -159,6 +159,6 @@ def test_a_logger_that_reports_fewer_digits_has_no_spikes_of_one_step() -> None:
     """Acidity with two decimals for a month, and then with one."""
     readings = 8 + (lake(days=120, sensors=1) - 12) / 10
     readings[..., :30], readings[..., 30:] = readings[..., :30].round(2), readings[..., 30:].round(1)
-    model = AutoOLRTR()
+    model = NetworkModel()
     wrong = [int(model.update(readings[..., day]).wrong.sum()) for day in range(120)]
     assert sum(wrong[75:]) == 0

@@ -10,7 +10,7 @@ import pytest
 from scipy.signal import lfilter
 
 from networks import fault_free
-from sensormend import AutoOLRTR
+from sensormend import NetworkModel
 from sensormend.model import arrays as at
 
 SENSORS, SLOTS, PERIODS = 12, 24, 160
@@ -28,7 +28,7 @@ def network(volatility: float, seed: int = 3) -> np.ndarray[Any, np.dtype[np.flo
 
 def learned(readings: np.ndarray[Any, np.dtype[np.float64]], folder: Path, name: str) -> np.ndarray[Any, Any]:
     """Return what a model that has seen the readings has saved under a name."""
-    model = AutoOLRTR()
+    model = NetworkModel()
     model.recover(readings)
     model.save(folder / "state.npz")
     with np.load(folder / "state.npz") as saved:
@@ -62,7 +62,7 @@ def test_a_rough_period_of_a_volatile_channel_is_not_wrong_and_of_a_calm_one_is(
         readings = network(volatility)
         noise = np.random.default_rng(5).normal(0, 5 * 0.3, (SLOTS, 5))
         readings[4][:, 120:160:8] += noise
-        result = AutoOLRTR().recover(readings)
+        result = NetworkModel().recover(readings)
         shares.append(result.faulty[4, 120:160:8].mean())
     assert shares[0] >= 0.8
     assert shares[1] <= 0.2

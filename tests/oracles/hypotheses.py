@@ -31,7 +31,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-KINDS = ("offset", "drifting", "gain", "noisy", "stuck")
+KINDS = ("offset", "drift", "gain", "noise", "stuck")
 
 
 @dataclass(frozen=True)
@@ -247,13 +247,13 @@ def _regressed(case: Case, slots: Sequence[int], past: _Past, kind: str) -> _Fau
     channel = case.channel
     tau, freedom = channel.tau, channel.freedom
     mean = np.array([0.0, GAIN_MEAN if kind == "gain" else 0.0])
-    slope = {"offset": 0.0, "drifting": channel.drift_sd, "gain": GAIN_SD}[kind]
+    slope = {"offset": 0.0, "drift": channel.drift_sd, "gain": GAIN_SD}[kind]
     total, before, h_before = 0.0, past, np.zeros(2)
     theta, P = mean, np.diag([tau**2, slope**2])
     for number, slot in enumerate(slots):
         time = case.start + slot
         since = (time - case.start - slots[0]) / channel.slots
-        h = np.array([1.0, {"offset": 0.0, "drifting": since, "gain": case.expected[slot]}[kind]])
+        h = np.array([1.0, {"offset": 0.0, "drift": since, "gain": case.expected[slot]}[kind]])
         centre, spread = _sound_prediction(case, slot, before)
         g = h - channel.phi ** (time - before.time) * h_before
         miss = case.residual[slot] - centre - float(g @ theta)
@@ -276,7 +276,7 @@ def _regressed(case: Case, slots: Sequence[int], past: _Past, kind: str) -> _Fau
         before, h_before = replace(before, residual=case.residual[slot], time=time), h
     sizes = {
         "offset": (theta[0], 0.0),
-        "drifting": (theta @ h_before, theta[1]),
+        "drift": (theta @ h_before, theta[1]),
         "gain": (1 + theta[1], 0.0),
     }
     size, rate = sizes[kind]
@@ -286,8 +286,8 @@ def _regressed(case: Case, slots: Sequence[int], past: _Past, kind: str) -> _Fau
 
 _FAULTS = {
     "offset": lambda case, slots, past: _regressed(case, slots, past, "offset"),
-    "drifting": lambda case, slots, past: _regressed(case, slots, past, "drifting"),
+    "drift": lambda case, slots, past: _regressed(case, slots, past, "drift"),
     "gain": lambda case, slots, past: _regressed(case, slots, past, "gain"),
-    "noisy": _noisy,
+    "noise": _noisy,
     "stuck": _stuck,
 }

@@ -48,7 +48,7 @@ def _of_channel(rows: list[Line], faults: list[Line]) -> list[str]:
             problems.append(f"{_named(fault)} has no row that is wrong or doubtful")
         if fault["from"] < readings[0]["time"]:
             problems.append(f"{_named(fault)} begins before the first reading")
-        if fault["reason"] not in ("offset", "drifting") or fault["size"] is None or fault["size"] != fault["size"]:
+        if fault["reason"] not in ("offset", "drift") or fault["size"] is None or fault["size"] != fault["size"]:
             continue
         if abs(fault["size"]) < min(steps) * (1 - 1e-6):
             problems.append(f"{_named(fault)} has a size of {fault['size']}, less than the resolution")

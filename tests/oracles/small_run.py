@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from networks import partition_small_networks
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 from sensormend.model import engine
 
 __all__ = ["recovered", "small_network", "written"]
@@ -41,7 +41,7 @@ def recovered(*, partitioned: bool) -> Recovery:
     with pytest.MonkeyPatch.context() as patch:
         if partitioned:
             partition_small_networks(patch, owned=3, halo=2)
-        return AutoOLRTR().recover(small_network(6 if partitioned else 4))
+        return NetworkModel().recover(small_network(6 if partitioned else 4))
 
 
 def written(result: Recovery) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_out_is_laid_out_as_the_design_says(mended: Path) -> None:
     parquet = [path.relative_to(mended).as_posix() for path in mended.rglob("*.parquet")]
     assert len(parquet) == 40
     assert all(path.startswith("data/date=2020-") for path in parquet)
-    assert {path.name for path in (mended / "state").iterdir()} == {"model.npz", "mender.npz", "checkpoint.json"}
+    assert {path.name for path in (mended / "state").iterdir()} == {"model.npz", "cleaner.npz", "checkpoint.json"}
     record = json.loads((mended / "run.json").read_text())
     assert record["grid"] == {"step": "1h", "period": "1d", "early_seconds": 0, "cut_seconds": 0}
     assert record["readings"] == len(city_readings())
@@ -105,13 +105,13 @@ def test_many_overlapping_files_are_one_archive(mended: Path, tmp_path: Path) ->
 SCRIPT = """
 import sys, time
 from sensormend.pipeline import archive
-from sensormend.pipeline.mender import Mender
+from sensormend.pipeline.cleaner import Cleaner
 archive.CHECKPOINT = 0.0
-push = Mender.push
+push = Cleaner.push
 def slow(self, readings):
     time.sleep(0.03)
     return push(self, readings)
-Mender.push = slow
+Cleaner.push = slow
 archive.clean_archive(sys.argv[1], sys.argv[2], resume="resume" in sys.argv)
 """
 
@@ -159,7 +159,7 @@ def test_what_was_allowed_to_replace_still_is_when_it_goes_on(
     assert out.read_bytes() == before
     with monkeypatch.context() as watched:
         # Everything is mended already: only the one file is lacking.
-        watched.setattr("sensormend.pipeline.mender.Mender.push", full)
+        watched.setattr("sensormend.pipeline.cleaner.Cleaner.push", full)
         clean_archive(table, out, resume=True)
     same(rows_of(mended), rows_of(out))
     assert {path.name for path in tmp_path.iterdir()} == {"one.parquet", "one.parquet.meta"}

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 import hostile
 from list_source import hourly, read_rows, run_service
-from sensormend import AutoOLRTR, Recovery, clean
+from sensormend import NetworkModel, Recovery, clean
 from sensormend.cli import main
 from sensormend.pipeline.bounds import JUDGED, YOUNG, AcceptedRange
-from sensormend.pipeline.mender import InMemory, Mender, walk
+from sensormend.pipeline.cleaner import Cleaner, InMemory, walk
 from sensormend.pipeline.verdicts import Verdicts
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, NO_ORIGIN, NOTHING, OBSERVED, Flag, Readings, Rows
 from simulated_city import HOURLY, START, city_readings, small_city, tensor_readings, write_csv
@@ -72,14 +72,14 @@ def days_of(tensor: Floats) -> list[Readings]:
 def test_no_result_lies_outside_the_accepted_readings(name: str, seed: int) -> None:
     """What was accepted is counted once more here, row by row; hardly anything is withheld."""
     tensor = spoilt(NETWORKS[name](seed), seed)
-    mender, accepted = Mender(HOURLY, tuple(map(str, range(tensor.shape[1])))), dict[int, list[float]]()
+    cleaner, accepted = Cleaner(HOURLY, tuple(map(str, range(tensor.shape[1])))), dict[int, list[float]]()
     first = int(HOURLY.period_of(np.array([START]))[0])
     for day, readings in enumerate(days_of(tensor)):
         for hours in (1, 2, 3, 7, 15) if day < 8 else (7,):
-            mender.peek(readings.taken(readings.time < START + day * DAY + hours * HOUR), first + day)
-        for mended in mender.push(readings, first + day):
+            cleaner.peek(readings.taken(readings.time < START + day * DAY + hours * HOUR), first + day)
+        for mended in cleaner.push(readings, first + day):
             check_inside(mended.rows, accepted)
-    assert sum(mender.withheld.values()) < 30
+    assert sum(cleaner.withheld.values()) < 30
 
 
 def check_inside(rows: Rows, accepted: dict[int, list[float]]) -> None:
@@ -107,16 +107,16 @@ def test_what_has_shown_one_value_or_hardly_anything_is_left_alone() -> None:
     tensor[:, 1, :, 5:] = 0.0
     tensor[0, :, 3:9] = np.nan
     tensor[1, 0, 5, 8] = 2e4
-    mender, first = Mender(HOURLY, ("a", "b")), int(HOURLY.period_of(np.array([START]))[0])
+    cleaner, first = Cleaner(HOURLY, ("a", "b")), int(HOURLY.period_of(np.array([START]))[0])
     for day, readings in enumerate(days_of(tensor)):
-        mender.peek(NOTHING, first + day)
-        mender.push(
+        cleaner.peek(NOTHING, first + day)
+        cleaner.push(
             Readings(readings.sensors, ("a", "b"), readings.sensor, readings.variable, readings.time, readings.value)
         )
-    assert mender.period is not None
+    assert cleaner.period is not None
 
 
-class Inventing(AutoOLRTR):
+class Inventing(NetworkModel):
     """A model whose estimates from the twentieth period on are `by` too high; inf for one that knows none."""
 
     by, since = 1e7, 20
@@ -136,7 +136,7 @@ class Inventing(AutoOLRTR):
         cleaned, lower, upper = (
             np.where(estimated, values + self.by, values) for values in (result.cleaned, result.lower, result.upper)
         )
-        return replace(result, cleaned=cleaned, lower=lower, upper=upper, low_rank=result.low_rank + self.by)
+        return replace(result, cleaned=cleaned, lower=lower, upper=upper, expected=result.expected + self.by)
 
 
 def with_a_gap(days: int = 24) -> Readings:
@@ -152,10 +152,10 @@ def inventing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Let every model be one that invents."""
     monkeypatch.setattr(Inventing, "by", request.param)
     for name in ("update", "estimate"):
-        monkeypatch.setattr(AutoOLRTR, f"plain_{name}", getattr(AutoOLRTR, name), raising=False)
-    monkeypatch.setattr(AutoOLRTR, "by", request.param, raising=False)
-    monkeypatch.setattr(AutoOLRTR, "since", Inventing.since, raising=False)
-    monkeypatch.setattr(AutoOLRTR, "_invented", Inventing._invented, raising=False)
+        monkeypatch.setattr(NetworkModel, f"plain_{name}", getattr(NetworkModel, name), raising=False)
+    monkeypatch.setattr(NetworkModel, "by", request.param, raising=False)
+    monkeypatch.setattr(NetworkModel, "since", Inventing.since, raising=False)
+    monkeypatch.setattr(NetworkModel, "_invented", Inventing._invented, raising=False)
 
     def patched(name: str) -> Callable[..., Recovery]:
         def call(self: Inventing, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
@@ -164,20 +164,20 @@ def inventing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         return call
 
     for name in ("update", "estimate"):
-        monkeypatch.setattr(AutoOLRTR, name, patched(name))
+        monkeypatch.setattr(NetworkModel, name, patched(name))
 
 
 @pytest.mark.usefixtures("inventing")
 def test_what_lies_far_outside_is_withheld_and_the_reading_stays_in_doubt() -> None:
-    parts, mender = hourly(with_a_gap(), 24), Mender(HOURLY)
+    parts, cleaner = hourly(with_a_gap(), 24), Cleaner(HOURLY)
     for part in parts[:-2]:
-        mender.push(part)
-    assert mender.withheld == {}
-    assert mender.period is not None
-    period = mender.period + 1
-    assert mender.peek(parts[-2], period).rows.origin.min() == NO_ORIGIN
-    (mended,) = mender.push(parts[-2])
-    rows, (low, high) = mended.rows, mender.limits_of("s05", "")
+        cleaner.push(part)
+    assert cleaner.withheld == {}
+    assert cleaner.period is not None
+    period = cleaner.period + 1
+    assert cleaner.peek(parts[-2], period).rows.origin.min() == NO_ORIGIN
+    (mended,) = cleaner.push(parts[-2])
+    rows, (low, high) = mended.rows, cleaner.limits_of("s05", "")
     gap = np.isnan(rows.value)
     assert gap.sum() == 16
     assert set(rows.flag[gap]) == {Flag.MISSING}
@@ -191,10 +191,10 @@ def test_what_lies_far_outside_is_withheld_and_the_reading_stays_in_doubt() -> N
     np.testing.assert_array_equal(rows.origin[off], np.where(inside[off], OBSERVED, NO_ORIGIN))
     np.testing.assert_array_equal(rows.cleaned[off], np.where(inside[off], rows.value[off], np.nan))
     assert (rows.reason[off] > 0).all()
-    assert mender.withheld == {"": 16 + int(off.sum())}
-    assert mender.remarks() == [f"estimates withheld, since they lay far outside all readings: {16 + int(off.sum())}"]
+    assert cleaner.withheld == {"": 16 + int(off.sum())}
+    assert cleaner.remarks() == [f"estimates withheld, since they lay far outside all readings: {16 + int(off.sum())}"]
     for name, network in zip(rows.sensors, mended.network, strict=True):
-        least, most = mender.limits_of(name, "")
+        least, most = cleaner.limits_of(name, "")
         assert least <= np.nanmin(network) <= np.nanmax(network) <= most
 
 
@@ -233,23 +233,23 @@ def test_watch_goes_on_and_a_restart_changes_no_row(tmp_path: Path) -> None:
 
 
 def test_the_range_is_in_the_state_and_an_earlier_state_has_none(tmp_path: Path) -> None:
-    parts, mender = hourly(with_a_gap(), 24), Mender(HOURLY)
+    parts, cleaner = hourly(with_a_gap(), 24), Cleaner(HOURLY)
     for part in parts[:-2]:
-        mender.push(part)
-    mender.save(tmp_path / "mender.npz")
-    twin = Mender(HOURLY, model=mender.model.copy())
-    twin.restore(tmp_path / "mender.npz")
-    assert twin.limits == mender.limits
-    with np.load(tmp_path / "mender.npz") as file:
+        cleaner.push(part)
+    cleaner.save(tmp_path / "cleaner.npz")
+    twin = Cleaner(HOURLY, model=cleaner.model.copy())
+    twin.restore(tmp_path / "cleaner.npz")
+    assert twin.limits == cleaner.limits
+    with np.load(tmp_path / "cleaner.npz") as file:
         arrays = {name: file[name] for name in file.files if not name.startswith("accepted_")}
-    np.savez(tmp_path / "mender.npz", **arrays)
-    old = Mender(HOURLY, model=mender.model.copy())
-    old.restore(tmp_path / "mender.npz")
+    np.savez(tmp_path / "cleaner.npz", **arrays)
+    old = Cleaner(HOURLY, model=cleaner.model.copy())
+    old.restore(tmp_path / "cleaner.npz")
     assert old.limits == {"": (-np.inf, np.inf)}
-    for one in (mender, twin):
+    for one in (cleaner, twin):
         (mended,) = one.push(parts[-2])
         assert np.isfinite(mended.rows.cleaned).all()
-    assert twin.limits == mender.limits
+    assert twin.limits == cleaner.limits
 
 
 def test_the_range_begins_with_what_the_model_has_learned_from() -> None:
@@ -258,9 +258,9 @@ def test_the_range_begins_with_what_the_model_has_learned_from() -> None:
     tensor[..., 0] -= 30
     tensor[..., 1] += 30
     tensor[3, :, 0] = np.nan
-    source, mender = InMemory(tensor_readings(tensor), HOURLY), Mender(HOURLY)
-    mended = next(iter(walk(source, mender)))
-    low, high = mender.limits[""]
+    source, cleaner = InMemory(tensor_readings(tensor), HOURLY), Cleaner(HOURLY)
+    mended = next(iter(walk(source, cleaner)))
+    low, high = cleaner.limits[""]
     assert low < np.nanmin(tensor[..., 0]) + 2
     assert high > np.quantile(tensor[..., 2:], 0.95)
     assert np.isfinite(mended.rows.cleaned).all()
@@ -392,11 +392,11 @@ def test_a_variable_most_of_whose_estimates_are_withheld_is_not_judged_any_more(
                 columns[name][:, 0] = getattr(invented, name)[:, 0]
             return replace(result, **columns)
 
-    mender = Mender(HOURLY, ("0", "1"), model=HalfInventing(fiber_axis=2))
-    mender.model.since = 8  # type: ignore[attr-defined]
+    cleaner = Cleaner(HOURLY, ("0", "1"), model=HalfInventing(fiber_axis=2))
+    cleaner.model.since = 8  # type: ignore[attr-defined]
     flags = []
     for readings in days_of(tensor):
-        (mended,) = mender.push(readings)
+        (mended,) = cleaner.push(readings)
         present = np.isfinite(mended.rows.value)
         first = mended.rows.variable == 0
         flags.append(
@@ -410,11 +410,11 @@ def test_a_variable_most_of_whose_estimates_are_withheld_is_not_judged_any_more(
     assert flags[10] == ({1}, {1})
     assert flags[38][0] == {Flag.NOT_EVALUATED}
     assert Flag.FAIL in flags[38][1]
-    assert set(mender.withheld) == {"0"}
-    assert mender.withheld["0"] >= 1000
-    assert len(mender.remarks()) == 2
-    assert mender.remarks()[1].startswith("0 is not judged from 2020-0")
-    assert mender._accepted.unjudged_from[1] == JUDGED
+    assert set(cleaner.withheld) == {"0"}
+    assert cleaner.withheld["0"] >= 1000
+    assert len(cleaner.remarks()) == 2
+    assert cleaner.remarks()[1].startswith("0 is not judged from 2020-0")
+    assert cleaner._accepted.unjudged_from[1] == JUDGED
 
 
 def test_a_frame_is_cleaned_as_before() -> None:
@@ -433,7 +433,7 @@ def test_a_silent_day_of_variables_that_have_names_is_made_up_for() -> None:
     tensor = hostile.one_sensor(9)[:, None]
     tensor[..., 4:7] = np.nan
     parts = [part for part in days_of(tensor) if len(part)]
-    mender = Mender(HOURLY, ("temp",))
-    count = [len(mender.push(Readings(part.sensors, ("temp",), part.sensor, part.variable, part.time, part.value)))
+    cleaner = Cleaner(HOURLY, ("temp",))
+    count = [len(cleaner.push(Readings(part.sensors, ("temp",), part.sensor, part.variable, part.time, part.value)))
              for part in parts]  # fmt: skip
     assert count == [1, 1, 1, 1, 4, 1]

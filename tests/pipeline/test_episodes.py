@@ -11,8 +11,8 @@ import pytest
 from networks import fault_free as network
 from sensormend import clean
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.cleaner import CleanedPeriod, Cleaner, DatedFault, InMemory, walk
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import DatedFault, InMemory, Mended, Mender, walk
 from sensormend.pipeline.tally import Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
 from sensormend.recovery import Fault
@@ -21,8 +21,8 @@ from simulated_city import HOURLY, START, tensor_readings
 FOREVER = np.iinfo(np.int64).max // 4
 
 
-def mender(**settings: Any) -> Mender:
-    return Mender(HOURLY, **settings)
+def cleaner(**settings: Any) -> Cleaner:
+    return Cleaner(HOURLY, **settings)
 
 
 def fault_free(days: int) -> Readings:
@@ -42,13 +42,13 @@ def without(readings: Readings, sensor: int | None, start: int, end: int) -> Rea
     return readings.taken(~(chosen & (hour >= start) & (hour < end)))
 
 
-def through(readings: Readings, mend: Mender) -> Iterator[Mended]:
+def through(readings: Readings, mend: Cleaner) -> Iterator[CleanedPeriod]:
     source = InMemory(readings, HOURLY)
     for period in source.periods:
         yield from mend.push(source.read(period))
 
 
-def listed(parts: Iterator[Mended]) -> list[FaultInterval]:
+def listed(parts: Iterator[CleanedPeriod]) -> list[FaultInterval]:
     """The list of faults, but for single readings."""
     tally = Tally(HOURLY, ("",))
     for part in parts:
@@ -61,7 +61,7 @@ def spans(faults: Sequence[FaultInterval]) -> list[tuple[str, int, int]]:
 
 
 def test_a_fault_has_its_times_and_what_the_model_says_of_it() -> None:
-    (fault,) = listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender()))
+    (fault,) = listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), cleaner()))
     assert spans([fault]) == [("s02", 12 * 24, 15 * 24)]
     assert (fault.reason, fault.rate) == ("offset", 0.0)
     assert fault.size == pytest.approx(15, abs=1)
@@ -71,10 +71,10 @@ def test_a_fault_has_its_times_and_what_the_model_says_of_it() -> None:
 def test_readings_that_are_missing_do_not_cut_a_fault_and_silence_is_beside_it() -> None:
     readings = without(moved(fault_free(20), 2, 12 * 24, 15 * 24), 2, 12 * 24, 12 * 24 + 5)
     readings = without(readings, 2, 13 * 24 + 20, 14 * 24 + 3)
-    fault, *rest = listed(through(readings, mender()))
+    fault, *rest = listed(through(readings, cleaner()))
     assert rest == []
     assert spans([fault]) == [("s02", 12 * 24 + 5, 15 * 24)]
-    fault, silent = listed(through(without(readings, 2, 13 * 24, 14 * 24), mender()))
+    fault, silent = listed(through(without(readings, 2, 13 * 24, 14 * 24), cleaner()))
     assert spans([fault, silent]) == [("s02", 12 * 24 + 5, 15 * 24), ("s02", 13 * 24, 14 * 24)]
     assert (fault.reason, silent.reason) == ("offset", "silent")
     assert np.isnan([silent.size, silent.rate, silent.confidence]).all()
@@ -82,13 +82,13 @@ def test_readings_that_are_missing_do_not_cut_a_fault_and_silence_is_beside_it()
 
 def test_a_fault_that_is_open_goes_to_the_end_of_what_is_known() -> None:
     readings = without(moved(fault_free(16), 2, 13 * 24, 16 * 24), 2, 15 * 24 + 18, 16 * 24)
-    assert spans(listed(through(readings, mender()))) == [("s02", 13 * 24, 16 * 24)]
+    assert spans(listed(through(readings, cleaner()))) == [("s02", 13 * 24, 16 * 24)]
 
 
 def test_an_episode_begins_and_ends_with_a_reading() -> None:
     readings = without(moved(fault_free(20), 2, 12 * 24, 15 * 24), 2, 12 * 24, 12 * 24 + 5)
     readings = without(without(readings, 2, 13 * 24 + 20, 14 * 24 + 3), 2, 14 * 24 + 22, 15 * 24)
-    assert spans(listed(through(readings, mender()))) == [("s02", 12 * 24 + 5, 14 * 24 + 22)]
+    assert spans(listed(through(readings, cleaner()))) == [("s02", 12 * 24 + 5, 14 * 24 + 22)]
 
 
 @pytest.mark.parametrize("away", [range(3, 7), range(3, 43)])
@@ -98,7 +98,7 @@ def test_periods_without_readings_do_not_shift_the_times(away: range) -> None:
     later = readings.time >= START + 3 * DAY
     readings.time[later] += len(away) * DAY
     first = 24 * (12 + len(away))
-    faults = listed(through(moved(readings, 2, first, first + 72), mender(gone_after=5 * DAY)))
+    faults = listed(through(moved(readings, 2, first, first + 72), cleaner(gone_after=5 * DAY)))
     assert spans([fault for fault in faults if fault.reason != "silent"]) == [("s02", first, first + 72)]
 
 
@@ -107,30 +107,30 @@ def test_a_fault_from_before_a_long_silence_keeps_its_start() -> None:
     readings = moved(fault_free(24), 2, 12 * 24, 18 * 24)
     later = readings.time >= START + 15 * DAY
     readings.time[later] += 40 * DAY
-    faults = listed(through(readings, mender(gone_after=10 * DAY)))
+    faults = listed(through(readings, cleaner(gone_after=10 * DAY)))
     assert ("s02", 12 * 24, 58 * 24) in spans(faults)
 
 
-def test_a_killed_mender_dates_as_one_that_went_on(tmp_path: Path) -> None:
+def test_a_killed_cleaner_dates_as_one_that_went_on(tmp_path: Path) -> None:
     readings = without(moved(fault_free(20), 2, 14 * 24, 17 * 24), None, 5 * 24, 7 * 24)
     source = InMemory(readings, HOURLY)
-    one, tally = mender(), Tally(HOURLY, ("",))
+    one, tally = cleaner(), Tally(HOURLY, ("",))
     for period in source.periods:
         for part in one.push(source.read(period)):
             tally.add(part)
-        one.save(tmp_path / "mender.npz")
-        other, state = Mender(HOURLY, model=one.model), tally.state()
-        other.restore(tmp_path / "mender.npz")
+        one.save(tmp_path / "cleaner.npz")
+        other, state = Cleaner(HOURLY, model=one.model), tally.state()
+        other.restore(tmp_path / "cleaner.npz")
         one, tally = other, Tally(HOURLY, ("",))
         tally.restore(*state)
-    assert tally.intervals() == listed(through(readings, mender()))
+    assert tally.intervals() == listed(through(readings, cleaner()))
     assert ("s02", 14 * 24, 17 * 24) in spans(tally.intervals())
 
 
 def test_faults_of_a_first_pass_do_not_come_back() -> None:
     readings = moved(fault_free(34), 2, 20 * 24, 24 * 24)
     readings = moved(readings, 5, 26 * 24, 34 * 24)
-    source, mend = InMemory(readings, HOURLY), mender()
+    source, mend = InMemory(readings, HOURLY), cleaner()
     parts = list(walk(source, mend))
     assert mend.model.periods == 28 + 34
     for part in parts:
@@ -145,24 +145,24 @@ def test_what_was_wrong_before_a_recalibration_is_over_with_it() -> None:
     day = START + 15 * DAY
     notes = Maintenance((Note("s02", day + 10 * HOUR, FOREVER, "recalibrated"),))
     readings = moved(fault_free(24), 2, 13 * 24, 15 * 24 + 10)
-    faults = listed(through(readings, mender(maintenance=notes)))
+    faults = listed(through(readings, cleaner(maintenance=notes)))
     assert spans(faults) == [("s02", 13 * 24, 15 * 24)]
     again = moved(readings, 2, 22 * 24, 24 * 24)
-    faults = listed(through(again, mender(maintenance=notes)))
+    faults = listed(through(again, cleaner(maintenance=notes)))
     assert spans(faults) == [("s02", 13 * 24, 15 * 24), ("s02", 22 * 24, 24 * 24)]
 
 
 def test_a_fault_does_not_begin_where_people_say_that_all_is_right() -> None:
     notes = Maintenance((Note("s02", START + 12 * DAY, START + 13 * DAY + HOUR // 2, "real"),))
-    faults = listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender(maintenance=notes)))
+    faults = listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), cleaner(maintenance=notes)))
     assert spans(faults) == [("s02", 13 * 24 + 1, 15 * 24)]
     always = Maintenance((Note("*", START, FOREVER, "real"),))
-    assert listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender(maintenance=always))) == []
+    assert listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), cleaner(maintenance=always))) == []
 
 
 def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
     readings = moved(fault_free(14), 2, 12 * 24, 14 * 24)
-    source, mend = InMemory(readings, HOURLY), mender()
+    source, mend = InMemory(readings, HOURLY), cleaner()
     *before, last = source.periods
     for period in before:
         mend.push(source.read(period))
@@ -179,7 +179,7 @@ def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
     assert mend.push(whole)[0].faults[0].start == START + 12 * DAY
 
 
-def put_in(part: Mended, *episodes: tuple[int, str, int, int | None]) -> Mended:
+def put_in(part: CleanedPeriod, *episodes: tuple[int, str, int, int | None]) -> CleanedPeriod:
     """A period in which the model says this of sensor s02: numbers, kinds, and hours since the first one."""
     dated = tuple(
         DatedFault(Fault(number, "s02", 0, kind, 0, None, 2.0, 0.5, 0.9), part.rows.sensors.index("s02"),
@@ -189,20 +189,20 @@ def put_in(part: Mended, *episodes: tuple[int, str, int, int | None]) -> Mended:
     return replace(part, faults=dated)
 
 
-def parts_of_three_days() -> list[Mended]:
-    return list(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), Mender(HOURLY)))
+def parts_of_three_days() -> list[CleanedPeriod]:
+    return list(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), Cleaner(HOURLY)))
 
 
 def test_two_kinds_that_touch_are_two_lines_and_the_rest_is_a_third() -> None:
     parts = parts_of_three_days()
-    parts[12] = put_in(parts[12], (1, "drifting", 12 * 24, None))
-    parts[13] = put_in(parts[13], (1, "drifting", 12 * 24, 13 * 24 + 10), (2, "noisy", 13 * 24 + 10, None))
-    parts[14] = put_in(parts[14], (2, "noisy", 13 * 24 + 10, 14 * 24 + 20))
+    parts[12] = put_in(parts[12], (1, "drift", 12 * 24, None))
+    parts[13] = put_in(parts[13], (1, "drift", 12 * 24, 13 * 24 + 10), (2, "noise", 13 * 24 + 10, None))
+    parts[14] = put_in(parts[14], (2, "noise", 13 * 24 + 10, 14 * 24 + 20))
     faults = listed(iter(parts))
     assert spans(faults) == [
         ("s02", 12 * 24, 13 * 24 + 10), ("s02", 13 * 24 + 10, 14 * 24 + 20), ("s02", 14 * 24 + 20, 15 * 24),
     ]  # fmt: skip
-    assert [fault.reason for fault in faults] == ["drifting", "noisy", "offset"]
+    assert [fault.reason for fault in faults] == ["drift", "noise", "offset"]
     assert [fault.confidence for fault in faults[:2]] == [0.9, 0.9]
     assert np.isnan(faults[2].confidence)
     assert faults[0].sentence.startswith("s02 drifted to ")
@@ -212,20 +212,20 @@ def test_the_list_is_dated_by_what_the_model_knew_last() -> None:
     parts = parts_of_three_days()
     parts[12] = put_in(parts[12], (1, "offset", 12 * 24, None))
     parts[13] = put_in(parts[13], (1, "offset", 11 * 24 + 18, None))
-    parts[14] = put_in(parts[14], (1, "drifting", 11 * 24 + 18, None))
-    parts[15] = put_in(parts[15], (1, "drifting", 11 * 24 + 18, 14 * 24 + 22))
+    parts[14] = put_in(parts[14], (1, "drift", 11 * 24 + 18, None))
+    parts[15] = put_in(parts[15], (1, "drift", 11 * 24 + 18, 14 * 24 + 22))
     (fault,) = listed(iter(parts))
     # The rows of the last two hours were wrong when they were made, and belong to it.
-    assert (spans([fault]), fault.reason) == ([("s02", 11 * 24 + 18, 15 * 24)], "drifting")
+    assert (spans([fault]), fault.reason) == ([("s02", 11 * 24 + 18, 15 * 24)], "drift")
 
 
 def test_a_fault_does_not_begin_before_the_one_before_it_ended_nor_before_the_first_reading() -> None:
     parts = parts_of_three_days()
     parts[12] = put_in(parts[12], (1, "offset", 12 * 24, 13 * 24))
-    parts[13] = put_in(parts[13], (2, "drifting", 11 * 24, None))
-    parts[14] = put_in(parts[14], (2, "drifting", 10 * 24, None))
+    parts[13] = put_in(parts[13], (2, "drift", 11 * 24, None))
+    parts[14] = put_in(parts[14], (2, "drift", 10 * 24, None))
     assert spans(listed(iter(parts))) == [("s02", 12 * 24, 13 * 24), ("s02", 13 * 24, 15 * 24)]
-    begin = list(through(without(moved(fault_free(20), 2, 12 * 24, 15 * 24), 2, 0, 3 * 24 + 5), Mender(HOURLY)))
+    begin = list(through(without(moved(fault_free(20), 2, 12 * 24, 15 * 24), 2, 0, 3 * 24 + 5), Cleaner(HOURLY)))
     begin[12] = put_in(begin[12], (1, "offset", -50, None))
     begin[13] = put_in(begin[13], (1, "offset", -50, 15 * 24))
     begin[14] = put_in(begin[14], (1, "offset", -50, 15 * 24))
@@ -235,18 +235,18 @@ def test_a_fault_does_not_begin_before_the_one_before_it_ended_nor_before_the_fi
 def test_what_lies_within_a_fault_is_part_of_it_and_what_follows_another_one_is_not() -> None:
     parts = parts_of_three_days()
     parts[12] = put_in(parts[12], (1, "offset", 12 * 24, None), (2, "spike", 12 * 24 + 5, 12 * 24 + 6))
-    parts[13] = put_in(parts[13], (1, "offset", 12 * 24, None), (3, "noisy", 13 * 24 + 5, 13 * 24 + 9))
+    parts[13] = put_in(parts[13], (1, "offset", 12 * 24, None), (3, "noise", 13 * 24 + 5, 13 * 24 + 9))
     parts[14] = put_in(parts[14], (1, "offset", 12 * 24, 15 * 24))
     assert spans(listed(iter(parts))) == [("s02", 12 * 24, 15 * 24)]
     # The model does not speak of the first one for a day, on which there is another one.
-    parts[13] = put_in(parts[13], (3, "noisy", 13 * 24, 14 * 24))
+    parts[13] = put_in(parts[13], (3, "noise", 13 * 24, 14 * 24))
     faults = listed(iter(parts))
     assert spans(faults) == [("s02", day * 24, (day + 1) * 24) for day in (12, 13, 14)]
-    assert [fault.reason for fault in faults] == ["offset", "noisy", "offset"]
+    assert [fault.reason for fault in faults] == ["offset", "noise", "offset"]
 
 
 def test_an_episode_without_a_wrong_row_is_not_listed() -> None:
-    parts = list(through(fault_free(14), Mender(HOURLY)))
+    parts = list(through(fault_free(14), Cleaner(HOURLY)))
     parts[12] = put_in(parts[12], (1, "offset", 12 * 24, None))
     assert listed(iter(parts)) == []
 
@@ -255,7 +255,7 @@ def test_episodes_are_returned_once_when_they_are_over() -> None:
     readings = moved(moved(fault_free(26), 2, 12 * 24, 15 * 24), 5, 23 * 24, 26 * 24)
     whole, parts = Tally(HOURLY, ("",)), Tally(HOURLY, ("",))
     finished: list[FaultInterval] = []
-    for part in through(readings, mender()):
+    for part in through(readings, cleaner()):
         whole.add(part)
         parts.add(part)
         finished += parts.pop_finished(HOURLY.start_of(part.period + 1))

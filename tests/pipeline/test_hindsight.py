@@ -47,7 +47,7 @@ def some_rows(seed: int, count: int = 60) -> Rows:
     )  # fmt: skip
 
 
-def dated(size: float = 4.0, rate: float = 12.0, kind: str = "drifting") -> FaultEpisode:
+def dated(size: float = 4.0, rate: float = 12.0, kind: str = "drift") -> FaultEpisode:
     """Return a fault of 3:00 that rows show from 11:00 on; `rate` is per day."""
     known = Fault(0, "b", 1, kind, 3, None, size, rate, 1.0)
     return FaultEpisode("b", "temp", 3 * HOUR, DAY, fault=known, first=11 * HOUR, dated_size=size, dated_rate=rate,
@@ -71,7 +71,7 @@ def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
             cleaned = max(rows.value[k] - max(4.0 - 0.5 * (13 - hour), 0.0), LOW)
             assert after.cleaned[k] == pytest.approx(cleaned)
             assert (after.lower[k], after.upper[k]) == pytest.approx((max(cleaned - 0.25, LOW), cleaned + 0.25))
-            assert (after.flag[k], REASONS[after.reason[k]], ORIGINS[after.origin[k]]) == (4, "drifting", "corrected")
+            assert (after.flag[k], REASONS[after.reason[k]], ORIGINS[after.origin[k]]) == (4, "drift", "corrected")
     again, more = mark_dated_back(after, [dated()], notes, HOURLY, limits_of)
     assert not more.any(), "what is marked stays as it is"
     np.testing.assert_array_equal(again.cleaned, after.cleaned)
@@ -117,7 +117,7 @@ def own(cleaned: Any) -> tuple[Any, int]:
     (fault,) = (
         line
         for line in cleaned.faults.filter(polars.col("sensor") == "s03").iter_rows(named=True)
-        if line["reason"] == "drifting"
+        if line["reason"] == "drift"
     )
     begin = (np.datetime64(fault["from"], "us") - np.datetime64("2020-01-01", "us")) // np.timedelta64(1, "h")
     return rows, int(begin)

@@ -1,4 +1,4 @@
-"""AutoOLRTR on simulated networks that are hard to clean, through its public interface alone.
+"""NetworkModel on simulated networks that are hard to clean, through its public interface alone.
 
 What must hold on each of them: every number is finite and lies within what its variable has shown, a quantity that is
 never negative stays so, few sound sensor-days are flagged, and none that differs by less than the sensor's step.
@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hostile
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -64,7 +64,7 @@ def readings(name: str) -> Floats:
 def clean(values: Floats) -> Recovery:
     """Go through (sensor, variable, slot, day) day by day."""
     single = values.shape[1] == 1
-    model = AutoOLRTR(fiber_axis=1 if single else 2)
+    model = NetworkModel(fiber_axis=1 if single else 2)
     minibatch = values[:, 0] if single else values
     return Recovery.stack([model.update(minibatch[..., day]) for day in range(minibatch.shape[-1])])
 
@@ -96,7 +96,7 @@ def shown(values: Floats) -> tuple[Floats, Floats, Floats]:
 def assert_within(result: Recovery, values: Floats) -> None:
     """Assert that all numbers are finite and lie in the range that these readings have shown, within their spread."""
     low, high, margin = shown(values)
-    for field in ("cleaned", "lower", "upper", "low_rank"):
+    for field in ("cleaned", "lower", "upper", "expected"):
         actual = shaped(getattr(result, field), values)
         assert np.isfinite(actual).all(), field
         assert (actual >= low - margin).all(), field
@@ -151,7 +151,7 @@ def test_copies_are_flagged_no_more_than_the_others() -> None:
 def test_nothing_within_the_resolution_is_flagged() -> None:
     values, result = readings("coarse")[:, 0], cleaned("coarse")
     step = hostile.coarse_steps()[:, None, None]
-    apart = np.abs(values - result.low_rank) / step
+    apart = np.abs(values - result.expected) / step
     worst = np.where(np.isfinite(apart), apart, 0.0).max(axis=1)
     assert result.evaluated[:, WARM:].mean() > 0.5
     assert not (result.faulty & (worst <= 1.0)).any()
@@ -191,7 +191,7 @@ def test_a_variable_is_not_changed_by_what_the_other_variables_read() -> None:
     other[:, 1] = np.where(np.isfinite(other[:, 1]), 40 - 7 * other[::-1, 1], np.nan)
     other[:, 1] = np.where(np.isfinite(other[:, 1]), other[:, 1], 3.0)
     first, second = clean(values), clean(other)
-    for field in ("cleaned", "lower", "upper", "low_rank", "faulty", "evaluated"):
+    for field in ("cleaned", "lower", "upper", "expected", "faulty", "evaluated"):
         np.testing.assert_array_equal(getattr(first, field)[:, 0], getattr(second, field)[:, 0], err_msg=field)
 
 

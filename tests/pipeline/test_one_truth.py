@@ -111,8 +111,8 @@ def day(first: int = 0) -> list[dict[str, Any]]:
         ([line("offset", 2, 12)], "before the first reading"),
         ([line("offset", 6, 12, size=-2.0)], "the corrections one of 2.0"),
         ([line("offset", 6, 12, size=9.0)], "far from the corrections"),
-        ([line("drifting", 6, 12, size=0.5)], "less than the resolution"),
-        ([line("drifting", 6, 12, sentence="a reads 2.0 low.")], "says: "),
+        ([line("drift", 6, 12, size=0.5)], "less than the resolution"),
+        ([line("drift", 6, 12, sentence="a reads 2.0 low.")], "says: "),
     ],
 )
 def test_the_oracle_knows_each_contradiction(faults: list[dict[str, Any]], problem: str) -> None:

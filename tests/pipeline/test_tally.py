@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from networks import fault_free
-from sensormend.pipeline.mender import InMemory, Mender
+from sensormend.pipeline.cleaner import Cleaner, InMemory
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.tally import FaultEpisode, Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
@@ -17,7 +17,7 @@ from simulated_city import HOURLY, START, city_readings, mend, tensor_readings, 
 
 def tallied(readings: Readings) -> Tally:
     tally = Tally(HOURLY, ("",))
-    for mended in mend(readings, Mender(HOURLY)):
+    for mended in mend(readings, Cleaner(HOURLY)):
         tally.add(mended)
     return tally
 
@@ -50,7 +50,7 @@ def test_silence_is_on_the_list_and_a_single_reading_too() -> None:
 def test_the_counts_are_those_of_the_rows() -> None:
     readings = city_readings(days=25)
     tally, rows = Tally(HOURLY, ("",)), []
-    for mended in mend(readings, Mender(HOURLY)):
+    for mended in mend(readings, Cleaner(HOURLY)):
         tally.add(mended)
         rows.append(mended.rows)
     for summary in tally.summaries(Places.of([Position("s03", 0, 1.0, 2.0)])):
@@ -71,7 +71,7 @@ def test_the_counts_are_those_of_the_rows() -> None:
 def test_a_tally_goes_on_from_its_state() -> None:
     readings = city_readings(days=25)
     whole, broken = tallied(readings), Tally(HOURLY, ("",))
-    for number, mended in enumerate(mend(readings, Mender(HOURLY))):
+    for number, mended in enumerate(mend(readings, Cleaner(HOURLY))):
         broken.add(mended)
         if number % 9 == 4:
             state = broken.state()
@@ -119,8 +119,8 @@ def of_the_model(
     ("fault", "expected"),
     [
         (of_the_model("offset", 2.13, 0.0, 20, 21, 3.0, 9), "a reads 2.1 high since then."),
-        (of_the_model("drifting", -4.5, -0.05, 20, 9, -5.0, 90), "a reads 4.5 low, falling, since then."),
-        (of_the_model("drifting", 99, 50, 20, 122, 100, 2), "a climbs from 20.0 to 122 since then."),
+        (of_the_model("drift", -4.5, -0.05, 20, 9, -5.0, 90), "a reads 4.5 low, falling, since then."),
+        (of_the_model("drift", 99, 50, 20, 122, 100, 2), "a climbs from 20.0 to 122 since then."),
         (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20.0 to -60.0 since then."),
         (of_the_model("stuck", 10.7, 0, 10.7, 10.7, 3, 1), "a is stuck at 10.7 since then."),
         (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others predict since then."),
@@ -138,7 +138,7 @@ def test_the_size_is_what_the_rows_show_where_the_model_says_another() -> None:
     assert replace(fault, corrected=10, taken_out=50.0).size == 5.0
     assert replace(fault, corrected=10, taken_out=-22.0).size == -2.2
     assert replace(fault, corrected=10, taken_out=-22.0).sentence() == "a read 2.2 low for 9 days."
-    drift = of_the_model("drifting", 4.5, 0.1, 20, 21, 3.0, 9)
+    drift = of_the_model("drift", 4.5, 0.1, 20, 21, 3.0, 9)
     assert replace(drift, corrected=10, taken_out=10.0, last_taken_out=4.0).size == 4.5
     assert replace(drift, corrected=10, taken_out=10.0, last_taken_out=9.5).size == 9.5
     assert replace(drift, corrected=10, taken_out=10.0, last_taken_out=-9.5).size == 1.0
@@ -162,9 +162,9 @@ def test_faults_that_are_over_are_returned_once_and_removed() -> None:
     """Settled period by period they are those of the whole, also after a restart in between."""
     whole, parts, finished = Tally(HOURLY, ("",)), Tally(HOURLY, ("",)), []
     source = InMemory(city_readings(8, 40), HOURLY)
-    mender = Mender(HOURLY)
+    cleaner = Cleaner(HOURLY)
     for number, period in enumerate(source.periods):
-        for mended in mender.push(source.read(period)):
+        for mended in cleaner.push(source.read(period)):
             whole.add(mended)
             parts.add(mended)
         finished += parts.pop_finished(HOURLY.start_of(period + 1))

@@ -45,7 +45,7 @@ def recovery_of(
     corrected = nothing if corrected is None else corrected
     cleaned = np.where(corrected, value - 3.0, np.where(np.isnan(value) | wrong, 5.0, value))
     return Recovery(
-        low_rank=np.full(value.shape, 5.0),
+        expected=np.full(value.shape, 5.0),
         outliers=np.where(wrong, value - 5.0, 0.0),
         wrong=wrong,
         doubtful=doubtful,
@@ -118,13 +118,13 @@ def test_several_episodes_of_one_fiber_each_give_their_kind() -> None:
     wrong = at(VALUE.shape, 0, slice(0, 20), variable=1)
     faults = [
         fault("a", "stuck", -30, 4, variable=1, number=3),
-        fault("a", "drifting", 5, 12, variable=1, number=4),
+        fault("a", "drift", 5, 12, variable=1, number=4),
         fault("a", "gain", 13, 16, variable=0, number=5),
-        fault("c", "noisy", 0, None, variable=1, number=6),
+        fault("c", "noise", 0, None, variable=1, number=6),
     ]
     cells = judged(recovery_of(VALUE, wrong, faults=faults, reason="implausible"))
     # What no episode covers has the reason of its fiber; those of other channels and sensors do not count.
-    assert words(cells, 0, 1) == ["stuck"] * 5 + ["drifting"] * 8 + ["implausible"] * 7 + [""] * 4
+    assert words(cells, 0, 1) == ["stuck"] * 5 + ["drift"] * 8 + ["implausible"] * 7 + [""] * 4
     assert not cells.reason[0, 0].any()
 
 
@@ -137,9 +137,9 @@ def test_of_episodes_that_overlap_the_one_begun_last_says_why() -> None:
 
 def test_a_doubtful_reading_is_suspect_and_not_replaced() -> None:
     doubtful = at(VALUE.shape, 0, slice(6, 9))
-    cells = judged(recovery_of(VALUE, doubtful=doubtful, faults=[fault("a", "drifting", 6, None)]))
+    cells = judged(recovery_of(VALUE, doubtful=doubtful, faults=[fault("a", "drift", 6, None)]))
     assert cells.flag[0, 0].tolist() == [1] * 6 + [3] * 3 + [1] * 15
-    assert words(cells)[5:10] == ["", "drifting", "drifting", "drifting", ""]
+    assert words(cells)[5:10] == ["", "drift", "drift", "drift", ""]
     assert set(cells.origin.ravel()) == {1}
     np.testing.assert_array_equal(cells.cleaned, VALUE)
 
@@ -197,10 +197,10 @@ def test_people_and_limits_go_before_the_model() -> None:
     beyond, twice = at(VALUE.shape, 0, slice(12, 15)), at(VALUE.shape, 1, slice(0, 2))
     seen = np.isfinite(VALUE) & ~hidden & ~beyond
     placed = placed_of(VALUE, implausible=beyond, contradictory=twice)
-    recovery = recovery_of(VALUE, wrong & seen, faults=[fault("a", "noisy", 0, None)])
+    recovery = recovery_of(VALUE, wrong & seen, faults=[fault("a", "noise", 0, None)])
     cells = judge(recovery, placed, seen, hidden, real, labels=("a", "b"), first_slot=FIRST_SLOT)
     assert cells.flag[0, 0].tolist() == [1] * 6 + [2] * 6 + [4] * 12
-    assert words(cells) == [""] * 12 + ["implausible"] * 3 + ["noisy"] * 9
+    assert words(cells) == [""] * 12 + ["implausible"] * 3 + ["noise"] * 9
     np.testing.assert_array_equal(cells.cleaned[0, 0, :6], VALUE[0, 0, :6])
     assert cells.origin[0, 0].tolist() == [1] * 6 + [2] * 18
     assert cells.flag[1, 0].tolist() == [3] * 2 + [1] * 22

@@ -25,7 +25,7 @@ def judged(network: Network) -> Recovery:
     evaluated = np.ones(faulty.shape, dtype=bool)
     evaluated[:, :3] = False
     return Recovery(
-        low_rank=truth, outliers=np.zeros_like(truth), wrong=wrong & np.isfinite(readings),
+        expected=truth, outliers=np.zeros_like(truth), wrong=wrong & np.isfinite(readings),
         doubtful=np.zeros(truth.shape, dtype=bool), spikes=network.spikes,
         corrected=np.zeros(truth.shape, dtype=bool), cleaned=cleaned,
         lower=cleaned - np.where(wrong, 1.0, 0.0), upper=cleaned + np.where(wrong, 1.0, 0.0), faulty=faulty,

@@ -210,11 +210,11 @@ def test_a_lasting_fault_and_what_was_corrected_are_drawn(tmp_path: Path) -> Non
     written = small_output(tmp_path / "city", sensors=6, days=200, corrected=True)
     write_faults(
         written.path,
-        [("S04", "", FIRST + 3 * DAY, FIRST + 150 * DAY, "drifting", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],
+        [("S04", "", FIRST + 3 * DAY, FIRST + 150 * DAY, "drift", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],
     )
     path = write_report(written.path)
     report = read(path)
-    assert "drifting +2.1, rising" in report.text
+    assert "drift +2.1, rising" in report.text
     assert "a reading with its fault taken out" in report.text
     assert path.read_text().count('class="reach corrected"') == 1, "months are bands"
     assert 'class="lasting"' in path.read_text()

@@ -48,7 +48,7 @@ def test_outages_take_whole_days() -> None:
 
 
 def test_runs_are_at_most_a_week() -> None:
-    case = degrade(truth(days=200), Case("bias", observed=1.0), seed=0)
+    case = degrade(truth(days=200), Case("offset", observed=1.0), seed=0)
     edges = np.diff(np.pad(case.faulty.astype(int), ((0, 0), (1, 1))), axis=1)
     lengths = np.argwhere(edges == -1)[:, 1] - np.argwhere(edges == 1)[:, 1]
     assert lengths.min() >= 1
@@ -65,7 +65,7 @@ def test_each_kind_does_what_its_name_says() -> None:
         moved = after - before
         if kind == "stuck":
             assert (after == before[0]).all()
-        elif kind == "bias":
+        elif kind == "offset":
             assert np.ptp(moved) == pytest.approx(0, abs=1e-9)
             assert 5 * unit <= abs(moved[0]) <= 10 * unit
         elif kind == "drift":
@@ -125,12 +125,12 @@ def test_an_hourly_fault_does_to_its_readings_what_its_kind_says() -> None:
         moved = after - before
         if fault.kind == "stuck":
             assert (after == before[0]).all()
-        elif fault.kind == "bias":
+        elif fault.kind == "offset":
             assert np.ptp(moved) == pytest.approx(0, abs=1e-9)
             assert 5 * unit <= abs(moved[0]) <= 10 * unit
         elif fault.kind == "drift":
             np.testing.assert_allclose(np.abs(moved), np.linspace(2, 15, moved.size) * unit)
-        elif fault.kind == "scale":
+        elif fault.kind == "gain":
             gain = (after - overall) / (before - overall)
             assert np.ptp(gain) == pytest.approx(0, abs=1e-9)
             assert -1 <= gain[0] <= 0.3
@@ -160,7 +160,7 @@ def test_some_sensors_keep_their_faults_under_their_new_numbers() -> None:
     np.testing.assert_array_equal(wrong, np.moveaxis(part.wrong, 1, 2).reshape(3, -1))
 
 
-@given(st.integers(0, 10**6), st.sampled_from([4, 24]), st.sampled_from(["bias", "drift"]), st.integers(170, 200))
+@given(st.integers(0, 10**6), st.sampled_from([4, 24]), st.sampled_from(["offset", "drift"]), st.integers(170, 200))
 def test_lasting_faults_are_as_described(seed: int, slots: int, fault: str, days: int) -> None:
     sound = np.random.default_rng(seed).normal(10, 5, (20, slots, days))
     case = degrade(sound, Case(fault, share=0.15, observed=1.0, lasting=0.5), seed=seed)
@@ -174,7 +174,7 @@ def test_lasting_faults_are_as_described(seed: int, slots: int, fault: str, days
         assert one.start >= EARLIEST * slots
         assert one.stop <= (days - SOUND_AFTER) * slots
         inside = moved[one.sensor, one.start : one.stop]
-        size = 0.5 * unit if fault == "bias" else 0.5 * unit * np.arange(inside.size) / slots
+        size = 0.5 * unit if fault == "offset" else 0.5 * unit * np.arange(inside.size) / slots
         np.testing.assert_allclose(np.abs(inside), np.broadcast_to(size, inside.shape), atol=1e-9)
         assert len(set(np.sign(inside[1:]))) == 1, "to one side"
         assert wrong[one.sensor].sum() == one.length
@@ -186,7 +186,7 @@ def test_lasting_faults_begin_at_any_hour_and_go_both_ways() -> None:
     starts, signs = set(), set()
     for seed in range(40):
         sound = truth(20, 230)
-        case = degrade(sound, Case("bias", share=0.15, observed=1.0, lasting=3.0), seed=seed)
+        case = degrade(sound, Case("offset", share=0.15, observed=1.0, lasting=3.0), seed=seed)
         for one in case.faults:
             starts.add(one.start % 24)
             day = one.start // 24 + 1
@@ -199,10 +199,10 @@ def test_lasting_faults_need_a_bias_or_a_drift_and_enough_days() -> None:
     with pytest.raises(ValueError, match="lasting"):
         Case("stuck", lasting=3.0)
     with pytest.raises(ValueError, match="lasting"):
-        Case("bias", hourly=True, lasting=3.0)
+        Case("offset", hourly=True, lasting=3.0)
     with pytest.raises(ValueError, match="170 days of data, not 169"):
-        degrade(truth(4, 169), Case("bias", lasting=3.0), seed=0)
-    assert len(degrade(truth(4, 170), Case("bias", share=0.15, lasting=3.0), seed=0).faults) == 1
+        degrade(truth(4, 169), Case("offset", lasting=3.0), seed=0)
+    assert len(degrade(truth(4, 170), Case("offset", share=0.15, lasting=3.0), seed=0).faults) == 1
 
 
 @pytest.mark.parametrize("fault", ["none", "uniform"])

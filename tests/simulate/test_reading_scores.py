@@ -27,7 +27,7 @@ def judged(readings: NDArray[np.float64], wrong: NDArray[np.bool_], faults: tupl
     fibers = np.zeros((readings.shape[0], *readings.shape[2:]))
     nothing = np.zeros(readings.shape, dtype=bool)
     return Recovery(
-        low_rank=estimate, outliers=np.where(wrong, readings - estimate, 0.0), wrong=wrong, doubtful=nothing,
+        expected=estimate, outliers=np.where(wrong, readings - estimate, 0.0), wrong=wrong, doubtful=nothing,
         spikes=nothing, corrected=nothing, cleaned=cleaned, lower=cleaned - 1, upper=cleaned + 1,
         faulty=fibers > 0, suspect=fibers > 0,
         evaluated=fibers == 0, score=fibers, reason=np.full(fibers.shape, ""), faults=faults, iterations=1,
@@ -113,7 +113,7 @@ def test_doubtful_readings_count_where_they_are_asked_for() -> None:
 def test_lasting_scores_against_counting_readings(seed: int, dropped: int) -> None:
     random = np.random.default_rng(seed)
     truth = random.normal(0, 1, (8, SLOTS, 175))
-    case = degrade(truth, Case("bias", share=0.25, observed=0.8, lasting=20.0), seed)
+    case = degrade(truth, Case("offset", share=0.25, observed=0.8, lasting=20.0), seed)
     wrong = np.isfinite(case.readings) & np.where(random.random(case.wrong.shape) < 0.9, case.wrong, ~case.wrong)
     doubtful = wrong & (random.random(wrong.shape) < 0.3)
     recovery = replace(judged(case.readings, wrong & ~doubtful), doubtful=doubtful)
@@ -156,7 +156,7 @@ def test_lasting_scores_against_counting_readings(seed: int, dropped: int) -> No
 
 
 def test_false_lasting_faults_are_those_of_two_weeks_and_more_on_sensors_without_one() -> None:
-    case = degrade(np.zeros((4, SLOTS, 175)), Case("bias", share=0.25, lasting=3.0), 0)
+    case = degrade(np.zeros((4, SLOTS, 175)), Case("offset", share=0.25, lasting=3.0), 0)
     (injected,) = case.faults
     sound = [sensor for sensor in range(4) if sensor != injected.sensor]
 
@@ -193,7 +193,7 @@ def test_a_fault_without_a_reading_cannot_be_detected() -> None:
     readings[0, :, 1] = np.nan
     case = Degraded(
         readings, np.zeros_like(readings), np.zeros(readings.shape, dtype=bool), np.zeros((1, 2), dtype=bool),
-        np.full((1, 2), ""), (InjectedFault(0, "bias", 2, 5), InjectedFault(0, "bias", SLOTS, 2 * SLOTS)),
+        np.full((1, 2), ""), (InjectedFault(0, "offset", 2, 5), InjectedFault(0, "offset", SLOTS, 2 * SLOTS)),
     )  # fmt: skip
     recovery = judged(readings, np.isfinite(readings))
     assert which_detected(recovery, case, dropped=0) == [(case.faults[0], True)]
@@ -247,11 +247,11 @@ def test_delays_by_hand() -> None:
     readings = np.zeros((4, 24, 5))
     readings[1, 0:2, 3] = np.nan
     faults = (
-        InjectedFault(0, "bias", 72, 78),  # six hours, alarm at its third reading
-        InjectedFault(0, "bias", 20, 90),  # began before the first day asked
-        InjectedFault(1, "bias", 72, 100),  # its first two readings are missing
-        InjectedFault(2, "bias", 72, 77),  # five hours only
-        InjectedFault(3, "bias", 80, 90),  # the alarm comes when it is over
+        InjectedFault(0, "offset", 72, 78),  # six hours, alarm at its third reading
+        InjectedFault(0, "offset", 20, 90),  # began before the first day asked
+        InjectedFault(1, "offset", 72, 100),  # its first two readings are missing
+        InjectedFault(2, "offset", 72, 77),  # five hours only
+        InjectedFault(3, "offset", 80, 90),  # the alarm comes when it is over
     )
     wrong = np.zeros((4, 120), dtype=bool)
     for fault in faults[:1] + faults[2:]:

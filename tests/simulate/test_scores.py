@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sensormend.model.auto import AutoOLRTR
-from sensormend.pipeline.mender import Mender
+from sensormend.model.network_model import NetworkModel
+from sensormend.pipeline.cleaner import Cleaner
 from sensormend.readings import DAY, Rows
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.simulate.degrade import Degraded
@@ -49,7 +49,7 @@ def example() -> tuple[Recovery, Degraded]:
     cleaned[1, 0, 2] = 12.0
     cleaned[0, :, 2] = 10.0
     recovery = Recovery(
-        low_rank=cleaned,
+        expected=cleaned,
         outliers=np.zeros(truth.shape),
         wrong=np.isfinite(readings) & flagged[:, None, :],
         doubtful=np.zeros(truth.shape, dtype=bool),
@@ -66,7 +66,7 @@ def example() -> tuple[Recovery, Degraded]:
         faults=(),
         iterations=1,
     )
-    kind = np.where(faulty, "bias", "")
+    kind = np.where(faulty, "offset", "")
     return recovery, Degraded.by_day(readings, truth, kind)
 
 
@@ -152,7 +152,7 @@ def test_without_faults_there_is_no_f1() -> None:
 
 def test_cells_without_a_truth_count_as_zero() -> None:
     recovery, case = example()
-    unknown = Recovery(**{**vars(recovery), "low_rank": np.full(case.truth.shape, np.nan)})
+    unknown = Recovery(**{**vars(recovery), "expected": np.full(case.truth.shape, np.nan)})
     assert paper_scores(unknown, case, dropped=0)["re"] == 1
     assert paper_scores(unknown, case, dropped=0)["re_code"] == pytest.approx(1)
 
@@ -180,7 +180,7 @@ def test_the_papers_scores_against_brute_force(seed: int, levels: int) -> None:
     estimate = truth + random.normal(0, 1, shape)
     points = random.integers(levels, size=(4, 6)) / levels * 2
     recovery = Recovery(
-        low_rank=estimate,
+        expected=estimate,
         outliers=np.zeros(shape),
         wrong=np.isfinite(readings) & (points > 1)[:, None, :],
         doubtful=np.zeros(shape, dtype=bool),
@@ -197,7 +197,7 @@ def test_the_papers_scores_against_brute_force(seed: int, levels: int) -> None:
         faults=(),
         iterations=3,
     )
-    result = paper_scores(recovery, Degraded.by_day(readings, truth, np.where(faulty, "bias", "")), dropped=dropped)
+    result = paper_scores(recovery, Degraded.by_day(readings, truth, np.where(faulty, "offset", "")), dropped=dropped)
     lost = {"re": 0.0, "re_text": 0.0}
     norm, inside = 0.0, []
     error, sound = np.zeros((4, 3, 6)), np.zeros((4, 3, 6))
@@ -235,18 +235,18 @@ def test_the_papers_scores_against_brute_force(seed: int, levels: int) -> None:
 
 def mended(network: Network) -> Recovery:
     """Return what the model makes of a network, day by day."""
-    model, days = AutoOLRTR(), range(network.readings.shape[2])
+    model, days = NetworkModel(), range(network.readings.shape[2])
     return Recovery.stack([model.update(network.readings[..., day], sensors=network.sensors) for day in days])
 
 
 def test_rows_are_judged_as_what_the_model_returned() -> None:
     network = city(10, 30, seed=1)
-    mender = Mender(HOURLY)
+    cleaner = Cleaner(HOURLY)
     start = int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))
     parts = []
     for day in range(30):
         readings = tensor_readings(network.readings[..., day : day + 1], start + day * DAY)
-        (part,) = mender.push(replace(readings, sensors=network.sensors))
+        (part,) = cleaner.push(replace(readings, sensors=network.sensors))
         parts.append(part.rows)
     actual, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)
     # Rows are bounded by the readings accepted so far, of which the first day has few.

@@ -41,7 +41,7 @@ def test_readings_and_truth_of_the_three(days: tuple[StagedFaults, City]) -> Non
     assert np.nanmax(np.abs(jump[:JUMPS_AT])) < 1e-9
     assert np.nanmin(jump[JUMPS_AT:]) > 5
     kinds = {fault.sensor: fault.kind for fault in network.faults if fault.sensor >= 9 and fault.stop == 84 * 24}
-    assert kinds == {place(staged.drifting): "drift", place(staged.jumping): "bias"}
+    assert kinds == {place(staged.drifting): "drift", place(staged.jumping): "offset"}
 
 
 def test_a_demo_tells_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

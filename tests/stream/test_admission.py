@@ -219,8 +219,8 @@ def test_one_message_with_900_keys_makes_no_variable(place: int, named: tuple[st
             shown = stream.peek(START + 20 * HOUR)
             assert shown is not None
             assert {shown.variables[code] for code in np.unique(shown.variable)} == {"temp", "humidity"}
-    assert stream.mender is not None
-    assert stream.mender.variables == (named or ("temp", "humidity"))
+    assert stream.cleaner is not None
+    assert stream.cleaner.variables == (named or ("temp", "humidity"))
     refused = [one for event in events if isinstance(event, ReadingsRejected) for one in event.rejected]
     assert len(refused) == (900 if not named else 0)
     if not named:
@@ -244,8 +244,8 @@ def test_floods_of_variables_lock_no_variable_out() -> None:
     for arrived in arrivals(messages, options):
         list(stream.take(arrived))
         assert len(stream.variables) <= 2_000
-    assert stream.mender is not None
-    assert stream.mender.variables == ("temp", "humidity")
+    assert stream.cleaner is not None
+    assert stream.cleaner.variables == ("temp", "humidity")
     times = stream.buffer.column("time")
     assert int((times >= START + DAY).sum()) == 2 * 3 * int(np.unique(times[times >= START + DAY]).size)
 
@@ -257,9 +257,9 @@ def test_who_sends_very_many_keys_all_day_makes_no_more_variables_than_can_be() 
     stream = Stream(options)
     for arrived in arrivals(messages, options):
         list(stream.take(arrived))
-    assert stream.mender is not None
-    assert len(stream.mender.variables) == MOST_VARIABLES
-    assert {"temp", "humidity"} <= set(stream.mender.variables)
+    assert stream.cleaner is not None
+    assert len(stream.cleaner.variables) == MOST_VARIABLES
+    assert {"temp", "humidity"} <= set(stream.cleaner.variables)
 
 
 def test_what_one_sensor_alone_measures_is_a_variable() -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
 from sensormend.stream.alert_messages import TAKEN_BACK, FaultSums, one_per_incident
 from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, OpenFault, PeriodVerdict
@@ -79,7 +79,7 @@ def test_it_is_well_again_after_two_sound_days_in_a_row() -> None:
 
 
 def test_days_that_say_nothing_neither_count_nor_break() -> None:
-    raised = days(Alerts(), "gone", "noisy", "gone", "unknown", "noisy", "unknown", "good", "gone", "good")
+    raised = days(Alerts(), "gone", "noise", "gone", "unknown", "noise", "unknown", "good", "gone", "good")
     assert [(day, alert.state) for day, alert in raised] == [(4, "faulty"), (8, "well")]
     assert raised[0][1].since == START + DAY
 
@@ -98,18 +98,18 @@ def test_how_many_periods_it_takes_can_be_set() -> None:
 
 
 def test_the_reason_is_the_one_that_most_of_the_readings_had() -> None:
-    ((_, alert),) = days(Alerts(after=3), "noisy", "drifting", "drifting")
-    assert alert.reason == "drifting"
+    ((_, alert),) = days(Alerts(after=3), "noise", "drift", "drift")
+    assert alert.reason == "drift"
     assert "reads 4.1 high" in alert.sentence
 
 
 def test_the_reason_is_that_of_the_whole_fault() -> None:
     alerts = Alerts(after=1, well_after=1)
-    raised = days(alerts, "stuck", "stuck", "drifting", "good")
+    raised = days(alerts, "stuck", "stuck", "drift", "good")
     assert "(stuck)" in raised[-1][1].sentence
 
 
-@pytest.mark.parametrize("reason", ["stuck", "noisy", "drifting", "offset", "gain", "implausible"])
+@pytest.mark.parametrize("reason", ["stuck", "noise", "drift", "offset", "gain", "implausible"])
 def test_every_reason_has_its_sentence(reason: str) -> None:
     ((_, alert),) = days(Alerts(after=1), reason)
     assert alert.sentence.startswith("S1 turned faulty: it ")

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.arrivals import Source
 from sensormend.stream.event_time import EventClock, Watermark

@@ -159,4 +159,4 @@ def test_a_flipped_bit_in_each_file_is_one_line_or_does_no_harm(
                 assert_same_rows(read_rows(out), undisturbed.rows)
             shutil.rmtree(out)
     # What is gone on from is checked.
-    assert {f"state/record-#/{name}.npz" for name in ("model", "stream", "mender", "tally")} <= set(refused)
+    assert {f"state/record-#/{name}.npz" for name in ("model", "stream", "cleaner", "tally")} <= set(refused)

@@ -7,8 +7,8 @@ from list_source import readings_in_turn
 from row_tables import assert_equal_rows
 from sensormend.io.folder import Archive, data_files, file_rows
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.cleaner import Cleaner
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.mender import Mender
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
 from sensormend.stream.late import LateReadingStore, correct
 from sensormend.stream.output import compact_date
@@ -37,10 +37,10 @@ class Out:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.writer = folder, RowWriter(folder)
-        mender = Mender(GRID)
+        cleaner = Cleaner(GRID)
         for day in range(LAST - DAYS + 1, LAST + 1):
             self.readings = weather(day)
-            for mended in mender.push(self.readings):
+            for mended in cleaner.push(self.readings):
                 self.writer.write(mended.rows, GRID.start_of(mended.period))
         self.period = mended.period
         self.valid = (-50.0, 60.0)
@@ -192,13 +192,13 @@ def test_all_late_ones_together_or_one_by_one_is_the_same(out: Out, tmp_path_fac
 
 def test_rows_of_a_merged_file_are_corrected(tmp_path: Path) -> None:
     grid = Grid(10 * MINUTE, HOUR)
-    mender, written = Mender(grid), []
+    cleaner, written = Cleaner(grid), []
     with RowWriter(tmp_path) as writer:
         for hour in range(24):
             time = LAST * DAY + hour * HOUR + np.arange(0, 60, 10, dtype=np.int64) * MINUTE
             zero = np.zeros(6, np.int32)
             readings = Readings(("only",), ("",), zero, zero, time, np.arange(6.0) + hour)
-            (mended,) = mender.push(readings)
+            (mended,) = cleaner.push(readings)
             writer.write(mended.rows, grid.start_of(mended.period))
             written.append((mended.period, readings))
         merged = compact_date(tmp_path, LAST)
@@ -219,7 +219,7 @@ def test_two_variables_and_two_dates(tmp_path: Path) -> None:
     readings = Readings(("x",), variables, np.concatenate([zero, zero]), np.concatenate([zero, one]), np.tile(time, 2),
                         np.arange(2.0 * time.size))  # fmt: skip
     with RowWriter(tmp_path) as writer:
-        (mended,) = Mender(weekly, variables).push(readings)
+        (mended,) = Cleaner(weekly, variables).push(readings)
         writer.write(mended.rows, weekly.start_of(2600))
         variable, more = np.append(readings.variable, [1, 0]), np.append(readings.time, [time[3], time[30]])
         again = Readings(("x",), variables, 0 * variable, variable, more, np.append(readings.value, [500.0, 501.0]))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from list_source import ListSource, assert_same_rows, by_time, concatenated, hourly, read_rows, run_service, settings
-from sensormend import AutoOLRTR
+from sensormend import NetworkModel
 from sensormend.errors import ConfigError, ValueRangeError
 from sensormend.io.folder import Archive
 from sensormend.io.options import Options
@@ -64,16 +64,16 @@ def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
     readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever may go wrong in there: the days before and after are as they should be."""
-    update = AutoOLRTR.update
+    update = NetworkModel.update
 
-    def fails(model: AutoOLRTR, *args: Any, **kwargs: Any) -> Any:
+    def fails(model: NetworkModel, *args: Any, **kwargs: Any) -> Any:
         if model.periods == 7 and not failed:
             failed.append(True)
             raise np.linalg.LinAlgError("Eigenvalues did not converge")
         return update(model, *args, **kwargs)
 
     failed: list[bool] = []
-    monkeypatch.setattr(AutoOLRTR, "update", fails)
+    monkeypatch.setattr(NetworkModel, "update", fails)
     events: list[Event] = []
     with caplog.at_level(logging.WARNING):
         run_service(tmp_path / "out", hourly(readings, 24), lambda event: events.append(event) if event else None)
@@ -284,15 +284,15 @@ def test_silent_days_before_a_day_that_fails_have_their_rows(
     readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backlog that jumps over a gap, and a model that fails on the far side of it."""
-    update = AutoOLRTR.update
+    update = NetworkModel.update
 
-    def fails(model: AutoOLRTR, *args: Any, **kwargs: Any) -> Any:
+    def fails(model: NetworkModel, *args: Any, **kwargs: Any) -> Any:
         if model.periods == 8:
             raise FloatingPointError("overflow")
         return update(model, *args, **kwargs)
 
     parts = hourly(readings, 24)
-    monkeypatch.setattr(AutoOLRTR, "update", fails)
+    monkeypatch.setattr(NetworkModel, "update", fails)
     run_service(tmp_path / "out", [*parts[:6], concatenated(parts[8:])])
     rows = read_rows(tmp_path / "out")
     days, counts = np.unique((rows.time - START) // DAY, return_counts=True)
@@ -303,10 +303,10 @@ def test_silent_days_before_a_day_that_fails_have_their_rows(
 def test_what_cannot_be_shown_ends_nothing(
     readings: Readings, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(model: AutoOLRTR, *args: Any, **kwargs: Any) -> Any:
+    def fails(model: NetworkModel, *args: Any, **kwargs: Any) -> Any:
         raise ValueRangeError("these readings look like directions")
 
-    monkeypatch.setattr(AutoOLRTR, "estimate", fails)
+    monkeypatch.setattr(NetworkModel, "estimate", fails)
     run_service(tmp_path / "out", hourly(readings, 6))
     assert_same_rows(read_rows(tmp_path / "out"), read_rows(plain))
     assert "no provisional values: these readings look like directions" in caplog.text

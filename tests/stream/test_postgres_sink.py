@@ -135,7 +135,7 @@ def test_a_table_made_by_hand_that_does_not_fit_gets_one_line(server: Postgres) 
         ask(server, "DROP TABLE byhand; CREATE TABLE byhand (LIKE model)")
         with pytest.raises(RefusedError, match=r"needs the primary key \(sensor, variable, time\)$"):
             sink.write(day(one(1.0)))
-        # Mended by a person, with a column of theirs, it is taken at the next try.
+        # CleanedPeriod by a person, with a column of theirs, it is taken at the next try.
         ask(server, "ALTER TABLE byhand ADD PRIMARY KEY (sensor, variable, time), ADD COLUMN seen bool DEFAULT false")
         sink.write(day(one(1.0)))
     assert ask(server, "SELECT value, seen FROM byhand") == [(1.0, False)]

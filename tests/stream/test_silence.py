@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
-from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE
 from sensormend.stream.silence import REMEMBERED_PERIODS, Silence
 

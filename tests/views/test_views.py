@@ -146,7 +146,7 @@ def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Pa
         written.path,
         [("S04", "", begin, end - 5 * DAY, "offset", 4.0, "a", 1.0, 0.0, 1.0),
          ("S04", "", begin, end, "offset", 4.0, "b", 2.13, 0.0, 1.0),
-         ("S04", "", end - DAY, end, "noisy", 4.0, "c", 3.0, 0.0, 1.0)],
+         ("S04", "", end - DAY, end, "noise", 4.0, "c", 3.0, 0.0, 1.0)],
     )  # fmt: skip
     with OutReader(written.path) as reader:
         shown = series(reader, "S04", start=FIRST)
@@ -163,7 +163,7 @@ def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Pa
 def test_what_flags_say_amid_a_fault_is_part_of_it_and_silence_is_not(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city", sensors=6, days=20)
     days = 6 * DAY, 10 * DAY
-    write_faults(written.path, [("S02", "", FIRST + DAY, FIRST + 8 * DAY, "drifting", 4.0, "", -3.0, -0.1, 1.0)])
+    write_faults(written.path, [("S02", "", FIRST + DAY, FIRST + 8 * DAY, "drift", 4.0, "", -3.0, -0.1, 1.0)])
     with OutReader(written.path) as reader:
         shown = series(reader, "S02", start=FIRST)
     assert [(one.kind, one.start * SECOND - FIRST, one.end * SECOND - FIRST) for one in shown.spans] == [

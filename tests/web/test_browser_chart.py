@@ -135,7 +135,7 @@ def test_a_lasting_fault_is_a_line_with_its_size(browser: Browser, tmp_path: Pat
     written = small_output(tmp_path / "city", sensors=6, days=20)
     write_faults(
         written.path,
-        [("S04", "", FIRST + 4 * DAY, FIRST + 18 * DAY, "drifting", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],
+        [("S04", "", FIRST + 4 * DAY, FIRST + 18 * DAY, "drift", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],
     )
     with browser.serving(written.path) as server:
         browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")

@@ -33,7 +33,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_faults(
         path,
         [("S04", "", FIRST + 4 * DAY, FIRST + 20 * DAY, "offset", 4.0, "S04 read 2 above.", 2.13, 0.0, 1.0),
-         ("S03", "", FIRST + 3 * DAY, FIRST + 9 * DAY, "drifting", 4.0, "S03 drifted.", 1.0, 0.1, 1.0)],
+         ("S03", "", FIRST + 3 * DAY, FIRST + 9 * DAY, "drift", 4.0, "S03 drifted.", 1.0, 0.1, 1.0)],
     )  # fmt: skip
     return path
 

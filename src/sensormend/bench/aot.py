@@ -19,7 +19,7 @@ SENSORS, SLOTS, DAYS, QUICK_DAYS = 52, 24, 365, 40
 RAW = {"readings": "readings", "zeros": "missing as 0"}
 COLUMNS = ("correlation", "lowest", "highest", "seconds", "peak_mb")
 LEAST_CORRELATION, MARGIN = 0.978, 2.0
-"""The target of AutoOLRTR in one pass, and by how much in deg C its range may exceed that of the readings."""
+"""The target of NetworkModel in one pass, and by how much in deg C its range may exceed that of the readings."""
 
 
 def correlation(estimate: FloatArray, reference: FloatArray) -> float:
@@ -33,7 +33,7 @@ def correlation(estimate: FloatArray, reference: FloatArray) -> float:
 
 
 class Aot(Experiment):
-    """A year of 52 city sensors, 16 % missing: three passes for the published online methods, one for AutoOLRTR."""
+    """A year of 52 city sensors, 16 % missing: three passes for the published online methods, one for NetworkModel."""
 
     name = "aot"
     title = "Array of Things"
@@ -44,7 +44,7 @@ class Aot(Experiment):
         load_reference()
 
     def jobs(self, plan: RunPlan) -> list[Job]:
-        """Return the raw readings, then every method; AutoOLRTR with one pass and with three."""
+        """Return the raw readings, then every method; NetworkModel with one pass and with three."""
         days = QUICK_DAYS if plan.quick else DAYS
         contestants = line_up("aot")
         jobs = [
@@ -76,11 +76,11 @@ class Aot(Experiment):
         costs = {"seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days), "passes": job.option("passes")}
         return [
             {"output": name, **_range(values), "correlation": correlation(values, reference), **costs}
-            for name, values in (("low_rank", recovery.low_rank), ("cleaned", recovery.cleaned))
+            for name, values in (("expected", recovery.expected), ("cleaned", recovery.cleaned))
         ]
 
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Return correlation and range; the paper's beside `low_rank`, a target beside AutoOLRTR's."""
+        """Return correlation and range; the paper's beside `expected`, a target beside NetworkModel's."""
         rows = [{**row, "output": row["output"] or "-"} for row in rows]
         raw = [row for row in rows if row["kind"] == "raw"]
         published = {labelled(name): values for name, values in AOT.items()}
@@ -89,7 +89,7 @@ class Aot(Experiment):
         for row in rows:
             key = (row["method"], row["setting"], row["output"])
             printed = published.get(row["method"])
-            if printed is not None and key[2] in ("low_rank", "raw") and key[1] != RAW["readings"]:
+            if printed is not None and key[2] in ("expected", "raw") and key[1] != RAW["readings"]:
                 paper[key] = dict(zip(COLUMNS, printed, strict=False))
             if row["kind"] == "ours" and key[1] == "1 pass" and raw and not plan.quick:
                 low, high = raw[0]["lowest"], raw[0]["highest"]
@@ -102,7 +102,7 @@ class Aot(Experiment):
         note = (
             f"{runs_only(methods or rows, plan)} {QUICK_DAYS if plan.quick else DAYS} days, none left out; "
             "methods that draw nothing run once. Mean over sensors of the correlation with the reference station, and "
-            "the range in deg C. low_rank is what the paper judges, cleaned what a user gets. No RE and no F1 here: "
+            "the range in deg C. expected is what the paper judges, cleaned what a user gets. No RE and no F1 here: "
             f"it is not known which readings are wrong. {COST} {about(rows, 'aot')}"
         )
         also = {"setting": "passes", "output": "output"}

@@ -358,7 +358,7 @@ def _draw(axes: Any, rows: Rows, column: str) -> None:
 
 
 MOST_TICKS, LABEL_HEIGHT = 8, 0.09
-# AutoOLRTR beside the few batch methods, and the many online ones at the end.
+# NetworkModel beside the few batch methods, and the many online ones at the end.
 LEGEND_ORDER = ("ours", "batch", "plain", "online")
 
 

@@ -21,7 +21,7 @@ from sensormend.methods.ostd import OSTD
 from sensormend.methods.rtr import RTR
 from sensormend.methods.stoc_rpca import StocRPCA
 from sensormend.methods.trpca import TRPCA
-from sensormend.model.auto import AutoOLRTR
+from sensormend.model.network_model import NetworkModel
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.tensor import as_readings
 
@@ -112,7 +112,7 @@ def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray
     flat = np.moveaxis(wrong, 1, -1).reshape(len(wrong), -1)
     estimate = from_series(fill(flat)[:, None], readings.shape, 1)
     return Recovery(
-        low_rank=estimate,
+        expected=estimate,
         outliers=np.where(wrong, readings - estimate, 0.0),
         wrong=wrong,
         doubtful=np.zeros(wrong.shape, dtype=bool),
@@ -146,7 +146,7 @@ class Contestant:
     make
         Returns a new model for a seed.
     kind
-        ours (AutoOLRTR), online, batch or plain (a simple rule).
+        ours (NetworkModel), online, batch or plain (a simple rule).
     passes
         Number of passes over the data in its paper.
     note
@@ -181,7 +181,7 @@ def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
         published = _noaa(all_settings=where == "noaa")
     else:
         raise ValueError(f"no line-up for {where!r}")
-    ours = Contestant("AutoOLRTR", lambda seed: AutoOLRTR(seed=seed), "ours", 14)
+    ours = Contestant("NetworkModel", lambda seed: NetworkModel(seed=seed), "ours", 14)
     plain = [
         Contestant("rolling median", lambda seed: RollingMedian(), "plain", 0.5, note="25 h, 3 sigma, straight lines"),
         Contestant(
@@ -212,7 +212,7 @@ def mend(
     """Run a contestant over consecutive minibatches, (sensor, slot) or (sensor, slot, period), and join the results.
 
     A batch method gets them joined. Two passes go forward twice; three go forward, backward with the slots reversed
-    too, and forward again, a period at a time, as OLRTR's authors do on the Array of Things. AutoOLRTR always goes
+    too, and forward again, a period at a time, as OLRTR's authors do on the Array of Things. NetworkModel always goes
     forward, since it models how readings follow each other in time.
     """
     if contestant.zeros:

@@ -271,9 +271,9 @@ KINDS = ("raw", "ours", "online", "batch", "plain")
 def detection(threshold: float) -> str:
     """Return a note on the rule by which a fiber counts as found."""
     return (
-        f"F1: a fiber counts as found where any |E| in it exceeds {threshold:g}, the paper's rule; AutoOLRTR and the "
-        "plain rules give their own verdict. F1 (oracle): at the threshold that is best for each run, chosen with the "
-        "truth, which is not known in practice."
+        f"F1: a fiber counts as found where any |E| in it exceeds {threshold:g}, the paper's rule; NetworkModel and "
+        "the plain rules give their own verdict. F1 (oracle): at the threshold that is best for each run, chosen with "
+        "the truth, which is not known in practice."
     )
 
 
@@ -352,7 +352,7 @@ def _labels(groups: Mapping[tuple[str, ...], list[Row]]) -> list[tuple[str, ...]
 
 
 def _groups(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
-    """Group rows by some columns; AutoOLRTR, online, batch and plain methods in this order, else as they come."""
+    """Group rows by some columns; NetworkModel, online, batch and plain methods in this order, else as they come."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in sorted(rows, key=lambda row: KINDS.index(row["kind"])):
         groups.setdefault(tuple(str(row[name]) for name in names), []).append(row)

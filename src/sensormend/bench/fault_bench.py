@@ -169,8 +169,8 @@ CASES: dict[str, Case] = {
 }
 LATENCY = "latency"
 LASTING: dict[str, Case] = {
-    "lasting-offset-3": Case("bias", share=0.15, lasting=3.0),
-    "lasting-offset-6": Case("bias", share=0.15, lasting=6.0),
+    "lasting-offset-3": Case("offset", share=0.15, lasting=3.0),
+    "lasting-offset-6": Case("offset", share=0.15, lasting=6.0),
     "lasting-drift-15": Case("drift", share=0.15, lasting=0.15),
     "lasting-drift-05": Case("drift", share=0.15, lasting=0.05),
 }
@@ -274,7 +274,7 @@ BARS: dict[str, dict[str, Bar]] = {
     "small-5": _small_bars(0.72, 0.95),
     "small-8": _small_bars(0.80, 0.82),
 }
-"""Targets of AutoOLRTR on the `noaa` network, errors in deg C, false alarms and sound readings flagged in per cent."""
+"""Targets of NetworkModel on `noaa`: errors in deg C, false alarms and sound readings flagged in per cent."""
 
 
 BY_READING = (
@@ -411,7 +411,7 @@ class Faults(Experiment):
                 if case in SMALL:
                     weight = weight * DRAWS * SMALL[case] / (shared["sensors"] or SENSORS)
                 if case == LATENCY:
-                    # Only AutoOLRTR can estimate a day that is not over.
+                    # Only NetworkModel can estimate a day that is not over.
                     if contestant.kind != "ours":
                         continue
                     options |= {"days": min(days, LATENCY_DAYS)}
@@ -446,7 +446,7 @@ class Faults(Experiment):
         elif job.setting in LASTING:
             scores = _in_columns(asdict(lasting_scores(recovery, spoilt, dropped=DROPPED, unscored=unscored)))
             if contestant.kind != "ours":
-                # Only AutoOLRTR reports faults with start and end.
+                # Only NetworkModel reports faults with start and end.
                 scores["false_lasting"] = float("nan")
         elif EVERY_CASE[job.setting].hourly:
             scores = _by_reading(recovery, spoilt, unscored)
@@ -473,13 +473,13 @@ class Faults(Experiment):
         return {**_means(scores), "days": truth.shape[-1]}
 
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Return the tables, with targets beside AutoOLRTR."""
+        """Return the tables, with targets beside NetworkModel."""
         if not rows:
             return []
         data, left_out = plan.option("data", "noaa"), plan.option("unscored", ())
         # The targets were set for all days and all sensors of one network, and apply to nothing else.
         judged = data == "noaa" and not left_out and not plan.quick and plan.option("days", DAYS) == DAYS
-        bars = {("AutoOLRTR", case): bars for case, bars in BARS.items() if judged}
+        bars = {("NetworkModel", case): bars for case, bars in BARS.items() if judged}
         runs = runs_note(rows, plan)
         if left_out:
             runs += f" Sensors in the network but not in the scores: {', '.join(map(str, left_out))}."

@@ -17,7 +17,7 @@ from sensormend.simulate.network import city
 
 __all__ = ["Growth"]
 
-METHODS = "AutoOLRTR,OLRTR,RTR"
+METHODS = "NetworkModel,OLRTR,RTR"
 SENSORS, SLOTS = 50, 24
 LENGTHS, QUICK_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10_000), (10, 20, 40)
 
@@ -30,7 +30,7 @@ class Growth(Experiment):
     caption = "Computation time, time for one more day and peak memory of a batch method and of online methods."
 
     def jobs(self, plan: RunPlan) -> list[Job]:
-        """Return RTR, OLRTR and AutoOLRTR, or the chosen methods, at every length."""
+        """Return RTR, OLRTR and NetworkModel, or the chosen methods, at every length."""
         contestants = line_up("faults")
         return [
             Job(self.name, name, f"{days} days", days, trial, seed,

@@ -9,7 +9,7 @@ import numpy as np
 
 from sensormend.bench.experiment import Experiment, Row, RunPlan
 from sensormend.bench.measure import workers
-from sensormend.model.auto import AutoOLRTR
+from sensormend.model.network_model import NetworkModel
 from sensormend.plot.decomposition import decomposition
 from sensormend.plot.maps import city_map
 from sensormend.simulate.network import city
@@ -37,7 +37,7 @@ class Pictures(Experiment):
 
 def _draw(folder: Path, sensors: int, days: int, seed: int) -> list[Path]:
     network = city(sensors, days, seed=seed)
-    recovery = AutoOLRTR(seed=seed).recover(network.readings)
+    recovery = NetworkModel(seed=seed).recover(network.readings)
     unit = network.climate.unit
     positions = np.stack([network.stations.x, network.stations.y], axis=1)
     return [

@@ -91,7 +91,7 @@ class Sweep(Experiment):
     around: ClassVar[str]
     """Note on the fixed parameters; `{cube}` and `{rank}` are filled in."""
     bars: ClassVar[Mapping[str, Mapping[float, Bar]]] = {}
-    """Targets of AutoOLRTR, by column and x."""
+    """Targets of NetworkModel, by column and x."""
 
     def settings(self, *, quick: bool) -> list[Setting]:
         """Return the points."""
@@ -137,7 +137,7 @@ class Sweep(Experiment):
         around = self.around.format(cube=f"{size} x {size} x {size}", rank=rank)
         runs = f"{runs_note(rows, plan, minibatches=self.minibatches(plan))} {around}"
         methods, rule = about(rows, "simulated"), detection(THRESHOLD)
-        # The targets of AutoOLRTR were set for the sizes of a full run.
+        # The targets of NetworkModel were set for the sizes of a full run.
         bars = {} if plan.quick else self.bars
         names = {
             "re": ("relative error (RE)", f"{RE} {CLAIMS.get(self.name, '')}"),
@@ -153,7 +153,7 @@ class Sweep(Experiment):
         return [
             pivot(
                 rows, column, axis=self.axis, title=f"{self.title}: {words}", note=f"{runs} {note} {methods}",
-                bars={("AutoOLRTR", x): bar for x, bar in bars.get(column, {}).items()},
+                bars={("NetworkModel", x): bar for x, bar in bars.get(column, {}).items()},
                 aside=column not in ("re", "f1", "f1_best", "seconds"),
             )
             for column, (words, note) in names.items()
@@ -242,16 +242,16 @@ class Observation(Sweep):
         return [Setting(share, *(QUICK_SIZE if quick else FULL_SIZE), observed=share) for share in shares]
 
 
-METHODS = "AutoOLRTR,OLRTR"
+METHODS = "NetworkModel,OLRTR"
 CONVERGENCE_MINIBATCHES, QUICK_CONVERGENCE_MINIBATCHES = 50, 20
 SHOWN = (1, 2, 3, 5, 10, 20, 30, 50, 100)
 
 
-def relative_error(low_rank: FloatArray, truth: FloatArray, faulty: BoolArray) -> float:
+def relative_error(expected: FloatArray, truth: FloatArray, faulty: BoolArray) -> float:
     """Return the relative error on truly sound fibers, Frobenius norm; `faulty` is (sensor, period)."""
     sound = np.broadcast_to(~faulty[:, None, :], truth.shape)
     norm = float(np.linalg.norm(truth[sound]))
-    return float(np.linalg.norm((low_rank - truth)[sound])) / norm if norm else float("nan")
+    return float(np.linalg.norm((expected - truth)[sound])) / norm if norm else float("nan")
 
 
 class Convergence(Experiment):
@@ -262,7 +262,7 @@ class Convergence(Experiment):
     caption = "Relative error of each minibatch against its number, for minibatches of 1, 10 and 50 periods."
 
     def jobs(self, plan: RunPlan) -> list[Job]:
-        """Return the chosen online methods, by default OLRTR and AutoOLRTR."""
+        """Return the chosen online methods, by default OLRTR and NetworkModel."""
         size, count = (20 if plan.quick else 50), self._minibatches(plan)
         contestants = line_up("simulated", rank=3)
         jobs = []
@@ -290,7 +290,7 @@ class Convergence(Experiment):
             recovery = mend(contestant, [part.readings for part in parts], job.seed, passes=1)
         rows: list[Row] = []
         for number, part in enumerate(parts):
-            estimate = recovery.low_rank[..., number * periods : (number + 1) * periods]
+            estimate = recovery.expected[..., number * periods : (number + 1) * periods]
             rows.append({"minibatch": number + 1, "re": relative_error(estimate, part.truth, part.faulty)})
         return [row | {"minibatches": len(parts), "seconds": cost.seconds, "peak_mb": cost.peak_mb} for row in rows]
 

@@ -52,7 +52,7 @@ class Style:
 _GREEN, _OLIVE = "#009e73", "#8f8a1f"
 
 STYLES: dict[str, Style] = {
-    "AutoOLRTR": Style(BLUE, "o", "ours"),
+    "NetworkModel": Style(BLUE, "o", "ours"),
     "OLRTR": Style(_GREEN, "s"),
     "OLRTR r3": Style(_GREEN, "D"),
     "OLRTR r20": Style(_GREEN, "P"),
@@ -81,7 +81,7 @@ def style_of(method: str) -> Style:
     style = STYLES.get(_ALIASES.get(method, method))
     if style is not None:
         return style
-    kind = "ours" if method.startswith("AutoOLRTR") else "online"
+    kind = "ours" if method.startswith("NetworkModel") else "online"
     initial = next((letter for letter in method if letter.isalnum()), "x")
     return Style(_FREE_COLOURS[crc32(method.encode()) % len(_FREE_COLOURS)], f"${initial}$", kind)
 

@@ -46,7 +46,7 @@ class Common:
     seed
         The first seed.
     methods
-        Comma-separated, like AutoOLRTR,OLRTR,RTR; or all.
+        Comma-separated, like NetworkModel,OLRTR,RTR; or all.
     out
         The folder for results, tables, figures and index.html. Existing results are not computed again.
     quick
@@ -83,10 +83,10 @@ for _name, _about in {
     "corruption": "Vary the share of faulty fibers from 0 to 0.5.",
     "magnitude": "Vary the magnitude of the faults.",
     "observation": "Vary the share of observed readings from 1 to 0.5.",
-    "convergence": "Show how fast OLRTR and AutoOLRTR learn from minibatches of 1, 10 and 50 periods.",
+    "convergence": "Show how fast OLRTR and NetworkModel learn from minibatches of 1, 10 and 50 periods.",
     "noaa": "Mend a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed.",
     "aot": "Mend the Array of Things and compare it with a reference station.",
-    "growth": "Measure time and memory of RTR, OLRTR and AutoOLRTR as the tensor gets longer.",
+    "growth": "Measure time and memory of RTR, OLRTR and NetworkModel as the tensor gets longer.",
     "pictures": "Draw what a network is taken apart into, and a map of a simulated city, raw and cleaned.",
 }.items():
     _command(_name, _about)

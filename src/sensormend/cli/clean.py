@@ -274,7 +274,7 @@ def _length(fault: FaultInterval) -> int:
 
 def _too_short(report: Report) -> str:
     """Return why few readings were judged, where the length of the archive is the cause."""
-    from sensormend.model.auto import LEARNING_PERIODS
+    from sensormend.model.network_model import LEARNING_PERIODS
 
     if report.periods > 2 * LEARNING_PERIODS:
         return ""

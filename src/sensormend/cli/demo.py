@@ -133,7 +133,7 @@ def demo(
     """
     import numpy as np
 
-    from sensormend import AutoOLRTR
+    from sensormend import NetworkModel
     from sensormend.cli.demo_screen import Screen, show_results
     from sensormend.io.options import Options
     from sensormend.readings import DAY, HOUR
@@ -157,7 +157,7 @@ def demo(
     _empty(out)
     notes = _write_maintenance(out, staged)
     # Compile the engine before the clock starts, which takes a minute the first time.
-    AutoOLRTR().update(np.eye(4))
+    NetworkModel().update(np.eye(4))
     console = wide_console()
     settings = Settings("a simulated city", out, Options(step=HOUR, period=DAY, maintenance=notes), metrics=None)
 

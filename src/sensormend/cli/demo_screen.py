@@ -160,7 +160,7 @@ class Screen:
         grid.add_row("city", f"{status.sensors} sensors, {self._city.quantity}")
         grid.add_row("day", self._day())
         grid.add_row("readings", f"{status.readings:,} ({self._speed:,.0f} per second)")
-        if stream.mender is not None:
+        if stream.cleaner is not None:
             values = sum(stream.tally.flags.values())
             filled, missing = (n / max(values, 1) for n in (stream.tally.filled, stream.tally.flags[Flag.MISSING]))
             grid.add_row("mended", f"{filled:.1%} of {values:,} values ({missing:.1%} never came)")
@@ -233,7 +233,7 @@ def _show_staged(
     if alert is not None:
         delay = f"alert {how_long(alert.at - alert.since)} after it began"
         console.print(f"  {alert.sentence}; {delay}.", soft_wrap=True, markup=False, highlight=False)
-    drifts = [fault for fault in faults if fault.sensor == staged.drifting and fault.reason in ("drifting", "offset")]
+    drifts = [fault for fault in faults if fault.sensor == staged.drifting and fault.reason in ("drift", "offset")]
     if drifts and drifts[-1].start >= FIRST + DRIFTS_FROM * DAY:
         console.print(f"  {drifts[-1].sentence}", soft_wrap=True, markup=False, highlight=False)
     row, since = network.sensors.index(staged.drifting), slice(DRIFTS_FROM, None)

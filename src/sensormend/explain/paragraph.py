@@ -68,9 +68,9 @@ def _verdict(context: ReadingContext) -> str:
         "late": "It came after its period was closed, and took no part in the judgement.",
         "alone": "Too few other sensors are related to it to judge it.",
         "offset": "It keeps a distance from what the other sensors predict.",
-        "drifting": "It moves further and further away from what the other sensors predict.",
+        "drift": "It moves further and further away from what the other sensors predict.",
     }
-    special = {"stuck": _stuck, "spike": _spike, "noisy": _noisy, "gain": _gain, "implausible": _implausible}
+    special = {"stuck": _stuck, "spike": _spike, "noise": _noisy, "gain": _gain, "implausible": _implausible}
     words = special[row.reason](context) if row.reason in special else plain.get(row.reason, "")
     if row.flag == Flag.SUSPECT and row.reason != "duplicate" and not row.estimated and not row.corrected:
         words = f"{words} It is in doubt, but nothing surer is known, and so it is kept.".lstrip()

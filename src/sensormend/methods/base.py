@@ -82,7 +82,7 @@ def check_seed(seed: object) -> int:
 
 def published_recovery(
     readings: FloatArray,
-    low_rank: FloatArray,
+    expected: FloatArray,
     outliers: FloatArray,
     *,
     fiber_axis: int,
@@ -97,13 +97,13 @@ def published_recovery(
     faulty, observed = largest > threshold, ~np.isnan(readings)
     wrong = observed & np.expand_dims(faulty, fiber_axis)
     return Recovery(
-        low_rank=low_rank,
+        expected=expected,
         outliers=outliers,
         wrong=wrong,
         doubtful=np.zeros(readings.shape, dtype=bool),
         spikes=np.zeros(readings.shape, dtype=bool),
         corrected=np.zeros(readings.shape, dtype=bool),
-        cleaned=np.where(observed & ~wrong, readings, low_rank),
+        cleaned=np.where(observed & ~wrong, readings, expected),
         lower=None,
         upper=None,
         faulty=faulty,

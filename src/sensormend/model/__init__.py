@@ -1,1 +1,1 @@
-"""AutoOLRTR and its engine, which is one for networks of any size."""
+"""NetworkModel and its engine, which is one for networks of any size."""

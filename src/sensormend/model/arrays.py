@@ -142,7 +142,7 @@ class Network(NamedTuple):
 class Estimates(NamedTuple):
     """What is made of a period's readings, (channel, slot) but for `score` and `kind`."""
 
-    low_rank: Any
+    expected: Any
     cleaned: Any  # the reading where it is trusted, else the estimate or a correction; `lower`, `upper` are of this
     lower: Any
     upper: Any

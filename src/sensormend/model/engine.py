@@ -381,7 +381,7 @@ def _was_never_observed(network, period, p):
     out.score[c] = 0.0
     for t in range(period.readings.shape[1]):
         out.code[c, t] = MISSING
-        out.low_rank[c, t] = out.cleaned[c, t] = out.lower[c, t] = out.upper[c, t] = np.nan
+        out.expected[c, t] = out.cleaned[c, t] = out.lower[c, t] = out.upper[c, t] = np.nan
     for f in range(period.learned.stats.shape[0] and STATS):
         period.learned.stats[c, f] = network.stats[c, f]
     for t in range(period.learned.mean.shape[0] and period.readings.shape[1]):

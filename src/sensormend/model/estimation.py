@@ -271,7 +271,7 @@ def estimate_cells(w, network, period, p, s):
                 interpolate_residual(w, period.start, s, i, t, w.algebra.column)
                 y += w.algebra.column[0]
             value = max(low, min(high, backward(y, v))) if high >= low else np.nan
-            out.low_rank[c, t] = value
+            out.expected[c, t] = value
             if trusted:
                 code = DOUBTFUL if w.cells[PROBABILITY, i, t] > DOUBTFUL_PROBABILITY or distant else TRUSTED
                 _accept_reading(out, c, t, w.cells[RAW, i, t], code)
@@ -314,7 +314,7 @@ def _apply_tolerance(w, out, v, i, c, s):
         first, square, n = t, 0.0, 0
         while t < s and out.code[c, t] != TRUSTED:
             if out.code[c, t] >= DOUBTFUL:
-                square += (w.cells[RAW, i, t] - out.low_rank[c, t]) ** 2
+                square += (w.cells[RAW, i, t] - out.expected[c, t]) ** 2
                 n += 1
             t += 1
         if square > limit * limit * n:
@@ -334,7 +334,7 @@ def decode(begin, end, readings, estimates, verdicts):
     for c in range(begin, end):
         n = n_wrong = n_doubtful = 0
         for t in range(readings.shape[1]):
-            x, estimate, code = readings[c, t], estimates.low_rank[c, t], estimates.code[c, t]
+            x, estimate, code = readings[c, t], estimates.expected[c, t], estimates.code[c, t]
             observed, is_wrong, is_doubtful = math.isfinite(x), code >= WRONG, code == DOUBTFUL
             verdicts.wrong[c, t], verdicts.doubtful[c, t] = is_wrong, is_doubtful
             verdicts.spikes[c, t], verdicts.corrected[c, t] = code == SPIKE, code == CORRECTED

@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 SOUND, OFFSET, DRIFT, GAIN, NOISE, STUCK = range(6)
-KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck")
+KINDS = ("", "offset", "drift", "gain", "noise", "stuck")
 PER_KIND = 3
 BEAM = len(KINDS) * PER_KIND
 EPISODES = 3

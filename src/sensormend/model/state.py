@@ -355,7 +355,7 @@ class State:
             at.Wander(self.history, self.square, self.extremes, self.pooled),
         )  # fmt: skip
         estimates = at.Estimates(
-            low_rank=np.empty(shape), cleaned=np.empty(shape), lower=np.empty(shape), upper=np.empty(shape),
+            expected=np.empty(shape), cleaned=np.empty(shape), lower=np.empty(shape), upper=np.empty(shape),
             code=np.empty(shape, np.uint8), score=np.empty(shape[0]), kind=np.zeros(shape[0], np.uint8),
         )  # fmt: skip
         learned = at.Learned(
@@ -375,7 +375,7 @@ class State:
         episodes += [
             EpisodeRow(
                 c, period.start + begin, period.start + end - 1, at.KIND_SPIKE,
-                float(np.mean(raw[c, begin:end] - estimates.low_rank[c, begin:end])), 0.0, SPIKE_CONFIDENCE, False,
+                float(np.mean(raw[c, begin:end] - estimates.expected[c, begin:end])), 0.0, SPIKE_CONFIDENCE, False,
                 end - begin,
             )
             for c, begin, end in screening.runs(spikes)

@@ -25,10 +25,10 @@ from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
+from sensormend.pipeline.cleaner import WARM_UP, Cleaner, cleaner_for, walk
 from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
-from sensormend.pipeline.mender import WARM_UP, Mender, mender_for, walk
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
@@ -150,52 +150,52 @@ class _ArchiveRun:
     def mend(self, started: float) -> Report:
         """Mend every period and write its rows."""
         staging, survey, one_pass = self.staging, self.survey, self.options.one_pass
-        mender = mender_for(survey, staging.variables, self.options)
+        cleaner = cleaner_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
-        resumed = self.checkpoint.restore(mender, tally)
+        resumed = self.checkpoint.restore(cleaner, tally)
         source = _ReadAhead(staging, self.places, survey.grid, warm_up=0 if resumed or one_pass else WARM_UP)
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
         with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
-            for mended in walk(source, mender, one_pass=one_pass):
+            for mended in walk(source, cleaner, one_pass=one_pass):
                 tally.add(mended)
                 if written is not None:
                     written.result()
                 written = executor.submit(writer.write, mended.output, survey.grid.start_of(mended.period))
-                # A push over silent periods returns several results; the mender's state is that of the last one.
-                if mended.period == mender.period and monotonic() - saved > CHECKPOINT:
+                # A push over silent periods returns several results; the cleaner's state is that of the last one.
+                if mended.period == cleaner.period and monotonic() - saved > CHECKPOINT:
                     written.result()
                     writer.sync()
-                    self.checkpoint.save(mender, tally)
+                    self.checkpoint.save(cleaner, tally)
                     saved = monotonic()
             if written is not None:
                 written.result()
             writer.sync()
             if not one_pass:
-                self._mark_dated_back(mender, tally, writer)
-        self.checkpoint.save(mender, tally)
+                self._mark_dated_back(cleaner, tally, writer)
+        self.checkpoint.save(cleaner, tally)
         copies = tally.copies()
         return Report(
             out=self.target.path,
             grid=survey.grid,
             readings=staging.readings,
             rejected=staging.rejected,
-            sensors=len(mender.sensors),
+            sensors=len(cleaner.sensors),
             periods=len(source.periods),
             flags=tally.flags,
             filled=tally.filled,
             corrected=tally.corrected,
-            notes=(*staging.notes, *survey.notes, *self._remarks(), *sentences(copies), *mender.remarks()),
+            notes=(*staging.notes, *survey.notes, *self._remarks(), *sentences(copies), *cleaner.remarks()),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
-            removed=mender.maintenance.removed_at(survey.grid.start_of((mender.period or 0) + 1) - 1),
-            withheld=mender.withheld,
+            removed=cleaner.maintenance.removed_at(survey.grid.start_of((cleaner.period or 0) + 1) - 1),
+            withheld=cleaner.withheld,
             copies=copies,
         )
 
-    def _mark_dated_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
+    def _mark_dated_back(self, cleaner: Cleaner, tally: Tally, writer: RowWriter) -> None:
         """Mark the readings that faults were dated back to in the files already written.
 
         They are counted before any file is changed, so that a run that is killed marks the same readings again.
@@ -212,7 +212,7 @@ class _ArchiveRun:
             in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
             before, file, place = rows_of_spans(group, spans)
-            after, marked = mark_dated_back(before, in_group, mender.maintenance, self.survey.grid, mender.limits_of)
+            after, marked = mark_dated_back(before, in_group, cleaner.maintenance, self.survey.grid, cleaner.limits_of)
             if not tally.looked_back:
                 tally.count_dated_back(before, marked)
             for number in np.unique(file[marked]).tolist():
@@ -220,7 +220,7 @@ class _ArchiveRun:
                 marks.append((group[number], after.taken(in_file), place[in_file]))
         if not tally.looked_back:
             tally.looked_back = True
-            self.checkpoint.save(mender, tally)
+            self.checkpoint.save(cleaner, tally)
         for path, rows, place in marks:
             writer.amend(path, rows, place)
         writer.sync()

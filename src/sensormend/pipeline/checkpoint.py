@@ -18,8 +18,8 @@ from sensormend.io import postgres
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import Options
 from sensormend.io.sources import SourcePaths, find, is_stream
-from sensormend.model.auto import AutoOLRTR
-from sensormend.pipeline.mender import Mender
+from sensormend.model.network_model import NetworkModel
+from sensormend.pipeline.cleaner import Cleaner
 from sensormend.pipeline.tally import Tally
 
 __all__ = ["Checkpoint", "changed_options", "fetch", "files_of", "identity_of", "job_of", "put"]
@@ -103,10 +103,10 @@ class Checkpoint:
         name = self._record.get("place")
         return None if name is None else self.folder / name
 
-    def save(self, mender: Mender, tally: Tally) -> None:
-        """Save the state after the mender's last period."""
-        with self.changing(f"period-{mender.period}") as place:
-            put(place, mender, tally)
+    def save(self, cleaner: Cleaner, tally: Tally) -> None:
+        """Save the state after the cleaner's last period."""
+        with self.changing(f"period-{cleaner.period}") as place:
+            put(place, cleaner, tally)
 
     @contextmanager
     def changing(self, name: str) -> Iterator[Path]:
@@ -132,36 +132,36 @@ class Checkpoint:
             if earlier.name != name:
                 shutil.rmtree(earlier, ignore_errors=True)
 
-    def restore(self, mender: Mender, tally: Tally) -> bool:
+    def restore(self, cleaner: Cleaner, tally: Tally) -> bool:
         """Restore the last state; False where there is none."""
         if self.place is None:
             return False
-        fetch(self.place, mender, tally)
+        fetch(self.place, cleaner, tally)
         return True
 
     def leave(self) -> None:
-        """Keep only the model and the mender, from which `watch` can continue."""
+        """Keep only the model and the cleaner, from which `watch` can continue."""
         place = self.place
         assert place is not None
-        for name in ("model.npz", "mender.npz"):
+        for name in ("model.npz", "cleaner.npz"):
             os.replace(place / name, self.folder / name)
         write_json(self._file, {"finished": True})
         shutil.rmtree(place)
 
 
-def put(place: Path, mender: Mender, tally: Tally) -> None:
-    """Write model, mender and tally into a folder."""
-    mender.model.save(place / "model.npz")
-    mender.save(place / "mender.npz")
+def put(place: Path, cleaner: Cleaner, tally: Tally) -> None:
+    """Write model, cleaner and tally into a folder."""
+    cleaner.model.save(place / "model.npz")
+    cleaner.save(place / "cleaner.npz")
     settings, arrays = tally.state()
     write_state(place / "tally.npz", method="Tally", version=STATE_VERSION, settings=settings, arrays=arrays)
 
 
-def fetch(place: Path, mender: Mender, tally: Tally) -> None:
-    """Read model, mender and tally from a folder."""
+def fetch(place: Path, cleaner: Cleaner, tally: Tally) -> None:
+    """Read model, cleaner and tally from a folder."""
     try:
         tally.restore(*read_state(place / "tally.npz", method="Tally", version=STATE_VERSION))
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"{place} is broken; --overwrite starts over") from error
-    mender.model = AutoOLRTR.load(place / "model.npz")
-    mender.restore(place / "mender.npz")
+    cleaner.model = NetworkModel.load(place / "model.npz")
+    cleaner.restore(place / "cleaner.npz")

@@ -19,7 +19,7 @@ from sensormend.io.options import EVERY, Options
 from sensormend.io.table_layout import MISSING, Kind, TableLayout, is_quantity, kind_of, recognise
 from sensormend.io.times import plausible_periods, typed_time
 from sensormend.io.units import described, record_of
-from sensormend.pipeline.mender import InMemory, mender_for, walk
+from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
@@ -157,10 +157,10 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     readings = places.rename_moved(_without_wrong_clocks(readings))
     survey = survey_readings(readings, options)
     source = InMemory(readings, survey.grid)
-    mender = mender_for(survey, readings.variables, options)
+    cleaner = cleaner_for(survey, readings.variables, options)
     tally = Tally(survey.grid, readings.variables)
     parts = []
-    for mended in walk(source, mender, one_pass=options.one_pass):
+    for mended in walk(source, cleaner, one_pass=options.one_pass):
         if details or not options.one_pass:
             tally.add(mended)
         parts.append(mended.output)
@@ -168,7 +168,7 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     if not options.one_pass:
         before = rows
         faults = [fault for fault in tally.faults if fault.dated_back]
-        rows, marked = mark_dated_back(before, faults, mender.maintenance, survey.grid, mender.limits_of)
+        rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.limits_of)
         tally.count_dated_back(before, marked)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally

@@ -48,8 +48,8 @@ MAX_CELLS = 750
 
 PLAIN_REASONS = {
     "stuck": "stuck",
-    "noisy": "too noisy",
-    "drifting": "drifting",
+    "noise": "too noisy",
+    "drift": "drift",
     "offset": "offset",
     "gain": "wrong gain",
     "implausible": "implausible",

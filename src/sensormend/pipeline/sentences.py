@@ -154,16 +154,16 @@ def size_words(reason: str, size: float, rate: float) -> str:
 
     Examples
     --------
-    >>> size_words("drifting", 2.13, 0.04), size_words("offset", -1.6, 0.0), size_words("gain", 0.71, 0.0)
+    >>> size_words("drift", 2.13, 0.04), size_words("offset", -1.6, 0.0), size_words("gain", 0.71, 0.0)
     ('+2.1, rising', '\u22121.6', '\u00d70.71')
     """
     if not math.isfinite(size):
         return ""
     if reason == "gain":
         return f"\N{MULTIPLICATION SIGN}{signed(size).removeprefix('+')}"
-    if reason not in ("offset", "drifting"):
+    if reason not in ("offset", "drift"):
         return ""
-    return f"{signed(size)}{_course(rate) if reason == 'drifting' else ''}"
+    return f"{signed(size)}{_course(rate) if reason == 'drift' else ''}"
 
 
 def _course(rate: float) -> str:
@@ -237,7 +237,7 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
     side = "high" if shift > 0 else "low"
     change = fault.last_value - fault.first_value
     climbs = span <= LONGEST_CLIMB and fault.count >= LEAST_READINGS and abs(change) >= 0.5 * abs(fault.farthest) > 0
-    if fault.reason in ("drifting", "implausible") and climbs:
+    if fault.reason in ("drift", "implausible") and climbs:
         climb = verb("climbs", "climbed") if change > 0 else verb("falls", "fell")
         return f"{climb} from {number(fault.first_value)} to {number(fault.last_value)}"
     gain = f"{number(fault.size)} times as much as" if math.isfinite(fault.size) else "more or less than"
@@ -250,8 +250,8 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
         "silent": verb("has sent nothing", "sent nothing"),
         "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
         "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
-        "drifting": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(fault.rate)}",
-        "noisy": f"{verb('scatters', 'scattered')} by {unsigned(deviation)}",
+        "drift": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(fault.rate)}",
+        "noise": f"{verb('scatters', 'scattered')} by {unsigned(deviation)}",
         "gain": f"{verb('moves', 'moved')} {gain} the others predict",
         "spike": f"read {number(mean)}{expected}",
         "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {far}",

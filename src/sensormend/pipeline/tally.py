@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.bounds import clipped, far_outside
+from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
 from sensormend.pipeline.copies import CopyCounter
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
-from sensormend.pipeline.mender import DatedFault, Mended
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import add_sums, comma, how_long, readable, what_it_does, who
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, Rows
@@ -26,7 +26,7 @@ __all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
 
 SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate"))
 
-CORRECTABLE = ("offset", "drifting")
+CORRECTABLE = ("offset", "drift")
 """Kinds whose size at any time follows from size and rate; that of a gain or of noise does not."""
 
 AGREEING = 2.0
@@ -123,7 +123,7 @@ class FaultEpisode:
         size, mean = self.fault.size, self.distance / self.wrong
         if self.corrected:
             mean = self.taken_out / self.corrected
-            shown = self.last_taken_out if self.reason == "drifting" and self.last_taken_out * mean > 0 else mean
+            shown = self.last_taken_out if self.reason == "drift" and self.last_taken_out * mean > 0 else mean
             if abs(size) > AGREEING * abs(shown) or abs(shown) > AGREEING * abs(size):
                 size = shown
         if size * mean < 0:
@@ -212,7 +212,7 @@ class Tally:
         # Whether the readings that faults were dated back to are counted.
         self.looked_back = False
 
-    def add(self, mended: Mended) -> None:
+    def add(self, mended: CleanedPeriod) -> None:
         """Count a period."""
         rows, slots = mended.rows, self.grid.slots
         if not len(rows):
@@ -268,7 +268,7 @@ class Tally:
         self._span[1][channels] = times[last]
         self._last_value[channels] = value[np.arange(last.size), last]
 
-    def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
+    def _note_faults(self, mended: CleanedPeriod, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
         """Assign the period's wrong slots to the model's episodes, and group the others into runs.
 
         Every wrong slot belongs to one fault, and the faults of a channel do not overlap: a slot that several episodes
@@ -627,7 +627,7 @@ class _PeriodTable:
     resolution: FloatArray
 
     @classmethod
-    def of(cls, mended: Mended, grid: Grid) -> _PeriodTable:
+    def of(cls, mended: CleanedPeriod, grid: Grid) -> _PeriodTable:
         rows, shape = mended.rows, (-1, grid.slots)
         flag, reason = rows.flag.reshape(shape), rows.reason.reshape(shape)
         silent = reason == SILENT

@@ -118,7 +118,7 @@ def _negligible(
     """Return the cells of offsets and drifts that are smaller than the resolution of their channel."""
     cells = np.zeros(shape, dtype=bool)
     for fault, row, span in _spans(faults, labels, first_slot, shape[2]):
-        small = fault.kind in ("offset", "drifting") and abs(fault.size) < resolution[row, fault.variable]
+        small = fault.kind in ("offset", "drift") and abs(fault.size) < resolution[row, fault.variable]
         cells[row, fault.variable, span] = small
     return cells
 

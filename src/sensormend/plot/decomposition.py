@@ -28,7 +28,7 @@ def decomposition(
     """
     shown = most_telling(recovery) if days is None else days
     observed = readings[..., shown]
-    agreed, wrong = recovery.low_rank[..., shown], recovery.outliers[..., shown]
+    agreed, wrong = recovery.expected[..., shown], recovery.outliers[..., shown]
     # As deviations from the mean all three have the same zero and share one scale; the sum still holds.
     centre = float(np.nanmean(agreed))
     parts = [

@@ -42,9 +42,7 @@ def accepted_offsets(data: ReportData) -> list[AcceptedOffset]:
     faults = [
         fault
         for fault in data.reader.faults
-        if fault.reason in ("offset", "drifting")
-        and fault.end - fault.start >= SHORTEST_OFFSET
-        and fault.end < data.end
+        if fault.reason in ("offset", "drift") and fault.end - fault.start >= SHORTEST_OFFSET and fault.end < data.end
     ]
     faults = sorted(faults, key=lambda fault: (fault.start - fault.end, fault.sensor))[:MAX_CHECKED]
     levels = [(fault, _accepted_level(data, fault)) for fault in faults]

@@ -82,7 +82,7 @@ def _maps(data: ReportData, plan: Atlas, variable: str) -> Html | None:
         tag("figure", _panel(plan, raw, faulty, limits, "what came", names),
             tag("figcaption", "Raw: what came")),
         tag("figure", _panel(plan, cleaned, faulty, limits, "what was made of it"),
-            tag("figcaption", "Mended: what was made of it")),
+            tag("figcaption", "CleanedPeriod: what was made of it")),
     ]  # fmt: skip
     parts += [tag("div", *panels, class_="pair"), _bar(*limits)]
     ringed: list[str] = []

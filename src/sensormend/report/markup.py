@@ -49,8 +49,8 @@ MONTHS = (
 
 ADVICE = {
     "stuck": "Check whether it is frozen, blocked or disconnected, then restart or replace it.",
-    "noisy": "Check the cable, the supply and the mounting; a loose contact looks like this.",
-    "drifting": "Clean it and compare it with a reference; then calibrate or replace it.",
+    "noise": "Check the cable, the supply and the mounting; a loose contact looks like this.",
+    "drift": "Clean it and compare it with a reference; then calibrate or replace it.",
     "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
     "gain": "Check its range and scaling, then calibrate it.",
     "implausible": "Check the wiring and what the logger takes for its unit.",

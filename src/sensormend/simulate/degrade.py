@@ -17,7 +17,7 @@ from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["KINDS", "Case", "Degraded", "InjectedFault", "by_day", "degrade", "in_time"]
 
-KINDS = ("stuck", "bias", "drift", "noise", "scale")
+KINDS = ("stuck", "offset", "drift", "noise", "gain")
 LONGEST_RUN = 7
 """The longest duration of a fault, in days."""
 SHORTEST_FAULT = 3
@@ -45,7 +45,7 @@ class Case:
         whole days.
     lasting
         Where above 0, every fault begins at a random slot after day 60, lasts 90 days, ends 20 days or more before the
-        data does, and a sensor has one at most. The number is its size in units: the offset of a `bias`, the growth in
+        data does, and a sensor has one at most. The number is its size in units: of an `offset`, the growth in
         a day of a `drift`, which begins at 0.
     """
 
@@ -61,7 +61,7 @@ class Case:
             raise ValueError(f"unknown fault {self.fault!r}; known: none, uniform, mix, {', '.join(KINDS)}")
         if self.hourly and self.fault in ("none", "uniform"):
             raise ValueError(f"fault {self.fault!r} cannot be hourly; mix, {', '.join(KINDS)} can")
-        if self.lasting and (self.hourly or self.fault not in ("bias", "drift")):
+        if self.lasting and (self.hourly or self.fault not in ("offset", "drift")):
             raise ValueError(f"a fault that is lasting is a bias or a drift, and not hourly; not {self.fault!r}")
 
 
@@ -250,7 +250,7 @@ def _broken(series: FloatArray, kind: str, unit: float, overall: float, random: 
     sign = random.choice((-1.0, 1.0))
     if kind == "stuck":
         return np.full_like(series, series[0])
-    if kind == "bias":
+    if kind == "offset":
         return np.asarray(series + sign * random.uniform(5, 10) * unit)
     if kind == "drift":
         return np.asarray(series + sign * np.linspace(2, 15, series.size) * unit)

@@ -291,14 +291,14 @@ class _Breakdowns:
         level = float(np.exp(self._climate.mean)) if self._climate.log else self._climate.mean
         if kind == "stuck":
             return np.full_like(sound, self._held[sensor])
-        if kind == "bias":
+        if kind == "offset":
             return np.asarray(sound + sign * (5 + 5 * size) * unit)
         if kind == "drift":
             progress = (clock - self._start[sensor]) / (self._stop[sensor] - self._start[sensor])
             return np.asarray(sound + sign * (2 + 13 * progress) * unit)
         if kind == "noise":
             return sound + random.normal(0, 6 * unit, sound.size)
-        if kind == "scale":
+        if kind == "gain":
             return np.asarray(level + (1.3 * size - 1) * (sound - level))
         return level + random.uniform(-35, 35, sound.size) * unit
 

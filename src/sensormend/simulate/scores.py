@@ -311,7 +311,7 @@ def recovery_of_rows(rows: Rows, network: Network) -> Recovery:
     counts = np.stack([(wrong & (reason == code)).sum(axis=1) for code in range(len(REASONS))])
     why = np.array(REASONS)[counts.argmax(axis=0)]
     return Recovery(
-        low_rank=cleaned,
+        expected=cleaned,
         outliers=np.where(wrong, network.readings - cleaned, 0.0),
         wrong=wrong,
         doubtful=flag == Flag.SUSPECT,
@@ -372,7 +372,7 @@ def straight_line(readings: FloatArray, faulty: BoolArray) -> FloatArray:
 def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: Sequence[int] = ()) -> dict[str, float]:
     """Score a recovery of (sensor, slot, period) readings with everything that the paper's tables need.
 
-    `re` takes `low_rank` with the truly faulty fibers zeroed, and Frobenius norms. `re_text` is the paper's text: the
+    `re` takes `expected` with the truly faulty fibers zeroed, and Frobenius norms. `re_text` is the paper's text: the
     estimate is zeroed on the fibers that the method flagged, the truth on those that are faulty. `re_code` is the
     authors' code: as `re`, with spectral norms of the first unfolding. `f1_best` is what the best threshold on the
     method's own score would reach: an oracle. `faulty` is the error of `cleaned` in all faulty fibers, found or not.
@@ -385,7 +385,7 @@ def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: 
     if not case.faulty[:, dropped:].any():
         usual |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
     periods = slice(dropped, None)
-    truth, estimate = case.truth[..., periods], recovery.low_rank[..., periods]
+    truth, estimate = case.truth[..., periods], recovery.expected[..., periods]
     cleaned = recovery.cleaned[..., periods]
     judged = np.isfinite(case.readings[..., periods]).any(axis=1)
     faulty, flagged = case.faulty[:, periods], recovery.faulty[:, periods]

@@ -69,11 +69,11 @@ class StagedFaults:
         drift = DRIFT * (number - DRIFTS_FROM + hours / 24)
         day = self._with(day, self.sensors - 1, "drift", drift, starts=number == DRIFTS_FROM, number=number)
         if number >= SHIFTED_FROM:
-            day = self._with(day, self.sensors - 2, "bias", np.full(slots, SHIFT), starts=number == SHIFTED_FROM,
+            day = self._with(day, self.sensors - 2, "offset", np.full(slots, SHIFT), starts=number == SHIFTED_FROM,
                              number=number, right=number >= ACCEPTED_FROM)  # fmt: skip
         if number >= self.live_from:
             jump = np.where((number > self.live_from) | (hours >= JUMPS_AT), JUMP, 0.0)
-            day = self._with(day, self.sensors - 3, "bias", jump, starts=number == self.live_from, number=number)
+            day = self._with(day, self.sensors - 3, "offset", jump, starts=number == self.live_from, number=number)
         return day
 
     def _with(

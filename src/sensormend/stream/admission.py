@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.io.metadata import iso
-from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.sentences import who
 from sensormend.readings import IntArray, Readings
 from sensormend.recovery import BoolArray

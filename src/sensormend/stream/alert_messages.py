@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.sentences import add_sums, comma, how_long, how_often, readable, what_it_does, who
 from sensormend.readings import REASONS, SECOND, Rows
 from sensormend.recovery import BoolArray

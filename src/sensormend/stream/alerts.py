@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.io.options import EVERY
+from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.grid import Grid, no_number
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
-from sensormend.pipeline.mender import NEVER, Mended
 from sensormend.pipeline.sentences import how_long, who
 from sensormend.readings import DAY, HOUR, REASONS, Flag, Readings, Rows
 from sensormend.recovery import BoolArray
@@ -196,7 +196,7 @@ class PeriodVerdict:
     questionable: frozenset[ChannelName] = frozenset()
 
 
-def period_verdict(mended: Mended, grid: Grid) -> PeriodVerdict:
+def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     """Return the verdict of a period, which may be open."""
     rows, slots = mended.rows, grid.slots
     if not len(rows):
@@ -653,12 +653,12 @@ class ChannelMonitor:
         readings = readings.taken(~no_number(readings, self._fill))
         self.silence.close(self._channels(readings), readings.time)
 
-    def close(self, mended: Mended) -> list[Alert]:
+    def close(self, mended: CleanedPeriod) -> list[Alert]:
         """Apply a period that is over, and return its alerts."""
         grid, verdict = self._grid, period_verdict(mended, self._grid)
         return self._incidents(self.alerts.close_period(mended.rows, grid, grid.start_of(mended.period), verdict))
 
-    def provisional(self, mended: Mended, now: int) -> list[Alert]:
+    def provisional(self, mended: CleanedPeriod, now: int) -> list[Alert]:
         """Apply an open period as of `now`, and return its alerts."""
         return self._incidents(self.alerts.apply_verdict(period_verdict(mended, self._grid), now, self._grid.step))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.readings import SECOND
 from sensormend.stream.arrivals import Source
 

@@ -229,14 +229,14 @@ class Output:
 
     def correct_late(self, stream: Stream) -> Iterator[Correction]:
         """Correct rows by the collected late readings, period by period."""
-        assert stream.mender is not None
+        assert stream.cleaner is not None
         survey, options = stream.survey, stream.options
         for period, (place, late) in sorted(self._late.items(), key=lambda entry: entry[1][0]):
             try:
                 readings, new = self._store.add(period, late)
                 fill = [survey.fill.get(name, ()) for name in readings.variables]
                 valid = [options.valid_of(name) for name in readings.variables]
-                rows = correct(self.writer, self.folder, stream.mender.grid, period, readings, new, fill, valid)
+                rows = correct(self.writer, self.folder, stream.cleaner.grid, period, readings, new, fill, valid)
             except (InputError, StateError) as error:
                 # A damaged file, which would fail again after every start.
                 say(_log, logging.ERROR, "late readings correct nothing", error=error)
@@ -263,8 +263,8 @@ class Output:
         """Write faults.csv, sensors.csv, alerts.json and run.json."""
         sensors = [asdict(health) for health in stream.health()]
         write_json(self.folder / "state" / "alerts.json", {"at": now(), "sensors": sensors})
-        if stream.mender is not None and stream.closed is not None:
-            tally, grid = stream.tally, stream.mender.grid
+        if stream.cleaner is not None and stream.closed is not None:
+            tally, grid = stream.tally, stream.cleaner.grid
             # The tally drops them; if the disk is full, the next attempt needs them.
             self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
             self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
@@ -275,9 +275,9 @@ class Output:
 
     def tidy(self, stream: Stream) -> None:
         """Merge the files of each date that is over, and drop what is older than `late_for` and `keep`."""
-        if stream.mender is None or stream.closed is None:
+        if stream.cleaner is None or stream.closed is None:
             return
-        grid = stream.mender.grid
+        grid = stream.cleaner.grid
         end = grid.start_of(stream.closed + 1)
         over = end // DAY
         self._store.drop(grid.period_of(end - self._late_for))
@@ -306,23 +306,23 @@ class Output:
 
     def _record(self, stream: Stream, settings: Mapping[str, Any]) -> dict[str, Any]:
         record: dict[str, Any] = {"command": "watch", "started": self._started, "updated": now(), **settings}
-        if stream.mender is not None:
-            grid, tally = stream.mender.grid, stream.tally
+        if stream.cleaner is not None:
+            grid, tally = stream.cleaner.grid, stream.tally
             copies = tally.copies()
             record |= {
                 "grid": {
                     "step": in_words(grid.step), "period": in_words(grid.period), "early_seconds": grid.early / 1e6
                 },
                 "fill": stream.survey.fill,
-                "variables": list(stream.mender.variables),
+                "variables": list(stream.cleaner.variables),
                 "sensors": len(stream.sensors),
                 "readings": stream.readings,
                 "closed": None if stream.closed is None else iso(grid.start_of(stream.closed + 1)),
                 "flags": tally.flags,
                 "filled": tally.filled,
                 "corrected": tally.corrected,
-                "withheld": stream.mender.withheld,
+                "withheld": stream.cleaner.withheld,
                 "copies": copies,
-                "notes": [*stream.survey.notes, *sentences(copies), *stream.mender.remarks()],
+                "notes": [*stream.survey.notes, *sentences(copies), *stream.cleaner.remarks()],
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}

@@ -16,8 +16,8 @@ from typing import Any
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import locked
 from sensormend.io.metadata import iso
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.maintenance import Maintenance
-from sensormend.pipeline.mender import NEVER
 from sensormend.readings import Rows
 from sensormend.stream.addresses import plain
 from sensormend.stream.admission import RARE, UNKNOWN

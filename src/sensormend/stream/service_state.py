@@ -15,11 +15,11 @@ from sensormend.files import read_state, write_state
 from sensormend.io.folder import meta_of
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import in_words
-from sensormend.model.auto import AutoOLRTR
+from sensormend.model.network_model import NetworkModel
 from sensormend.pipeline.checkpoint import Checkpoint, fetch, put
+from sensormend.pipeline.cleaner import STATE_VERSION as CLEANER_VERSION
+from sensormend.pipeline.cleaner import Cleaner, cleaner_for
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.mender import STATE_VERSION as MENDER_VERSION
-from sensormend.pipeline.mender import Mender, mender_for
 from sensormend.pipeline.survey import Survey
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.settings import Settings
@@ -100,8 +100,8 @@ class ServiceState:
         if place is None:
             if settings.start_from is None:
                 return new_stream(), {}
-            mender, survey = _from_archive(settings)
-            return new_stream(mender=mender, survey=survey), {}
+            cleaner, survey = _from_archive(settings)
+            return new_stream(cleaner=cleaner, survey=survey), {}
         stream = new_stream()
         header, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
         _refuse_another_grid(header["stream"].get("grid"), settings, self.out)
@@ -112,15 +112,15 @@ class ServiceState:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise StateError(f"{place} is broken ({error}); watch into another OUT") from error
-        if stream.mender is not None:
-            fetch(place, stream.mender, stream.tally)
+        if stream.cleaner is not None:
+            fetch(place, stream.cleaner, stream.tally)
         return stream, header["service"]
 
     def save(self, stream: Stream, service: Mapping[str, Any]) -> None:
         """Save a checkpoint."""
         with self._checkpoint.changing(f"record-{service['journal']}") as place:
-            if stream.mender is not None:
-                put(place, stream.mender, stream.tally)
+            if stream.cleaner is not None:
+                put(place, stream.cleaner, stream.tally)
             settings, arrays = stream.state()
             write_state(
                 place / "stream.npz",
@@ -149,24 +149,24 @@ def _refuse_more_variables(saved: Mapping[str, Any], settings: Settings, out: Pa
         raise ConfigError(f"{out} knows {known}, and not {unknown[0]}; more variables need another OUT")
 
 
-def _from_archive(settings: Settings) -> tuple[Mender, Survey]:
-    """Return the mender, with its model, and the survey of an archive that `clean` or `watch` wrote."""
+def _from_archive(settings: Settings) -> tuple[Cleaner, Survey]:
+    """Return the cleaner, with its model, and the survey of an archive that `clean` or `watch` wrote."""
     assert settings.start_from is not None
     archive = meta_of(settings.start_from)
     place = Checkpoint(archive / "state").place or archive / "state"
     if not (place / "model.npz").exists():
         raise ConfigError(f"there is no model in {settings.start_from}: --from takes the OUT of clean or watch")
-    header, _ = read_state(place / "mender.npz", method="Mender", version=MENDER_VERSION)
+    header, _ = read_state(place / "cleaner.npz", method="Cleaner", version=CLEANER_VERSION)
     run = read_json(archive / "run.json")
     try:
         grid, variables = Grid(*header["grid"]), tuple(header["variables"])
         fill = {name: tuple(values) for name, values in run.get("fill", {}).items()}
     except (KeyError, TypeError) as error:
-        raise StateError(f"{place / 'mender.npz'} is broken") from error
+        raise StateError(f"{place / 'cleaner.npz'} is broken") from error
     _refuse_another_grid(header["grid"], settings, settings.start_from)
     fill |= {name: values for name in variables if (values := settings.options.fill_of(name)) is not None}
     survey = Survey(grid, fill)
-    mender = mender_for(survey, variables, replace(settings.options, maintenance=None))
-    mender.model = AutoOLRTR.load(place / "model.npz")
-    mender.restore(place / "mender.npz")
-    return mender, survey
+    cleaner = cleaner_for(survey, variables, replace(settings.options, maintenance=None))
+    cleaner.model = NetworkModel.load(place / "model.npz")
+    cleaner.restore(place / "cleaner.npz")
+    return cleaner, survey

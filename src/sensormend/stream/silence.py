@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
-from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.cleaner import NEVER
 from sensormend.recovery import BoolArray
 
 __all__ = ["Silence"]

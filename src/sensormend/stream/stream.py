@@ -18,11 +18,11 @@ from sensormend.io.metadata import iso
 from sensormend.io.options import EVERY, Options
 from sensormend.io.sources import listed
 from sensormend.io.times import FAR_AWAY
-from sensormend.model.auto import LEARNING_PERIODS
+from sensormend.model.network_model import LEARNING_PERIODS
+from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, Cleaner, cleaner_for
 from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import NEVER, Mended, Mender, mender_for
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.survey import Survey, check_grid, survey_start
 from sensormend.pipeline.tally import Tally
@@ -50,7 +50,7 @@ __all__ = ["AlertsRaised", "Event", "LateReadings", "PeriodFinal", "Problem", "R
 class PeriodFinal:
     """A period is over: its rows, and the readings that made them."""
 
-    mended: Mended
+    mended: CleanedPeriod
     readings: Readings
 
 
@@ -126,7 +126,7 @@ class Stream:
         How long a period waits for its last readings; a step by default.
     late_for
         How far back a late reading may still correct its row.
-    mender, survey
+    cleaner, survey
         Those of an archive to continue from.
 
     Attributes
@@ -144,7 +144,7 @@ class Stream:
         grace: int | None = None,
         late_for: int = 30 * DAY,
         alerts: Alerts | None = None,
-        mender: Mender | None = None,
+        cleaner: Cleaner | None = None,
         survey: Survey | None = None,
     ) -> None:
         check_grid(options)
@@ -161,7 +161,7 @@ class Stream:
         self.watermark = Watermark(options.period or DAY, options.gone_after)
         self.coordinates: dict[str, tuple[float, float]] = {}
         self.places = Places.read(options.coordinates) if options.coordinates else Places()
-        self.admission = Admission({*self.places.coordinates, *(mender.sensors if mender else ())})
+        self.admission = Admission({*self.places.coordinates, *(cleaner.sensors if cleaner else ())})
         self.closed: int | None = None
         self.readings = 0
         self._first_time: int | None = None
@@ -170,20 +170,20 @@ class Stream:
         self._late: dict[int, int] = {}
         # The number of ended slots that were processed, and the time until which readings were judged.
         self._slot, self._judged = NEVER, NEVER
-        self._last_peek: tuple[object, Mended] | None = None
+        self._last_peek: tuple[object, CleanedPeriod] | None = None
         self.maintenance = Maintenance()
         self.pace = NetworkPace()
-        self.mender: Mender | None = None
+        self.cleaner: Cleaner | None = None
         self._archive_variable: str | None = None
-        if mender is not None and survey is not None:
-            self.variables = NameIndex(mender.variables)
-            self._archive_variable = mender.variables[0] if len(mender.variables) == 1 else None
-            self._begin(mender, survey)
+        if cleaner is not None and survey is not None:
+            self.variables = NameIndex(cleaner.variables)
+            self._archive_variable = cleaner.variables[0] if len(cleaner.variables) == 1 else None
+            self._begin(cleaner, survey)
 
     @property
     def grid(self) -> Grid | None:
         """The grid; None until it is known."""
-        return self.mender.grid if self.mender else None
+        return self.cleaner.grid if self.cleaner else None
 
     @property
     def grace(self) -> int:
@@ -193,16 +193,16 @@ class Stream:
     @property
     def step(self) -> int:
         """The length of a slot: detected, given, or an hour by default."""
-        return self.mender.grid.step if self.mender else self.options.step or HOUR
+        return self.cleaner.grid.step if self.cleaner else self.options.step or HOUR
 
     def slots_until(self, time: _Time) -> _Time:
         """Return the number of slots that have ended by a time."""
-        return self.mender.grid.slots_until(time) if self.mender else time // self.step
+        return self.cleaner.grid.slots_until(time) if self.cleaner else time // self.step
 
     @property
     def longest_wait(self) -> int:
         """How long the whole network may be silent before the clock advances event time."""
-        return self.pace.longest_wait(self.step, self.mender.grid.period if self.mender else DAY)
+        return self.pace.longest_wait(self.step, self.cleaner.grid.period if self.cleaner else DAY)
 
     def take(self, arrived: Arrived) -> Iterator[Event]:
         """Take an arrival, and yield the events that follow."""
@@ -211,7 +211,7 @@ class Stream:
         admitted = self.admission.admit(
             readings,
             self.sensors,
-            self.mender.variables if self.mender else self.options.variables,
+            self.cleaner.variables if self.cleaner else self.options.variables,
             oldest=self._oldest,
             # The clock of this machine may be behind event time.
             latest=max(arrived.received, self.watermark.time) + MAX_FUTURE,
@@ -254,47 +254,47 @@ class Stream:
             self.watermark.move(int(self.buffer.column("time").max()))
             yield from self._detect_grid()
             yield from self._advance()
-        if self.mender is not None and len(self.buffer):
-            periods = self.mender.grid.period_of(self.buffer.column("time"))
+        if self.cleaner is not None and len(self.buffer):
+            periods = self.cleaner.grid.period_of(self.buffer.column("time"))
             yield from self._close_until(int(periods.max()))
 
     def set_maintenance(self, maintenance: Maintenance) -> None:
         """Set the notes on maintenance, which hold from the next period on."""
         self.maintenance = maintenance
-        if self.mender is not None:
-            self.mender.maintenance = maintenance
+        if self.cleaner is not None:
+            self.cleaner.maintenance = maintenance
 
     def health(self) -> list[Health]:
         """Return the health of every channel."""
-        return self.monitor.health() if self.mender else []
+        return self.monitor.health() if self.cleaner else []
 
     def peek(self, now: int) -> Rows | None:
         """Return provisional rows of the slots of open periods that have ended by `now`."""
-        mender = self.mender or self._tentative_mender()
-        if mender is None:
+        cleaner = self.cleaner or self._tentative_cleaner()
+        if cleaner is None:
             return None
-        grid, times = mender.grid, self.buffer.column("time")
+        grid, times = cleaner.grid, self.buffer.column("time")
         until = self._end_of(grid, grid.slots_until(now))
         periods = grid.period_of(times)
         last = grid.period_of(now)
         first = self.closed + 1 if self.closed is not None else int(periods.min()) if times.size else last
-        silent = self.monitor.is_silent(now, self.maintenance) if self.mender else np.zeros(0, dtype=bool)
+        silent = self.monitor.is_silent(now, self.maintenance) if self.cleaner else np.zeros(0, dtype=bool)
         parts = []
         for period in range(max(first, last - 1), last + 1):
-            rows = self._mend_open(mender, period, until).rows
+            rows = self._mend_open(cleaner, period, until).rows
             parts.append(self._with_own_codes(rows.taken(rows.time < until), silent))
         return Rows.concatenate(parts) if any(map(len, parts)) else None
 
-    def _mend_open(self, mender: Mender, period: int, until: int) -> Mended:
+    def _mend_open(self, cleaner: Cleaner, period: int, until: int) -> CleanedPeriod:
         """Return an open period, mended by the readings before `until`."""
         times = self.buffer.column("time")
-        mask = (mender.grid.period_of(times) == period) & (times < until)
-        if len(mender.variables) < len(self.variables):
-            mask &= np.array([name in mender.variables for name in self.variables.all])[self.buffer.column("variable")]
-        key = (mender.period, period, until, int(mask.sum()), mender.maintenance)
+        mask = (cleaner.grid.period_of(times) == period) & (times < until)
+        if len(cleaner.variables) < len(self.variables):
+            mask &= np.array([name in cleaner.variables for name in self.variables.all])[self.buffer.column("variable")]
+        key = (cleaner.period, period, until, int(mask.sum()), cleaner.maintenance)
         if self._last_peek is None or self._last_peek[0] != key:
             readings = self._buffered(mask)
-            self._last_peek = key, mender.peek(_of_variables(readings, mender.variables), period)
+            self._last_peek = key, cleaner.peek(_of_variables(readings, cleaner.variables), period)
         return self._last_peek[1]
 
     @staticmethod
@@ -302,13 +302,13 @@ class Stream:
         """Return the time by which so many slots have ended."""
         return slots * grid.step + ANCHOR - grid.early
 
-    def _tentative_mender(self) -> Mender | None:
-        """Return a mender for the first period, before the grid is known; None if that is not possible yet."""
+    def _tentative_cleaner(self) -> Cleaner | None:
+        """Return a cleaner for the first period, before the grid is known; None if that is not possible yet."""
         try:
             sample, common = self._buffered(slice(0, SAMPLE_SIZE)), self._common_variables()
             variables = list(compress(self.variables.all, common))
             sample = _of_variables(sample.taken(common[sample.variable]), variables)
-            return mender_for(survey_start(sample, self.options), variables, self.options)
+            return cleaner_for(survey_start(sample, self.options), variables, self.options)
         except SensormendError:
             return None
 
@@ -340,14 +340,14 @@ class Stream:
         yield Problem("variables that too few messages carry are passed over", {"variables": listed(names, most=20)})
 
     def _add_to_buffer(self, readings: Readings) -> Iterator[Event]:
-        if self.mender is not None:
+        if self.cleaner is not None:
             # Readings of slots that have not ended are passed to the monitor when they end.
-            self.monitor.record(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
+            self.monitor.record(readings.taken(readings.time < self._end_of(self.cleaner.grid, self._slot)))
         sensor = readings.sensor.astype(np.int64, copy=False)
         self.watermark.update(sensor, readings.time, self.admission.counting)
         self.admission.record(sensor, self.watermark.time // self.watermark.leap)
-        if self.closed is not None and self.mender is not None:
-            period = self.mender.grid.period_of(readings.time)
+        if self.closed is not None and self.cleaner is not None:
+            period = self.cleaner.grid.period_of(readings.time)
             late = period <= self.closed
             if late.any():
                 for number in np.unique(period[late]).tolist():
@@ -378,13 +378,13 @@ class Stream:
         if self.closed is None and self._first_time is not None and self._first_time < oldest:
             # Their clocks were never set.
             yield ReadingsRejected(rejections(self._keep_buffered(self.buffer.column("time") >= oldest), OLD))
-        if self.mender is None:
+        if self.cleaner is None:
             if len(self.variables.all) > MANY_VARIABLES:
                 yield from self._drop_rare_variables()
             yield from self._detect_grid_when_due()
-        if self.mender is None or self.watermark.time == NEVER:
+        if self.cleaner is None or self.watermark.time == NEVER:
             return
-        grid, ended = self.mender.grid, self.mender.grid.slots_until(self.watermark.time)
+        grid, ended = self.cleaner.grid, self.cleaner.grid.slots_until(self.watermark.time)
         if self._slot == NEVER:
             first = self.watermark.time if self._first_time is None else self._first_time
             self._slot = min(grid.slots_until(first), ended)
@@ -409,8 +409,8 @@ class Stream:
 
     def _due(self, time: int) -> int:
         """Return the last period that is over by a time."""
-        assert self.mender is not None
-        return self.mender.grid.period_of(time - self.grace) - 1
+        assert self.cleaner is not None
+        return self.cleaner.grid.period_of(time - self.grace) - 1
 
     def _next_slot(self, before: int) -> int:
         """Return the next slot at whose end something can change.
@@ -418,8 +418,8 @@ class Stream:
         That is the next slot if it has a reading; else the one with the next reading, or at whose end a channel turns
         silent or gone, or a period is due.
         """
-        assert self.mender is not None
-        grid, times = self.mender.grid, self.buffer.column("time")
+        assert self.cleaner is not None
+        grid, times = self.cleaner.grid, self.buffer.column("time")
         later = times[times >= before]
         following = int(later.min()) if later.size else None
         if following is not None and following < before + grid.step:
@@ -438,9 +438,9 @@ class Stream:
 
     def _provisional_alerts(self, now: int) -> list[Alert]:
         """Judge the readings so far of the oldest open period, if there are new ones."""
-        assert self.mender is not None
-        grid, times = self.mender.grid, self.buffer.column("time")
-        if self.mender.model.periods < LEARNING_PERIODS or self._slot % self._verdict_slots():
+        assert self.cleaner is not None
+        grid, times = self.cleaner.grid, self.buffer.column("time")
+        if self.cleaner.model.periods < LEARNING_PERIODS or self._slot % self._verdict_slots():
             return []
         periods = grid.period_of(times)
         period = self.closed + 1 if self.closed is not None else int(periods.min(initial=0))
@@ -448,15 +448,15 @@ class Stream:
             return []
         self._judged = now
         try:
-            return self.monitor.provisional(self._mend_open(self.mender, period, now), now)
+            return self.monitor.provisional(self._mend_open(self.cleaner, period, now), now)
         except (ArithmeticError, ValueError):
             # If the model cannot take these readings, the end of the period logs it.
             return []
 
     def _verdict_slots(self) -> int:
         """Return the number of slots between two verdicts on an open period."""
-        assert self.mender is not None
-        grid = self.mender.grid
+        assert self.cleaner is not None
+        grid = self.cleaner.grid
         counting = self.admission.counting
         channels = len(self.monitor.silence) if counting is None else int(counting.sum()) * len(self.variables)
         cells = channels * grid.slots
@@ -474,7 +474,7 @@ class Stream:
             yield from self._detect_grid()
 
     def _detect_grid(self) -> Iterator[Event]:
-        if self.mender is None:
+        if self.cleaner is None:
             yield from self._drop_rare_variables()
             try:
                 survey = survey_start(self._buffered(slice(0, SAMPLE_SIZE)), self.options)
@@ -485,14 +485,14 @@ class Stream:
             except SensormendError as error:
                 yield Problem(f"no grid yet: {error}")
 
-    def _begin(self, mender: Mender | None, survey: Survey) -> None:
+    def _begin(self, cleaner: Cleaner | None, survey: Survey) -> None:
         """Set the grid, and create all that needs one."""
         self.survey = survey
-        mender = mender or mender_for(survey, self.variables.all, self.options)
-        grid = mender.grid
-        self.mender = mender
-        mender.maintenance = self.maintenance
-        self.tally = Tally(grid, mender.variables)
+        cleaner = cleaner or cleaner_for(survey, self.variables.all, self.options)
+        grid = cleaner.grid
+        self.cleaner = cleaner
+        cleaner.maintenance = self.maintenance
+        self.tally = Tally(grid, cleaner.variables)
         self.monitor = ChannelMonitor(
             grid, self.options.gone_after, self.sensors, self.variables, self.alerts, survey.fill
         )
@@ -500,8 +500,8 @@ class Stream:
 
     def _close_until(self, last: int) -> Iterator[Event]:
         """Close all periods up to `last`, including those without a reading."""
-        assert self.mender is not None
-        grid = self.mender.grid
+        assert self.cleaner is not None
+        grid = self.cleaner.grid
         if self.closed is None and (self._first_time is None or grid.period_of(self._first_time) > last):
             return
         while self.closed is None or self.closed < last:
@@ -514,19 +514,19 @@ class Stream:
             self.monitor.learn(readings)
 
     def _close(self, period: int, readings: Readings) -> Iterator[Event]:
-        assert self.mender is not None
+        assert self.cleaner is not None
         first = self.closed is None
-        if first and self.mender.period is not None and self.mender.period >= period:
+        if first and self.cleaner.period is not None and self.cleaner.period >= period:
             # The archive ends after this period: the model is used, its position in time is not.
-            self.mender = self.mender.fresh_copy()
-            self.mender.model.rewind()
-        mended = self.mender.catch_up(period)
+            self.cleaner = self.cleaner.fresh_copy()
+            self.cleaner.model.rewind()
+        mended = self.cleaner.catch_up(period)
         try:
-            mended += self.mender.push(readings, period)
+            mended += self.cleaner.push(readings, period)
         except (ArithmeticError, ValueError) as error:
             # Without this, a replay of the journal would fail on the same readings after every restart.
-            yield Problem(f"a period is not judged: {error}", {"start": iso(self.mender.grid.start_of(period))})
-            mended.append(self.mender.push_unjudged(readings, period))
+            yield Problem(f"a period is not judged: {error}", {"start": iso(self.cleaner.grid.start_of(period))})
+            mended.append(self.cleaner.push_unjudged(readings, period))
         self.watermark.fixed = True
         for part in mended:
             if first and part.period < period:
@@ -539,8 +539,8 @@ class Stream:
             if alerts:
                 yield AlertsRaised(alerts)
         self.closed = period
-        self._oldest = max(self._oldest, self.mender.grid.start_of(period + 1) - self._late_for)
-        oldest = self.mender.grid.period_of(self._oldest)
+        self._oldest = max(self._oldest, self.cleaner.grid.start_of(period + 1) - self._late_for)
+        oldest = self.cleaner.grid.period_of(self._oldest)
         self._late = {number: count for number, count in self._late.items() if number >= oldest}
 
     def _with_own_codes(self, rows: Rows, silent: BoolArray) -> Rows:
@@ -560,7 +560,7 @@ class Stream:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return settings and arrays for a state file, without the mender and the tally."""
+        """Return settings and arrays for a state file, without the cleaner and the tally."""
         watermark, watermark_arrays = self.watermark.state()
         settings: dict[str, Any] = {
             "sensors": list(self.sensors.all),
@@ -584,8 +584,8 @@ class Stream:
         arrays = {**self.buffer.state(), **{f"watermark_{name}": array for name, array in watermark_arrays.items()}}
         settings["strangers"], counts = self.admission.state()
         arrays |= {f"strangers_{name}": array for name, array in counts.items()}
-        if self.mender is not None:
-            grid = self.mender.grid
+        if self.cleaner is not None:
+            grid = self.cleaner.grid
             settings["grid"] = list(astuple(grid))
             settings["fill"] = {name: list(values) for name, values in self.survey.fill.items()}
             settings["notes"] = list(self.survey.notes)
@@ -594,7 +594,7 @@ class Stream:
         return settings, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Load a state; those of the mender and the tally are loaded separately."""
+        """Load a state; those of the cleaner and the tally are loaded separately."""
         self.sensors, self.variables = NameIndex(settings["sensors"]), NameIndex(settings["variables"])
         self.coordinates = {name: (where[0], where[1]) for name, where in settings["coordinates"].items()}
         self.closed, self.readings = settings["closed"], settings["readings"]

@@ -80,9 +80,9 @@ export async function mountNotes(root, info, context) {
     offer(fault) {
       from.value = written(fault.from);
       to.value = written(fault.to);
-      level(fault.reason === "drifting" ? to.value : from.value);
+      level(fault.reason === "drift" ? to.value : from.value);
       root.scrollIntoView({ block: "nearest" });
-      buttons[fault.reason === "offset" || fault.reason === "drifting" ? 0 : 1].focus({ preventScroll: true });
+      buttons[fault.reason === "offset" || fault.reason === "drift" ? 0 : 1].focus({ preventScroll: true });
     },
   };
 }

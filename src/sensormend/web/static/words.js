@@ -2,8 +2,8 @@
 
 const REASONS = {
   stuck: "stuck at one value",
-  noisy: "too noisy",
-  drifting: "drifting away",
+  noise: "too noisy",
+  drift: "drifting away",
   offset: "shifted by an offset",
   gain: "swings wrong (gain)",
   implausible: "implausible values",

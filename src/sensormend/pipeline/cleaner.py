@@ -1,4 +1,4 @@
-"""`Mender` turns readings into rows, period by period, for archives, frames and live feeds alike."""
+"""`Cleaner` turns readings into rows, period by period, for archives, frames and live feeds alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, InputError, StateError, ValueRangeError
 from sensormend.files import read_state, write_state
 from sensormend.io.options import EVERY, Options
-from sensormend.model.auto import AutoOLRTR
+from sensormend.model.network_model import NetworkModel
 from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
@@ -31,13 +31,13 @@ __all__ = [
     "NEVER",
     "STATE_VERSION",
     "WARM_UP",
+    "CleanedPeriod",
+    "Cleaner",
     "DatedFault",
     "InMemory",
-    "Mended",
-    "Mender",
     "ModelPeriods",
     "PeriodSource",
-    "mender_for",
+    "cleaner_for",
     "walk",
 ]
 
@@ -111,7 +111,7 @@ class ModelPeriods:
 
 
 @dataclass(frozen=True, eq=False)
-class Mended:
+class CleanedPeriod:
     """A period after mending; arrays are (channel, slot) or (channel), channels as in `rows`, slot by slot.
 
     Attributes
@@ -144,7 +144,7 @@ class Mended:
         return self.rows if self.readings is None else self.readings
 
 
-class Mender:
+class Cleaner:
     """Mend readings period by period: put them on the grid, judge them, fill the gaps, and learn.
 
     Parameters
@@ -162,7 +162,7 @@ class Mender:
     gone_after
         The silence, in microseconds, after which a sensor gets no more rows.
     interval, seed
-        As for `AutoOLRTR`.
+        As for `NetworkModel`.
     per_reading
         Make rows for every reading too.
     model
@@ -173,12 +173,12 @@ class Mender:
     >>> from sensormend.readings import DAY, HOUR
     >>> random, hours = np.random.default_rng(0), np.arange(24, dtype=np.int64)
     >>> sensor = np.repeat(np.arange(6), 24)
-    >>> mender = Mender(Grid(HOUR, DAY))
+    >>> cleaner = Cleaner(Grid(HOUR, DAY))
     >>> for day in range(8):
     ...     weather = 5 * random.normal() + 3 * np.sin(hours / 24 * 2 * np.pi)
     ...     value = np.tile(weather, 6) + sensor + 0.1 * random.normal(size=144)
     ...     time = np.tile(day * DAY + hours * HOUR, 6)
-    ...     (mended,) = mender.push(Readings("abcdef", ("",), sensor, 0 * sensor, time, value))
+    ...     (mended,) = cleaner.push(Readings("abcdef", ("",), sensor, 0 * sensor, time, value))
     >>> len(mended.rows), set(mended.rows.flag.tolist())
     (144, {1})
     """
@@ -196,7 +196,7 @@ class Mender:
         interval: float = 0.9,
         seed: int = 0,
         per_reading: bool = False,
-        model: AutoOLRTR | None = None,
+        model: NetworkModel | None = None,
     ) -> None:
         if not variables or len(set(variables)) < len(variables):
             raise ConfigError(f"variables are one or more different names; got {list(variables)}")
@@ -211,7 +211,7 @@ class Mender:
         self.maintenance = maintenance or Maintenance()
         self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
-        self.model = model or AutoOLRTR(fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance)
+        self.model = model or NetworkModel(fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance)
         self.sensors: tuple[str, ...] = ()
         self.period: int | None = None
         self._rows: dict[str, int] = {}
@@ -227,7 +227,7 @@ class Mender:
         # By sensor and variable: the number of recalibrations that the model has taken in.
         self._recalibrations: dict[tuple[str, int], int] = {}
 
-    def push(self, readings: Readings, period: int | None = None) -> list[Mended]:
+    def push(self, readings: Readings, period: int | None = None) -> list[CleanedPeriod]:
         """Mend all readings of one period, later than all before it; empty periods in between are mended first.
 
         There may be no readings if the number of the `period` is given.
@@ -237,13 +237,13 @@ class Mender:
             raise InputError("these readings belong to a period that is over; push periods in their order")
         return [*self.catch_up(period), self._mend(period, readings)]
 
-    def catch_up(self, period: int) -> list[Mended]:
+    def catch_up(self, period: int) -> list[CleanedPeriod]:
         """Mend the empty periods between the last one and this one."""
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
         # After this many silent periods every sensor is gone and has no rows.
         return [self._mend(missed, NOTHING) for missed in silent[: self._silent_periods]]
 
-    def peek(self, readings: Readings, period: int) -> Mended:
+    def peek(self, readings: Readings, period: int) -> CleanedPeriod:
         """Return what `push` would for the readings so far of a period that is not over, without learning."""
         self._period_of(readings, period)
         # New sensors are numbered, by name, when the period is over; until then they are in the copy only.
@@ -251,12 +251,12 @@ class Mender:
         twin._rows, twin._row_of_name = dict(self._rows), self._row_of_name.copy()
         return twin._mend(period, readings, learning=False)
 
-    def push_unjudged(self, readings: Readings, period: int) -> Mended:
+    def push_unjudged(self, readings: Readings, period: int) -> CleanedPeriod:
         """Return the rows of a period that the model cannot take, unjudged and without learning."""
         return self._mend(self._period_of(readings, period), readings, learning=None)
 
-    def fresh_copy(self) -> Mender:
-        """Return a mender with the same settings and the same model, but without sensors and periods."""
+    def fresh_copy(self) -> Cleaner:
+        """Return a cleaner with the same settings and the same model, but without sensors and periods."""
         twin = copy.copy(self)
         twin.sensors, twin.period, twin._rows = (), None, {}
         twin._last_period, twin._resolution = self._last_period[:0], self._resolution[:0]
@@ -294,13 +294,13 @@ class Mender:
                 remarks.append(f"{words} from {since} on: most of the estimates were withheld")
         return remarks
 
-    def second_pass(self, trainer: Mender) -> None:
+    def second_pass(self, trainer: Cleaner) -> None:
         """Prepare for the readings that the `trainer`, a fresh copy of this one, has learned from."""
         self.model.rewind()
         self._accepted = trainer._accepted.for_second_pass()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the mender's state, without the model, which `model.save` writes to its own file."""
+        """Write the cleaner's state, without the model, which `model.save` writes to its own file."""
         settings = {
             "grid": list(astuple(self.grid)),
             "variables": list(self.variables),
@@ -311,11 +311,11 @@ class Mender:
         }
         accepted = {f"accepted_{part.name}": getattr(self._accepted, part.name) for part in fields(AcceptedRange)}
         arrays = {"heard": self._last_period, "resolution": self._resolution, **accepted}
-        write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
+        write_state(path, method="Cleaner", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Restore the state of the mender that wrote `path`; `model` must be the one that was saved with it."""
-        settings, arrays = read_state(path, method="Mender", version=STATE_VERSION)
+        """Restore the state of the cleaner that wrote `path`; `model` must be the one that was saved with it."""
+        settings, arrays = read_state(path, method="Cleaner", version=STATE_VERSION)
         try:
             grid, variables = Grid(*settings["grid"]), tuple(settings["variables"])
             sensors, period, last_period = tuple(settings["sensors"]), settings["period"], arrays["heard"]
@@ -353,7 +353,7 @@ class Mender:
             raise InputError("readings of several periods in one push; give each period's readings on their own")
         return int(first)
 
-    def _mend(self, period: int, readings: Readings, *, learning: bool | None = True) -> Mended:
+    def _mend(self, period: int, readings: Readings, *, learning: bool | None = True) -> CleanedPeriod:
         grid, times = self.grid, self.grid.times_of(period)
         rows = self._rows_of(readings)
         variable = self._variables_of(readings)
@@ -386,7 +386,7 @@ class Mender:
         cells = judge(
             recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots, resolution=resolution
         )
-        network, faults, accepted = recovery.low_rank, recovery.faults, self._accepted
+        network, faults, accepted = recovery.expected, recovery.faults, self._accepted
         if names and learning is not None:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
             accepted = accepted.extended(value, cells, sensors)
@@ -397,7 +397,7 @@ class Mender:
         slots = _slot_rows(self, period, sensors, listed, placed, cells)
         self._last_period, self._resolution = last_period, all_resolutions
         self.period, self._accepted = period, accepted
-        return Mended(
+        return CleanedPeriod(
             period,
             slots,
             network.reshape(-1, grid.slots)[listed],
@@ -412,7 +412,7 @@ class Mender:
         if not names or learning is None:
             cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
             return Recovery(
-                low_rank=minibatch,
+                expected=minibatch,
                 outliers=0.0 * cells,
                 wrong=cells,
                 doubtful=cells,
@@ -535,23 +535,23 @@ def _smallest_change(value: FloatArray) -> FloatArray:
 
 
 def _slot_rows(
-    mender: Mender, period: int, sensors: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Verdicts
+    cleaner: Cleaner, period: int, sensors: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Verdicts
 ) -> Rows:
     """Return the rows of the listed channels, one channel after the other."""
-    count, slots = int(listed.sum()), mender.grid.slots
+    count, slots = int(listed.sum()), cleaner.grid.slots
     channel = np.flatnonzero(listed)
-    sensor, variable = sensors[channel // len(mender.variables)], channel % len(mender.variables)
+    sensor, variable = sensors[channel // len(cleaner.variables)], channel % len(cleaner.variables)
 
     def flat(array: NDArray[Any]) -> NDArray[Any]:
         array = array.reshape(-1, slots)
         return array.reshape(-1) if count == listed.size else array[channel].reshape(-1)
 
     return Rows(
-        sensors=mender.sensors,
-        variables=mender.variables,
+        sensors=cleaner.sensors,
+        variables=cleaner.variables,
         sensor=np.repeat(sensor.astype(np.int32), slots),
         variable=np.repeat(variable.astype(np.int16), slots),
-        time=np.tile(mender.grid.times_of(period), count),
+        time=np.tile(cleaner.grid.times_of(period), count),
         value=flat(placed.value),
         n=flat(placed.n),
         **{name: flat(getattr(cells, name)) for name in ("cleaned", "lower", "upper", "flag", "reason", "origin")},
@@ -601,10 +601,10 @@ def _reading_rows(
     return rows.taken(order)
 
 
-def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
-    """Return a mender for the findings of a survey and the user's options."""
+def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> Cleaner:
+    """Return a cleaner for the findings of a survey and the user's options."""
     options.refuse_unknown(variables)
-    return Mender(
+    return Cleaner(
         survey.grid,
         variables,
         fill=survey.fill,
@@ -652,19 +652,19 @@ class InMemory:
         return self._readings.taken(self._parts[period])
 
 
-def walk(source: PeriodSource, mender: Mender, *, one_pass: bool = False) -> Iterator[Mended]:
-    """Mend all periods that the mender has not seen yet.
+def walk(source: PeriodSource, cleaner: Cleaner, *, one_pass: bool = False) -> Iterator[CleanedPeriod]:
+    """Mend all periods that the cleaner has not seen yet.
 
-    The first weeks of an archive are learned twice: another mender goes through them first, and they are mended with
+    The first weeks of an archive are learned twice: another cleaner goes through them first, and they are mended with
     the model that it trained. With `one_pass` there is no second pass, as in a live feed.
     """
-    first = None if one_pass or mender.period is not None else source.periods[0]
+    first = None if one_pass or cleaner.period is not None else source.periods[0]
     if first is not None:
-        trainer = mender.fresh_copy()
+        trainer = cleaner.fresh_copy()
         for period in source.periods:
             if period < first + WARM_UP:
                 trainer.push(source.read(period))
-        mender.second_pass(trainer)
+        cleaner.second_pass(trainer)
     for period in source.periods:
-        if mender.period is None or period > mender.period:
-            yield from mender.push(source.read(period))
+        if cleaner.period is None or period > cleaner.period:
+            yield from cleaner.push(source.read(period))

@@ -1,4 +1,4 @@
-"""AutoOLRTR's state: estimate leaves it alone, files bring it back, bad input does not change it."""
+"""NetworkModel's state: estimate leaves it alone, files bring it back, bad input does not change it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import pytest
 
 from checks import assert_same_recovery, assert_same_state, state
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, trained, update_all
-from sensormend import OLRTR, AutoOLRTR, ConfigError, Recovery, SensormendError, ShapeError, StateError, ValueRangeError
+from sensormend import (
+    OLRTR,
+    ConfigError,
+    NetworkModel,
+    Recovery,
+    SensormendError,
+    ShapeError,
+    StateError,
+    ValueRangeError,
+)
 from sensormend.simulate.degrade import Case, degrade
 
 TODAY = LEARNED
@@ -25,7 +34,7 @@ def spoilt(days: int, sensors: int = 10, climate: str = "city") -> Floats:
 @pytest.mark.parametrize("days", [0, 1, 4, 7, 12, LEARNED])
 def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Path) -> None:
     readings = spoilt(LEARNED + 1, climate="skewed" if days == 7 else "city")
-    model = AutoOLRTR()
+    model = NetworkModel()
     if days:
         update_all(model, readings[..., :days])
     before = state(model, tmp_path)
@@ -77,7 +86,7 @@ def test_a_day_that_is_not_over_yet(hours: int) -> None:
 
 def test_periods_in_one_call_are_calls_one_by_one(tmp_path: Path) -> None:
     readings = spoilt(35)
-    together, apart = AutoOLRTR(), AutoOLRTR()
+    together, apart = NetworkModel(), NetworkModel()
     joined = Recovery.concatenate([together.update(readings[..., :9]), together.update(readings[..., 9:])])
     assert_same_recovery(joined, update_all(apart, readings))
     assert_same_state(state(together, tmp_path), state(apart, tmp_path))
@@ -89,11 +98,11 @@ def test_a_resumed_run_gives_the_same_bits(partitioned: bool, tmp_path: Path, mo
         partition_small_networks(monkeypatch)
     readings = spoilt(24, sensors=60 if partitioned else 10)
     labels = [f"s{number}" for number in range(len(readings))]
-    straight, broken = AutoOLRTR(), AutoOLRTR()
+    straight, broken = NetworkModel(), NetworkModel()
     for day in range(readings.shape[-1]):
         if day in (0, 1, 6, 7, 8, 20):
             broken.save(tmp_path / "state.npz")
-            broken = AutoOLRTR.load(tmp_path / "state.npz")
+            broken = NetworkModel.load(tmp_path / "state.npz")
         count = len(readings) - (day < 6)
         # Backwards on every second day.
         step = -1 if day % 2 else 1
@@ -107,8 +116,8 @@ def test_a_resumed_run_gives_the_same_bits(partitioned: bool, tmp_path: Path, mo
 
 
 def test_settings_come_back(tmp_path: Path) -> None:
-    AutoOLRTR(fiber_axis=2, interval=0.8, seed=3).save(tmp_path / "new.npz")
-    model = AutoOLRTR.load(tmp_path / "new.npz")
+    NetworkModel(fiber_axis=2, interval=0.8, seed=3).save(tmp_path / "new.npz")
+    model = NetworkModel.load(tmp_path / "new.npz")
     assert (model.fiber_axis, model.interval, model.seed) == (2, 0.8, 3)
     assert model.periods == 0
     assert model.sensors == ()
@@ -125,7 +134,7 @@ def test_a_copy_goes_its_own_way(tmp_path: Path) -> None:
 
 def test_memory_is_flat(tmp_path: Path) -> None:
     readings = spoilt(60)
-    model = AutoOLRTR()
+    model = NetworkModel()
     sizes = []
     for day in range(160):
         model.update(readings[..., day % 60])
@@ -138,7 +147,7 @@ def test_memory_is_flat(tmp_path: Path) -> None:
 
 def test_memory_at_the_start_is_not_larger_than_later_but_for_the_sample(tmp_path: Path) -> None:
     readings = spoilt(40)
-    model = AutoOLRTR()
+    model = NetworkModel()
     update_all(model, readings[..., :20])
     early = {name: value.nbytes for name, value in state(model, tmp_path).items()}
     update_all(model, readings[..., 20:])
@@ -184,12 +193,12 @@ def test_a_file_that_is_no_state_of_this_method_is_refused_and_left_alone(tmp_pa
     for name, path in damaged(tmp_path).items():
         before = path.read_bytes()
         with pytest.raises(StateError) as caught:
-            AutoOLRTR.load(path)
+            NetworkModel.load(path)
         assert path.name in str(caught.value), name
         assert "\n" not in str(caught.value)
         assert path.read_bytes() == before
     with pytest.raises(StateError, match="absent"):
-        AutoOLRTR.load(tmp_path / "absent.npz")
+        NetworkModel.load(tmp_path / "absent.npz")
 
 
 def test_a_state_whose_parts_do_not_fit_is_refused(tmp_path: Path) -> None:
@@ -198,7 +207,7 @@ def test_a_state_whose_parts_do_not_fit_is_refused(tmp_path: Path) -> None:
         if name != "header" and value.size:
             np.savez(tmp_path / "state.npz", **{**arrays, name: value[:-1]})
             with pytest.raises(StateError) as caught:
-                AutoOLRTR.load(tmp_path / "state.npz")
+                NetworkModel.load(tmp_path / "state.npz")
             assert "\n" not in str(caught.value), name
 
 
@@ -262,7 +271,7 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(name: str, tmp_pat
 
 def test_bad_labels_are_refused_and_change_nothing(tmp_path: Path) -> None:
     readings = fault_free()[:4]
-    model = AutoOLRTR()
+    model = NetworkModel()
     update_all(model, readings[..., :6], sensors=["a", "b", "c", "d"])
     before = state(model, tmp_path)
     bad: list[tuple[Any, type[SensormendError]]] = [
@@ -288,17 +297,17 @@ def test_bad_labels_are_refused_and_change_nothing(tmp_path: Path) -> None:
 
 
 def test_a_bad_first_minibatch_leaves_nothing_behind(tmp_path: Path) -> None:
-    model = AutoOLRTR()
+    model = NetworkModel()
     before = state(model, tmp_path)
     for minibatch in (np.zeros(24), with_value(np.inf), wind()):
         with pytest.raises(SensormendError):
             model.update(minibatch)
         assert_same_state(before, state(model, tmp_path))
-    assert_same_recovery(model.update(fault_free()[..., 0]), AutoOLRTR().update(fault_free()[..., 0]))
+    assert_same_recovery(model.update(fault_free()[..., 0]), NetworkModel().update(fault_free()[..., 0]))
 
 
 def test_variables_and_slots_must_stay(tmp_path: Path) -> None:
-    model = AutoOLRTR(fiber_axis=2)
+    model = NetworkModel(fiber_axis=2)
     readings = np.stack([fault_free()[:4, :, 0], fault_free(seed=3)[:4, :, 0]], axis=1)
     model.update(readings)
     before = state(model, tmp_path)
@@ -332,13 +341,13 @@ def test_variables_and_slots_must_stay(tmp_path: Path) -> None:
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as caught:
-        AutoOLRTR(**settings)
+        NetworkModel(**settings)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("passes", [0, -1, 1.5, True, None])
 def test_passes_must_be_a_whole_number(passes: Any) -> None:
-    model = AutoOLRTR()
+    model = NetworkModel()
     with pytest.raises(ConfigError):
         model.recover(fault_free()[..., :3], passes=passes)
     assert model.periods == 0
@@ -346,7 +355,7 @@ def test_passes_must_be_a_whole_number(passes: Any) -> None:
 
 def test_several_passes_go_on_from_where_the_last_one_ended() -> None:
     readings = spoilt(12)
-    model, by_hand = AutoOLRTR(), AutoOLRTR()
+    model, by_hand = NetworkModel(), NetworkModel()
     by_hand.recover(readings)
     assert_same_recovery(model.recover(readings, passes=2), by_hand.recover(readings))
 
@@ -358,7 +367,7 @@ def wind(turning_from: float = 200.0) -> Floats:
 
 
 def test_wind_direction_is_refused_in_one_line(tmp_path: Path) -> None:
-    model = AutoOLRTR()
+    model = NetworkModel()
     before = state(model, tmp_path)
     for call in (model.update, model.estimate, model.recover):
         with pytest.raises(ValueRangeError, match="directions") as caught:
@@ -368,7 +377,7 @@ def test_wind_direction_is_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_wind_direction_among_other_variables_is_named(tmp_path: Path) -> None:
-    model = AutoOLRTR(fiber_axis=2)
+    model = NetworkModel(fiber_axis=2)
     readings = np.stack([fault_free()[:6, :, 0], wind()], axis=1)
     with pytest.raises(ValueRangeError, match="variable 1"):
         model.update(readings)
@@ -379,7 +388,7 @@ def test_wind_direction_among_other_variables_is_named(tmp_path: Path) -> None:
 
 def test_a_wind_that_turns_later_is_refused_then(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    model = AutoOLRTR()
+    model = NetworkModel()
     for _ in range(4):
         model.update(random.normal(200, 20, (1, 24)) + random.normal(0, 10, (6, 24)))
     before = state(model, tmp_path)
@@ -390,18 +399,18 @@ def test_a_wind_that_turns_later_is_refused_then(tmp_path: Path) -> None:
 
 def test_whole_numbers_masks_and_float32_are_readings() -> None:
     readings = fault_free()[..., 0].round()
-    one = AutoOLRTR().update(readings)
-    assert_same_recovery(one, AutoOLRTR().update(readings.astype(int)))
-    assert_same_recovery(one, AutoOLRTR().update(readings.astype(np.float32)))
-    assert_same_recovery(one, AutoOLRTR().update(readings.tolist()))
+    one = NetworkModel().update(readings)
+    assert_same_recovery(one, NetworkModel().update(readings.astype(int)))
+    assert_same_recovery(one, NetworkModel().update(readings.astype(np.float32)))
+    assert_same_recovery(one, NetworkModel().update(readings.tolist()))
     hidden = ~observed_mask(0.8, readings.shape)
     masked = np.ma.MaskedArray(np.where(hidden, -999.0, readings), hidden)
-    assert_same_recovery(AutoOLRTR().update(np.where(hidden, np.nan, readings)), AutoOLRTR().update(masked))
+    assert_same_recovery(NetworkModel().update(np.where(hidden, np.nan, readings)), NetworkModel().update(masked))
 
 
 def test_the_axes_may_be_laid_out_in_memory_as_they_like() -> None:
     readings = spoilt(8)
-    one = AutoOLRTR().recover(readings)
-    assert_same_recovery(one, AutoOLRTR().recover(np.asfortranarray(readings)))
+    one = NetworkModel().recover(readings)
+    assert_same_recovery(one, NetworkModel().recover(np.asfortranarray(readings)))
     backwards = readings[::-1].copy()[::-1]
-    assert_same_recovery(one, AutoOLRTR().recover(backwards))
+    assert_same_recovery(one, NetworkModel().recover(backwards))

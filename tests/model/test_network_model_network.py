@@ -1,4 +1,4 @@
-"""AutoOLRTR when sensors join, leave and come back, in any order, few or many."""
+"""NetworkModel when sensors join, leave and come back, in any order, few or many."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, regions, update_all
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 
 
 def named(count: int) -> list[str]:
@@ -18,19 +18,19 @@ def named(count: int) -> list[str]:
 
 
 @lru_cache
-def _labelled(sensors: int) -> AutoOLRTR:
-    model = AutoOLRTR()
+def _labelled(sensors: int) -> NetworkModel:
+    model = NetworkModel()
     update_all(model, fault_free()[:sensors, :, :LEARNED], sensors=named(sensors))
     return model
 
 
-def labelled(sensors: int) -> AutoOLRTR:
+def labelled(sensors: int) -> NetworkModel:
     """Return a model of one's own that has learned the first sensors of the sound network by their labels."""
     return _labelled(sensors).copy()
 
 
 def test_labels_are_text_or_whole_numbers() -> None:
-    model = AutoOLRTR()
+    model = NetworkModel()
     model.update(fault_free()[:3, :, 0], ["a", 7, np.int64(8)])
     assert model.sensors == ("a", 7, 8)
 
@@ -100,7 +100,7 @@ def test_a_sensor_that_comes_back_with_another_level_is_flagged() -> None:
 
 def test_a_sensor_without_readings_for_long_is_forgotten() -> None:
     readings = fault_free(5, 40)
-    model = AutoOLRTR()
+    model = NetworkModel()
     update_all(model, readings[..., :8], sensors=named(5))
     for day in range(180):
         model.update(readings[:3, :, day % 40], named(3))
@@ -117,7 +117,7 @@ def test_a_sensor_without_readings_for_long_is_forgotten() -> None:
 
 def test_without_labels_no_sensor_is_forgotten() -> None:
     readings = np.array(fault_free(3, 40))
-    model = AutoOLRTR()
+    model = NetworkModel()
     update_all(model, readings[..., :6])
     readings[2] = np.nan
     for day in range(182):
@@ -161,7 +161,7 @@ def test_a_large_network_is_judged_like_a_small_one(monkeypatch: pytest.MonkeyPa
     for partitioned in (False, True):
         if partitioned:
             partition_small_networks(monkeypatch)
-        result = AutoOLRTR().recover(readings)
+        result = NetworkModel().recover(readings)
         assert result.faulty[7, 30:33].all()
         assert result.faulty[33, 35]
         assert result.faulty[:, 10:].mean() < 0.01
@@ -174,8 +174,8 @@ def test_a_first_day_of_one_reading_each_does_not_blow_up_a_large_network() -> N
     readings = regions((150, 100), 9, seed=4)
     first = readings[..., 0]
     first[np.random.default_rng(0).random(first.shape) < 0.95] = np.nan
-    result = update_all(AutoOLRTR(), readings)
-    assert np.abs(result.low_rank - readings)[..., 1:].max() < 20
+    result = update_all(NetworkModel(), readings)
+    assert np.abs(result.expected - readings)[..., 1:].max() < 20
     assert result.faulty.sum() <= 2
 
 
@@ -205,11 +205,11 @@ def faulty_network(climate: str) -> Floats:
 @given(st.permutations(range(10)), st.sampled_from(["city", "skewed"]))
 def test_permuted_sensors_give_the_permuted_result(order: list[int], climate: str) -> None:
     readings = faulty_network(climate)
-    one = AutoOLRTR().recover(readings)
+    one = NetworkModel().recover(readings)
     assert one.faulty[2, 20]
     assert one.faulty[6, 23]
     labels = named(10)
-    other = update_all(AutoOLRTR(), readings[order], sensors=[labels[index] for index in order])
+    other = update_all(NetworkModel(), readings[order], sensors=[labels[index] for index in order])
     closely(one.of_sensors(np.array(order)), other)
 
 
@@ -218,14 +218,16 @@ def test_permuted_sensors_give_the_permuted_result(order: list[int], climate: st
 def test_another_unit_gives_the_same_flags(power: float, shift: float) -> None:
     factor = 10**power
     readings = faulty_network("city")
-    closely(AutoOLRTR().recover(readings), AutoOLRTR().recover(factor * (readings + shift)), factor, factor * shift)
+    closely(
+        NetworkModel().recover(readings), NetworkModel().recover(factor * (readings + shift)), factor, factor * shift
+    )
 
 
 @settings(max_examples=3)
 @given(st.floats(-4, 4))
 def test_a_skewed_quantity_in_another_unit(power: float) -> None:
     readings = faulty_network("skewed")
-    closely(AutoOLRTR().recover(readings), AutoOLRTR().recover(10**power * readings), 10**power)
+    closely(NetworkModel().recover(readings), NetworkModel().recover(10**power * readings), 10**power)
 
 
 def test_a_new_sensor_can_be_estimated() -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 from sensormend.errors import ConfigError, InputError, StateError
+from sensormend.pipeline.cleaner import Cleaner, InMemory, walk
 from sensormend.pipeline.frames import columns_of
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import InMemory, Mender, walk
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Readings, Rows
 from simulated_city import HOURLY, START, all_rows, city_readings, mend, small_city, tensor_readings, with_value
 
@@ -49,7 +49,7 @@ def fault_free(days: int = 12) -> Readings:
 
 def test_rows_say_what_the_model_says() -> None:
     network = small_city()
-    model, rows, shown = AutoOLRTR(fiber_axis=2), all_rows(city_readings()), np.zeros(0)
+    model, rows, shown = NetworkModel(fiber_axis=2), all_rows(city_readings()), np.zeros(0)
     names = [f"s{number:02d}" for number in range(8)]
     for day in range(network.readings.shape[2]):
         reporting = np.flatnonzero(np.isfinite(network.readings[..., : day + 1]).any(axis=(1, 2)))
@@ -78,7 +78,7 @@ def test_rows_say_what_the_model_says() -> None:
         np.testing.assert_array_equal(origin == 1, present & ~wrong)
 
 
-class Correcting(AutoOLRTR):
+class Correcting(NetworkModel):
     """A model that takes 6 out of every wrong reading, and is sure of that to 0.5."""
 
     def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
@@ -103,12 +103,12 @@ def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -
     readings = fault_free(days=14)
     off = (readings.sensor == 3) & (readings.time >= START + 12 * DAY + 5 * HOUR)
     readings = replace(readings, value=readings.value + np.where(off, 6.0, 0.0))
-    mender = Mender(HOURLY, model=Correcting(fiber_axis=2), per_reading=per_reading)
+    cleaner = Cleaner(HOURLY, model=Correcting(fiber_axis=2), per_reading=per_reading)
     source = InMemory(readings, HOURLY)
     for period in source.periods[:12]:
-        mender.push(source.read(period))
-    peek = mender.peek(source.read(source.periods[12]), int(source.periods[12]))
-    (final,) = mender.push(source.read(source.periods[12]))
+        cleaner.push(source.read(period))
+    peek = cleaner.peek(source.read(source.periods[12]), int(source.periods[12]))
+    (final,) = cleaner.push(source.read(source.periods[12]))
     for mended in (peek, final):
         rows = mended.output
         corrected = rows.origin == ORIGINS.index("corrected")
@@ -120,23 +120,23 @@ def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -
     assert set(columns_of(final.output)["origin"]) == {"observed", "corrected"}
 
 
-def test_a_killed_mender_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_cleaner_goes_on_where_it_was(tmp_path: Path) -> None:
     readings = city_readings()
-    whole = [mended.rows for mended in mend(readings, Mender(HOURLY))]
+    whole = [mended.rows for mended in mend(readings, Cleaner(HOURLY))]
     source = InMemory(readings, HOURLY)
-    first = Mender(HOURLY)
+    first = Cleaner(HOURLY)
     for period in source.periods[:17]:
         first.push(source.read(period))
-    first.save(tmp_path / "mender.npz")
+    first.save(tmp_path / "cleaner.npz")
     first.model.save(tmp_path / "model.npz")
-    second = Mender(HOURLY, model=AutoOLRTR.load(tmp_path / "model.npz"))
-    second.restore(tmp_path / "mender.npz")
+    second = Cleaner(HOURLY, model=NetworkModel.load(tmp_path / "model.npz"))
+    second.restore(tmp_path / "cleaner.npz")
     for rows, period in zip(whole[17:], source.periods[17:], strict=True):
         (mended,) = second.push(source.read(period))
         for name in COLUMNS:
             np.testing.assert_array_equal(getattr(mended.rows, name), getattr(rows, name))
     with pytest.raises(StateError, match="another grid"):
-        Mender(HOURLY, ("temp",)).restore(tmp_path / "mender.npz")
+        Cleaner(HOURLY, ("temp",)).restore(tmp_path / "cleaner.npz")
 
 
 def test_the_order_of_a_period_s_readings_does_not_matter() -> None:
@@ -150,7 +150,7 @@ def test_the_order_of_a_period_s_readings_does_not_matter() -> None:
 def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
     readings = fault_free(30)
     sensor, day = readings.sensor, (readings.time - START) // DAY
-    rows = all_rows(readings.taken((sensor != 2) | ((day >= 4) & (day < 9))), Mender(HOURLY, gone_after=10 * DAY))
+    rows = all_rows(readings.taken((sensor != 2) | ((day >= 4) & (day < 9))), Cleaner(HOURLY, gone_after=10 * DAY))
     chosen = rows.sensor == rows.sensors.index("s02")
     days = np.unique((rows.time[chosen] - START) // DAY)
     assert days.tolist() == list(range(4, 19))
@@ -164,18 +164,18 @@ def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
 
 def test_periods_in_which_nothing_came_have_rows_and_a_long_silence_is_skipped() -> None:
     readings = fault_free(14)
-    mender = Mender(HOURLY, gone_after=5 * DAY)
+    cleaner = Cleaner(HOURLY, gone_after=5 * DAY)
     source = InMemory(readings, HOURLY)
     for period in source.periods[:10]:
-        mender.push(source.read(period))
+        cleaner.push(source.read(period))
     later = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
                      readings.time + 4 * DAY, readings.value)  # fmt: skip
-    mended = mender.push(InMemory(later, HOURLY).read(source.periods[10] + 4))
+    mended = cleaner.push(InMemory(later, HOURLY).read(source.periods[10] + 4))
     assert [entry.period - source.periods[0] for entry in mended] == [10, 11, 12, 13, 14]
     assert [len(entry.rows) for entry in mended] == [8 * 24] * 5
     far = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
                    readings.time + 3000 * DAY, readings.value)  # fmt: skip
-    mended = mender.push(InMemory(far, HOURLY).read(source.periods[10] + 3000))
+    mended = cleaner.push(InMemory(far, HOURLY).read(source.periods[10] + 3000))
     assert len(mended) == 6
     assert sum(len(entry.rows) > 0 for entry in mended) == 6
 
@@ -186,7 +186,7 @@ def test_fill_values_and_repeated_readings() -> None:
     readings = with_value(readings, 3, 9, 8, np.nan)
     twice = float(readings.value[(readings.sensor == 1) & (readings.time == time)][0])
     readings = with_more(with_more(readings, 1, time, twice), 2, time, 16.25)
-    rows = all_rows(readings, Mender(HOURLY, fill={"": [-999.0]}))
+    rows = all_rows(readings, Cleaner(HOURLY, fill={"": [-999.0]}))
     for hour in (7, 8):
         fill = cell(rows, "s03", 9, hour)
         assert (fill["flag"], fill["reason"], fill["n"], fill["origin"]) == (9, "fill", 0, 2)
@@ -199,7 +199,7 @@ def test_fill_values_and_repeated_readings() -> None:
 
 def test_readings_beyond_the_limits_are_implausible_and_hidden_from_the_model() -> None:
     readings = with_value(fault_free(), 3, 9, 7, 70.0)
-    limited, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(fault_free())
+    limited, plain = all_rows(readings, Cleaner(HOURLY, valid={"": (-40, 50)})), all_rows(fault_free())
     row = cell(limited, "s03", 9, 7)
     assert (row["value"], row["flag"], row["reason"], row["origin"]) == (70.0, 4, "implausible", 2)
     assert abs(float(str(row["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
@@ -224,8 +224,8 @@ def test_notes_are_obeyed() -> None:
     assert abs(float(str(ignored["cleaned"])) - float(str(ignored["value"])) + 15) < 3
 
 
-def with_note(action: str, start: int, end: int, model: AutoOLRTR | None = None) -> Mender:
-    return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)), model=model)
+def with_note(action: str, start: int, end: int, model: NetworkModel | None = None) -> Cleaner:
+    return Cleaner(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)), model=model)
 
 
 @pytest.mark.parametrize(("action", "expected"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
@@ -234,8 +234,8 @@ def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
 ) -> None:
     readings = with_value(fault_free(), 3, 9, 7, 70.0)
     notes = Maintenance((Note("s03", START + 9 * DAY, START + 10 * DAY, action),))
-    mender = Mender(HOURLY, valid={"": (-40, 50)}, maintenance=notes, per_reading=True)
-    mended = next(entry for entry in mend(readings, mender) if entry.period == FIRST + 9)
+    cleaner = Cleaner(HOURLY, valid={"": (-40, 50)}, maintenance=notes, per_reading=True)
+    mended = next(entry for entry in mend(readings, cleaner) if entry.period == FIRST + 9)
     for rows in (mended.rows, mended.output):
         row = cell(rows, "s03", 9, 7)
         assert (row["flag"], row["reason"], row["value"]) == (*expected[:2], 70.0)
@@ -270,10 +270,10 @@ def test_a_recalibration_is_in_the_state_file(tmp_path: Path, saved: int) -> Non
     source, first = InMemory(readings, HOURLY), with_note(*note)
     for period in source.periods[:saved]:
         first.push(source.read(period))
-    first.save(tmp_path / "mender.npz")
+    first.save(tmp_path / "cleaner.npz")
     first.model.save(tmp_path / "model.npz")
-    second = with_note(*note, model=AutoOLRTR.load(tmp_path / "model.npz"))
-    second.restore(tmp_path / "mender.npz")
+    second = with_note(*note, model=NetworkModel.load(tmp_path / "model.npz"))
+    second.restore(tmp_path / "cleaner.npz")
     for period, expected in zip(source.periods[saved:], whole[saved:], strict=True):
         (mended,) = second.push(source.read(period))
         for name in COLUMNS:
@@ -282,32 +282,36 @@ def test_a_recalibration_is_in_the_state_file(tmp_path: Path, saved: int) -> Non
 
 def test_a_recalibration_in_the_first_weeks_has_its_place() -> None:
     readings, since = another_level(days=40), START + 15 * DAY
-    mender = with_note("recalibrated", since, NEVER)
-    rows = Rows.concatenate([mended.rows for mended in walk(InMemory(readings, HOURLY), mender)])
+    cleaner = with_note("recalibrated", since, NEVER)
+    rows = Rows.concatenate([mended.rows for mended in walk(InMemory(readings, HOURLY), cleaner)])
     chosen = rows.sensor == 3
     assert np.mean(rows.flag[chosen] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
 
 
 def test_a_recalibration_may_be_written_down_later() -> None:
-    readings, mender = another_level(), Mender(HOURLY)
+    readings, cleaner = another_level(), Cleaner(HOURLY)
     source = InMemory(readings, HOURLY)
     for period in source.periods[:20]:
-        mender.push(source.read(period))
-    mender.maintenance = Maintenance((Note("s03", START + 15 * DAY, NEVER, "recalibrated"),))
+        cleaner.push(source.read(period))
+    cleaner.maintenance = Maintenance((Note("s03", START + 15 * DAY, NEVER, "recalibrated"),))
     period = int(source.periods[20])
-    before = (mender.model.copy(), mender.peek(source.read(period), period), mender.peek(source.read(period), period))
-    (mended,) = mender.push(source.read(period))
-    assert before[0].sensors == mender.model.sensors
+    before = (
+        cleaner.model.copy(),
+        cleaner.peek(source.read(period), period),
+        cleaner.peek(source.read(period), period),
+    )
+    (mended,) = cleaner.push(source.read(period))
+    assert before[0].sensors == cleaner.model.sensors
     for name in COLUMNS:
         for peek in before[1:]:
             np.testing.assert_array_equal(getattr(peek.rows, name), getattr(mended.rows, name))
     assert set(mended.rows.flag[mended.rows.sensor == 3].tolist()) <= {1, 3}
     (ended,) = [episode for episode in mended.faults if episode.sensor == 3]
     assert ended.end == START + 20 * DAY
-    (later,) = mender.push(source.read(source.periods[21]))
+    (later,) = cleaner.push(source.read(source.periods[21]))
     assert set(later.rows.flag[later.rows.sensor == 3].tolist()) <= {1, 3}
-    mender.maintenance = Maintenance()
-    (later,) = mender.push(source.read(source.periods[22]))
+    cleaner.maintenance = Maintenance()
+    (later,) = cleaner.push(source.read(source.periods[22]))
     assert set(later.rows.flag[later.rows.sensor == 3].tolist()) <= {1, 3}, "to take it back changes nothing"
 
 
@@ -316,8 +320,8 @@ def test_every_reading_can_have_a_row() -> None:
     time = START + 8 * DAY + 5 * HOUR
     readings = with_more(with_more(base, 2, time + 60_000_000, 1000.0), 2, time + 120_000_000, np.nan)
     readings = readings.taken((readings.sensor != 1) | (readings.time != time))
-    mender = Mender(HOURLY, valid={"": (-90, 90)}, per_reading=True)
-    (*_, mended) = [entry for entry in mend(readings, mender) if entry.period == FIRST + 8]
+    cleaner = Cleaner(HOURLY, valid={"": (-90, 90)}, per_reading=True)
+    (*_, mended) = [entry for entry in mend(readings, cleaner) if entry.period == FIRST + 8]
     rows = mended.output
     assert mended.readings is rows
     assert len(rows) == 8 * 24 + 2
@@ -342,18 +346,18 @@ def test_variables_are_separate_and_a_sensor_lists_only_its_own() -> None:
         np.concatenate([one.time, two.time]),
         np.concatenate([one.value, 1000 + 2 * two.value]),
     )
-    rows = all_rows(both, Mender(HOURLY, ("dew", "temp")))
+    rows = all_rows(both, Cleaner(HOURLY, ("dew", "temp")))
     assert len(rows) == (8 + 7) * 24 * 10
     assert rows.value[rows.variable == 0].min() > 900
     assert rows.value[rows.variable == 1].max() < 100
     with pytest.raises(InputError, match="'dew' was not there from the start"):
-        Mender(HOURLY, ("temp",)).push(InMemory(both, HOURLY).read(FIRST))
+        Cleaner(HOURLY, ("temp",)).push(InMemory(both, HOURLY).read(FIRST))
 
 
 def test_wrong_pushes_are_refused_and_change_nothing() -> None:
     readings = fault_free(3)
-    source, mender = InMemory(readings, HOURLY), Mender(HOURLY)
-    mender.push(source.read(FIRST + 1))
+    source, cleaner = InMemory(readings, HOURLY), Cleaner(HOURLY)
+    cleaner.push(source.read(FIRST + 1))
     for wrong, match in (
         (source.read(FIRST), "period that is over"),
         (source.read(FIRST + 1), "period that is over"),
@@ -361,10 +365,10 @@ def test_wrong_pushes_are_refused_and_change_nothing() -> None:
         (readings.taken(slice(0, 0)), "there is none"),
     ):
         with pytest.raises(InputError, match=match):
-            mender.push(wrong)
-    assert mender.period == FIRST + 1
+            cleaner.push(wrong)
+    assert cleaner.period == FIRST + 1
     with pytest.raises(ConfigError, match="different names"):
-        Mender(HOURLY, ("a", "a"))
+        Cleaner(HOURLY, ("a", "a"))
 
 
 def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
@@ -372,16 +376,16 @@ def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
     day = (readings.time - START) // DAY
     # The scout gets used to this one and back; what it knows of the two levels must not outlast the first period.
     readings.value[(readings.sensor == 2) & (day >= 10) & (day < 18)] += 15
-    source, mender = InMemory(readings, HOURLY), Mender(HOURLY)
+    source, cleaner = InMemory(readings, HOURLY), Cleaner(HOURLY)
     whole = []
-    for number, mended in enumerate(walk(source, mender)):
+    for number, mended in enumerate(walk(source, cleaner)):
         whole.append(mended.rows)
         if number in (0, 1, 20):
-            mender.save(tmp_path / f"mender-{number}.npz")
-            mender.model.save(tmp_path / f"model-{number}.npz")
+            cleaner.save(tmp_path / f"cleaner-{number}.npz")
+            cleaner.model.save(tmp_path / f"model-{number}.npz")
     for number in (0, 1, 20):
-        later = Mender(HOURLY, model=AutoOLRTR.load(tmp_path / f"model-{number}.npz"))
-        later.restore(tmp_path / f"mender-{number}.npz")
+        later = Cleaner(HOURLY, model=NetworkModel.load(tmp_path / f"model-{number}.npz"))
+        later.restore(tmp_path / f"cleaner-{number}.npz")
         for rows, mended in zip(whole[number + 1 :], walk(source, later), strict=True):
             for name in COLUMNS:
                 np.testing.assert_array_equal(getattr(mended.rows, name), getattr(rows, name))
@@ -390,7 +394,7 @@ def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
 def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
     readings = city_readings(8, 12)
     source = InMemory(readings, HOURLY)
-    looked, plain = Mender(HOURLY), Mender(HOURLY)
+    looked, plain = Cleaner(HOURLY), Cleaner(HOURLY)
     for period in source.periods:
         whole = source.read(period)
         early = whole.taken(whole.time < HOURLY.start_of(period) + 15 * HOUR)
@@ -408,7 +412,7 @@ def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
 
 def test_a_silent_period_can_be_pushed_on_its_own() -> None:
     source = InMemory(city_readings(8, 8), HOURLY)
-    one, other = Mender(HOURLY), Mender(HOURLY)
+    one, other = Cleaner(HOURLY), Cleaner(HOURLY)
     first, *_, last = source.periods
     nothing = source.read(first).taken(slice(0, 0))
     one.push(source.read(first))
@@ -423,7 +427,7 @@ def test_a_silent_period_can_be_pushed_on_its_own() -> None:
 
 def test_a_variable_that_has_no_mean_is_named() -> None:
     random, hours = np.random.default_rng(0), np.arange(24)
-    mender = Mender(HOURLY, ("temp", "wind"))
+    cleaner = Cleaner(HOURLY, ("temp", "wind"))
     sensor = np.repeat(np.arange(6), 48)
     variable = np.tile(np.repeat([0, 1], 24), 6)
 
@@ -433,7 +437,7 @@ def test_a_variable_that_has_no_mean_is_named() -> None:
             value = np.where(variable == 0, 10 + np.tile(hours, 12) / 4, np.tile(course, 12))
             value = (value + random.normal(0, 2, value.size)) % 360
             time = START + day * DAY + np.tile(hours, 12) * HOUR
-            mender.push(Readings(tuple("abcdef"), ("temp", "wind"), sensor, variable, time, value))
+            cleaner.push(Readings(tuple("abcdef"), ("temp", "wind"), sensor, variable, time, value))
 
     with pytest.raises(InputError, match="variable 'wind' looks like directions"):
         days()

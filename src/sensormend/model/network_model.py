@@ -1,4 +1,4 @@
-"""AutoOLRTR cleans a network online and needs no tuning; it is the default method of sensormend."""
+"""NetworkModel cleans a network online and needs no tuning; it is the default method of sensormend."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 if TYPE_CHECKING:
     from sensormend.model.state import Result, State
 
-__all__ = ["AutoOLRTR"]
+__all__ = ["NetworkModel"]
 
 STATE_VERSION = 6
 """States of the engines before the wander over any span are refused."""
@@ -35,12 +35,12 @@ renewed more than three times."""
 FORGET_FAULTY_PERIODS = 1800
 """The same for a sensor with an open offset, drift or gain: when it comes back it still has its fault."""
 
-LASTING_KINDS = ("offset", "drifting", "gain")
+LASTING_KINDS = ("offset", "drift", "gain")
 
 LEARNING_PERIODS = 5
 """Periods in which a channel must have been observed before it counts as evaluated."""
 
-FAULT_KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck", "implausible", "spike")
+FAULT_KINDS = ("", "offset", "drift", "gain", "noise", "stuck", "implausible", "spike")
 """As the engine numbers them."""
 
 SAMPLED_SENSORS = 20_000
@@ -58,7 +58,7 @@ class _Minibatch:
     periods: int | None
 
 
-class AutoOLRTR:
+class NetworkModel:
     """Clean the readings of a sensor network period by period, with nothing to tune.
 
     The model keeps, for every partition of the network, the second moments of its channels under forgetting. Every
@@ -93,7 +93,7 @@ class AutoOLRTR:
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
     >>> hours = np.arange(24)
-    >>> model = AutoOLRTR()
+    >>> model = NetworkModel()
     >>> for day in range(30):
     ...     weather = 10 + 3 * random.normal() + 5 * np.sin((hours - 9) / 24 * 2 * np.pi)
     ...     readings = weather + np.arange(8)[:, None] + 0.3 * random.normal(size=(8, 24))
@@ -264,7 +264,7 @@ class AutoOLRTR:
             variables = [int(variable)]
         state.accept([index * state.variables + number for number in variables])
 
-    def copy(self) -> AutoOLRTR:
+    def copy(self) -> NetworkModel:
         """Return an independent model that knows the same."""
         twin = copy.copy(self)
         if self._state is not None:
@@ -288,12 +288,12 @@ class AutoOLRTR:
         arrays: dict[str, NDArray[Any]] = {}
         if self._state is not None:
             settings["state"], arrays = self._state.pack()
-        write_state(path, method="AutoOLRTR", version=STATE_VERSION, settings=settings, arrays=arrays)
+        write_state(path, method="NetworkModel", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> AutoOLRTR:
+    def load(cls, path: str | os.PathLike[str]) -> NetworkModel:
         """Read a model back; it continues as if it had never stopped."""
-        settings, arrays = read_state(path, method="AutoOLRTR", version=STATE_VERSION, oldest=STATE_VERSION)
+        settings, arrays = read_state(path, method="NetworkModel", version=STATE_VERSION, oldest=STATE_VERSION)
         try:
             model = cls(
                 fiber_axis=settings["fiber_axis"],
@@ -313,7 +313,7 @@ class AutoOLRTR:
                 model._state = State.unpack(settings["state"], arrays)
                 model._state.check(len(model._labels))
         except (KeyError, TypeError, ValueError, IndexError):
-            raise StateError(f"{os.fspath(path)} is not a whole AutoOLRTR state") from None
+            raise StateError(f"{os.fspath(path)} is not a whole NetworkModel state") from None
         return model
 
     def _validated(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> _Minibatch:
@@ -465,7 +465,7 @@ class AutoOLRTR:
             return array[pick].reshape(period[:-1])
 
         return Recovery(
-            low_rank=cells(estimates.low_rank),
+            expected=cells(estimates.expected),
             outliers=cells(verdicts.outliers),
             wrong=cells(verdicts.wrong),
             doubtful=cells(verdicts.doubtful),

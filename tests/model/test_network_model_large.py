@@ -1,4 +1,4 @@
-"""AutoOLRTR on networks of more than one partition: sensors join and leave, odd input, bits and units."""
+"""NetworkModel on networks of more than one partition: sensors join and leave, odd input, bits and units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from checks import assert_same_recovery, assert_same_state, state
 from networks import Floats, fault_free, observed_mask, partition_small_networks, update_all
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 from sensormend.simulate.network import city
 
 MANY = 130
@@ -33,7 +33,7 @@ def spoilt() -> Floats:
 
 
 def walked(readings: Floats, fiber_axis: int = 1) -> Recovery:
-    return update_all(AutoOLRTR(fiber_axis=fiber_axis), readings)
+    return update_all(NetworkModel(fiber_axis=fiber_axis), readings)
 
 
 def error(result: Floats, truth: Floats, at: NDArray[np.bool_]) -> float:
@@ -46,7 +46,7 @@ def test_a_network_that_grows_from_one_partition_to_several_keeps_what_it_knows(
     readings[[3, 33], :, 20] += 9
     readings[[8, 40], :, 21] = np.random.default_rng(0).uniform(-30, 40, (2, 24))
     readings[[12, 50], :, 26:28] += 9
-    model, results = AutoOLRTR(), []
+    model, results = NetworkModel(), []
     for day in range(32):
         count = 90 if day < 20 else 120
         results.append(model.update(readings[:count, :, day], named(count)).of_sensors(np.arange(90)))
@@ -75,7 +75,7 @@ def test_sensors_join_leave_and_come_back(
     random = np.random.default_rng(0)
     truth = fault_free(200, 24, seed=3)
     labels = named(200)
-    model = AutoOLRTR()
+    model = NetworkModel()
     for day in range(24):
         # A third joins when the network is partitioned anew, or a day later; every tenth is away for some days, or
         # to the end; the order changes every day.
@@ -96,7 +96,7 @@ def test_sensors_join_leave_and_come_back(
 
 def test_memory_is_flat_and_sensors_without_readings_are_forgotten(tmp_path: Path) -> None:
     readings = fault_free(120, 40)
-    model = AutoOLRTR()
+    model = NetworkModel()
     update_all(model, readings[..., :8], sensors=named(120))
     sizes = {}
     for day in range(180):
@@ -122,7 +122,7 @@ def test_several_variables_each_with_its_own_scale() -> None:
     readings = np.where(observed_mask(0.95, truth.shape), truth, np.nan)
     readings[4, 0, :, 15:18] += 9
     readings[9, 1, :, 17] = np.random.default_rng(0).uniform(-40000, 60000, 24)
-    model = AutoOLRTR(fiber_axis=2)
+    model = NetworkModel(fiber_axis=2)
     result = model.recover(readings)
     assert result.cleaned.shape == readings.shape
     assert result.faulty.shape == (110, 2, 20)
@@ -136,7 +136,7 @@ def test_several_variables_each_with_its_own_scale() -> None:
     for variable, unit in ((0, 1.0), (1, 1000.0)):
         at = hidden[:, variable]
         assert error(result.cleaned[:, variable], truth[:, variable], at) < 0.8 * unit
-    with_labels = AutoOLRTR(fiber_axis=2)
+    with_labels = NetworkModel(fiber_axis=2)
     for day in range(20):
         order = np.random.default_rng(day).permutation(110) if day else np.arange(110)
         period = with_labels.update(readings[order, ..., day], [f"s{index}" for index in order])
@@ -148,7 +148,7 @@ def test_a_silent_day_and_constant_sensors() -> None:
     readings[[10, 90]] = 12.5
     readings[20] = np.nan
     readings[..., 9] = np.nan
-    result = AutoOLRTR().recover(readings)
+    result = NetworkModel().recover(readings)
     assert np.isfinite(np.delete(result.cleaned, 20, axis=0)).all()
     assert not np.isinf(result.cleaned).any()
     assert not result.faulty[:, 9].any()
@@ -162,9 +162,9 @@ def test_a_silent_day_and_constant_sensors() -> None:
 def test_one_reading_of_1e40(day: int) -> None:
     truth = fault_free(MANY, 14)
     readings = np.where(observed_mask(0.95, truth.shape), truth, np.nan)
-    plain = AutoOLRTR().recover(readings)
+    plain = NetworkModel().recover(readings)
     readings[5, 7, day] = 1e40
-    result = AutoOLRTR().recover(readings)
+    result = NetworkModel().recover(readings)
     assert np.isfinite(result.cleaned).all()
     if day >= 8:
         assert result.spikes[5, 7, day] or result.faulty[5, day]
@@ -179,9 +179,9 @@ def test_one_reading_of_1e40(day: int) -> None:
 def test_a_network_that_never_moves() -> None:
     readings = np.full((110, 24, 8), 7.0)
     readings[2, 3, 5] = np.nan
-    result = AutoOLRTR().recover(readings)
+    result = NetworkModel().recover(readings)
     np.testing.assert_allclose(result.cleaned, 7.0, atol=1e-5)
-    assert not AutoOLRTR().recover(np.zeros((110, 24, 8))).cleaned.any()
+    assert not NetworkModel().recover(np.zeros((110, 24, 8))).cleaned.any()
 
 
 @pytest.mark.parametrize("sender", [None, 0.0, 4.0])
@@ -189,7 +189,7 @@ def test_hours_without_any_reading_are_interpolated(sender: float | None) -> Non
     """A blackout, and one through which one sensor goes on, soundly or 4 degrees off."""
     sensors = MANY if sender is None else 50
     truth = fault_free(sensors, 26, seed=5)
-    model = AutoOLRTR()
+    model = NetworkModel()
     model.recover(truth[..., :20])
     readings = truth[..., 20].copy()
     readings[:, 11:17] = np.nan
@@ -214,18 +214,18 @@ def test_hours_without_any_reading_are_interpolated(sender: float | None) -> Non
 
 def test_streams_batches_and_resumed_runs_are_the_same_to_the_bit(tmp_path: Path) -> None:
     readings = spoilt()
-    together, apart = AutoOLRTR(), AutoOLRTR()
+    together, apart = NetworkModel(), NetworkModel()
     joined = Recovery.concatenate([together.update(readings[..., :5]), together.update(readings[..., 5:])])
     periods = []
     for day in range(readings.shape[-1]):
         if day in (0, 1, 7, 8, 12):
             apart.save(tmp_path / "state.npz")
-            apart = AutoOLRTR.load(tmp_path / "state.npz") if day != 8 else apart.copy()
+            apart = NetworkModel.load(tmp_path / "state.npz") if day != 8 else apart.copy()
         periods.append(apart.update(readings[..., day]))
     assert_same_recovery(joined, Recovery.stack(periods))
     assert_same_state(state(together, tmp_path), state(apart, tmp_path))
     assert apart.sensors == tuple(range(MANY))
-    again = AutoOLRTR(seed=0)
+    again = NetworkModel(seed=0)
     assert_same_recovery(joined, again.recover(readings))
     assert joined.faulty.any()
 
@@ -233,7 +233,7 @@ def test_streams_batches_and_resumed_runs_are_the_same_to_the_bit(tmp_path: Path
 def test_another_seed_changes_no_clear_verdict() -> None:
     readings = fault_free(MANY, 16).copy()
     readings[[5, 77], :, 12:15] += 9
-    results = [AutoOLRTR(seed=seed).recover(readings) for seed in (0, 1)]
+    results = [NetworkModel(seed=seed).recover(readings) for seed in (0, 1)]
     for result in results:
         assert result.faulty[[5, 77], 12:15].all()
         assert result.faulty.sum() <= 2 * 3 + 2
@@ -243,7 +243,7 @@ def test_another_seed_changes_no_clear_verdict() -> None:
 @pytest.mark.parametrize("days", [1, 7, 12])
 def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Path) -> None:
     readings = spoilt()
-    model = AutoOLRTR()
+    model = NetworkModel()
     model.update(readings[..., :days])
     before = state(model, tmp_path)
     peek = model.estimate(readings[..., days])
@@ -253,7 +253,7 @@ def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Pa
 
 
 def test_single_precision_finds_what_double_precision_does() -> None:
-    one, other = (AutoOLRTR().recover(spoilt().astype(dtype)) for dtype in (np.float64, np.float32))
+    one, other = (NetworkModel().recover(spoilt().astype(dtype)) for dtype in (np.float64, np.float32))
     clear = np.abs(one.score - 1) > 1e-3
     np.testing.assert_array_equal(one.faulty[clear], other.faulty[clear])
     # Rounding decides now and then whether a reading is wrong.
@@ -263,7 +263,7 @@ def test_single_precision_finds_what_double_precision_does() -> None:
 @pytest.mark.parametrize("sensors", [12, MANY])
 def test_labels_may_come_in_any_order(sensors: int) -> None:
     readings = spoilt()[:sensors]
-    one, other = AutoOLRTR(), AutoOLRTR()
+    one, other = NetworkModel(), NetworkModel()
     random = np.random.default_rng(0)
     for day in range(readings.shape[-1]):
         # The first day tells in which order the model knows them.

@@ -1,4 +1,4 @@
-"""AutoOLRTR detects each kind of fault, corrects it with an interval, and flags no weather."""
+"""NetworkModel detects each kind of fault, corrects it with an interval, and flags no weather."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, regions, trained, update_all
-from sensormend import AutoOLRTR, Recovery
+from sensormend import NetworkModel, Recovery
 from sensormend.model.arrays import CORRECTED, WRONG
 from sensormend.simulate.degrade import Case, degrade
 
@@ -23,25 +23,25 @@ def broken(line: Floats, kind: str, random: np.random.Generator) -> Floats:
     """Return what a broken sensor reports in place of `line`; sizes as in `simulate/degrade.py`, in degrees."""
     if kind == "stuck":
         return np.full_like(line, line[0])
-    if kind == "bias":
+    if kind == "offset":
         return line + 8
     if kind == "drift":
         return line + np.linspace(2, 15, line.size)
     if kind == "noise":
         return line + random.normal(0, 6, line.size)
-    if kind == "scale":
+    if kind == "gain":
         return np.asarray(line.mean() - (line - line.mean()))
     return random.uniform(-35, 45, line.size)
 
 
 FITTING = {
     "stuck": {"stuck"},
-    "bias": {"offset"},
-    "drift": {"drifting", "offset"},
-    "noise": {"noisy"},
+    "offset": {"offset"},
+    "drift": {"drift", "offset"},
+    "noise": {"noise"},
     # Mirrored at its mean of three days, it is off for a day and wrong in its course.
-    "scale": {"gain", "drifting", "noisy", "offset"},
-    "uniform": {"noisy", "implausible"},
+    "gain": {"gain", "drift", "noise", "offset"},
+    "uniform": {"noise", "implausible"},
 }
 
 
@@ -75,16 +75,16 @@ def test_each_kind_of_fault_is_detected_and_named(
 
 def test_a_mix_of_faults_is_detected_without_false_alarms() -> None:
     case = degrade(fault_free(20, 60, seed=3), Case("mix", observed=0.9), seed=0)
-    result = AutoOLRTR().recover(case.readings)
+    result = NetworkModel().recover(case.readings)
     late = slice(10, None)
     # A wrong gain in a mild winter is small: it may be overlooked.
-    clear = case.faulty & (case.kind != "scale")
+    clear = case.faulty & (case.kind != "gain")
     # Three steps of a coarse sensor may be doubted only.
     assert result.faulty[:, late][clear[:, late]].mean() > 0.7
     assert (result.faulty | result.suspect)[:, late][clear[:, late]].mean() > 0.75
     assert (result.faulty & ~case.faulty)[:, late].sum() / (~case.faulty)[:, late].sum() < 0.02
     reasons = set(np.unique(result.reason[result.faulty]).tolist())
-    assert reasons <= {"stuck", "noisy", "drifting", "offset", "gain", "implausible"}
+    assert reasons <= {"stuck", "noise", "drift", "offset", "gain", "implausible"}
     assert (result.reason[~result.faulty & ~result.suspect & result.evaluated] == "").all()
     assert not (result.faulty & result.suspect).any()
     assert (result.score[result.faulty] > 1).all()
@@ -137,9 +137,9 @@ def test_what_the_engine_corrected_is_marked(monkeypatch: pytest.MonkeyPatch) ->
 
     days = fault_free(8, 30).copy()
     days[3, 10:, 29] += 4.0
-    plain = AutoOLRTR().recover(days)
+    plain = NetworkModel().recover(days)
     monkeypatch.setattr(State, "run", correcting)
-    result = AutoOLRTR().recover(days)
+    result = NetworkModel().recover(days)
     np.testing.assert_array_equal(result.wrong, plain.wrong)
     np.testing.assert_array_equal(result.corrected, plain.wrong & ~plain.spikes)
     assert result.corrected[3, 10:, 29].all()
@@ -147,8 +147,8 @@ def test_what_the_engine_corrected_is_marked(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_array_equal(result.cleaned[taken_out], days[taken_out] - 4.0)
     assert result.lower is not None
     np.testing.assert_array_equal(result.lower[taken_out], days[taken_out] - 4.5)
-    np.testing.assert_array_equal(result.low_rank, plain.low_rank)
-    np.testing.assert_array_equal(result.outliers[taken_out], (days - plain.low_rank)[taken_out])
+    np.testing.assert_array_equal(result.expected, plain.expected)
+    np.testing.assert_array_equal(result.outliers[taken_out], (days - plain.expected)[taken_out])
     part = result.of_sensors(np.array([3]))
     np.testing.assert_array_equal(part.corrected, taken_out[[3]])
 
@@ -188,7 +188,7 @@ def test_spikes_of_two_sensors_on_one_day() -> None:
 
 def test_trusted_readings_are_untouched_bit_for_bit() -> None:
     case = degrade(fault_free(12, 40), Case("mix", share=0.1), seed=1)
-    result = AutoOLRTR().recover(case.readings)
+    result = NetworkModel().recover(case.readings)
     assert result.lower is not None
     assert result.upper is not None
     trusted = np.isfinite(case.readings) & ~result.wrong & ~result.doubtful
@@ -212,7 +212,7 @@ def coverage(result: Recovery, truth: Floats, at: NDArray[np.bool_]) -> float:
 def test_the_interval_covers_what_it_says(climate: str, interval: float) -> None:
     truth = fault_free(14, 70, climate=climate)
     hidden = ~observed_mask(0.9, truth.shape)
-    result = AutoOLRTR(interval=interval).recover(np.where(hidden, np.nan, truth))
+    result = NetworkModel(interval=interval).recover(np.where(hidden, np.nan, truth))
     hidden[..., :15] = False
     assert coverage(result, truth, hidden) == pytest.approx(interval, abs=0.05)
 
@@ -220,7 +220,7 @@ def test_the_interval_covers_what_it_says(climate: str, interval: float) -> None
 def test_the_interval_of_silent_days_covers_too() -> None:
     truth = fault_free(14, 80, seed=5)
     silent = ~observed_mask(0.9, (14, 80), seed=2)
-    result = AutoOLRTR().recover(np.where(silent[:, None, :], np.nan, truth))
+    result = NetworkModel().recover(np.where(silent[:, None, :], np.nan, truth))
     silent[:, :15] = False
     at = np.broadcast_to(silent[:, None, :], truth.shape)
     assert coverage(result, truth, at) == pytest.approx(0.9, abs=0.06)
@@ -231,7 +231,7 @@ def test_a_silent_day_is_estimated_better_than_by_the_mean_of_the_others() -> No
     silent = ~observed_mask(0.9, (14, 60), seed=2)
     silent[:, :15] = False
     readings = np.where(silent[:, None, :], np.nan, truth)
-    result = AutoOLRTR().recover(readings)
+    result = NetworkModel().recover(readings)
     at = np.broadcast_to(silent[:, None, :], truth.shape)
     ours = np.sqrt(np.mean((result.cleaned - truth)[at] ** 2))
     level = np.nanmean(readings[..., :15], axis=(1, 2))[:, None, None]
@@ -242,7 +242,7 @@ def test_a_silent_day_is_estimated_better_than_by_the_mean_of_the_others() -> No
 @pytest.mark.parametrize("climate", ["city", "dense", "skewed", "pressure", "sparse"])
 def test_a_cold_start_evaluates_no_sensor_and_never_flags_the_network(climate: str) -> None:
     readings = fault_free(14, 25, seed=7, climate=climate)
-    result = AutoOLRTR().recover(readings)
+    result = NetworkModel().recover(readings)
     assert not result.evaluated[:, :5].any()
     assert not result.faulty[:, :5].any()
     assert result.evaluated[:, 8:].mean() > 0.8
@@ -254,7 +254,7 @@ def test_a_cold_start_evaluates_no_sensor_and_never_flags_the_network(climate: s
 def test_gaps_of_the_second_day_are_filled_sensibly() -> None:
     truth = fault_free()[..., :4]
     hidden = ~observed_mask(0.8, truth.shape)
-    result = AutoOLRTR().recover(np.where(hidden, np.nan, truth))
+    result = NetworkModel().recover(np.where(hidden, np.nan, truth))
     hidden[..., 0] = False
     assert np.sqrt(np.mean((result.cleaned - truth)[hidden] ** 2)) < 1.0
 
@@ -267,8 +267,8 @@ def test_a_huge_fault_on_day_one_does_not_poison(size: float) -> None:
     readings[9, 5:15, 0] = size
     hidden = ~observed_mask(0.9, truth.shape)
     hidden[..., :8] = False
-    result = AutoOLRTR().recover(np.where(hidden, np.nan, readings))
-    clean = AutoOLRTR().recover(np.where(hidden, np.nan, truth))
+    result = NetworkModel().recover(np.where(hidden, np.nan, readings))
+    clean = NetworkModel().recover(np.where(hidden, np.nan, truth))
     others = np.setdiff1d(np.arange(16), [3, 9])
     assert not result.faulty[others].any()
     assert result.faulty[:, 10:].mean() < 0.02
@@ -299,7 +299,7 @@ def test_a_region_with_weather_of_its_own_is_sound(sizes: tuple[int, ...]) -> No
     flagged = fibers = 0
     for seed in range(3):
         readings = regions(sizes, 25, seed)
-        model = AutoOLRTR()
+        model = NetworkModel()
         result = update_all(model, readings[..., :24])
         flagged, fibers = flagged + int(result.faulty.sum()), fibers + result.faulty.size
         assert result.evaluated[:, 10:].all()
@@ -319,7 +319,7 @@ def test_sensors_that_stand_still_are_wrong_and_the_others_are_not(
         partition_small_networks(monkeypatch)
     readings = regions((50,), 12)
     readings[:4] = 60.0
-    result = update_all(AutoOLRTR(), readings)
+    result = update_all(NetworkModel(), readings)
     assert result.faulty[:4, 8:].all()
     assert not result.faulty[4:].any()
 
@@ -391,11 +391,11 @@ def test_a_skewed_quantity_is_never_negative(climate: str) -> None:
     truth = fault_free(14, 60, seed=2, climate=climate)
     case = degrade(truth, Case("mix", observed=0.8), seed=0)
     readings = np.maximum(case.readings, 0)
-    model = AutoOLRTR()
+    model = NetworkModel()
     result = model.recover(readings)
     assert result.lower is not None
     late = slice(8, None)
-    for value in (result.cleaned, result.low_rank, result.lower):
+    for value in (result.cleaned, result.expected, result.lower):
         assert np.nanmin(value[..., late]) >= 0
     hidden = np.isnan(readings)
     hidden[..., :15] = False
@@ -404,7 +404,7 @@ def test_a_skewed_quantity_is_never_negative(climate: str) -> None:
 
 
 def test_unrelated_sensors_are_judged_by_their_own_past() -> None:
-    result = AutoOLRTR().recover(np.random.default_rng(0).normal(size=(5, 24, 15)))
+    result = NetworkModel().recover(np.random.default_rng(0).normal(size=(5, 24, 15)))
     assert not result.faulty.any()
     assert result.evaluated[:, 8:].all()
 
@@ -412,13 +412,13 @@ def test_unrelated_sensors_are_judged_by_their_own_past() -> None:
 def test_unrelated_sensors_do_not_make_each_other_wrong() -> None:
     readings = np.random.default_rng(0).normal(size=(5, 24, 15))
     readings[1] *= 10
-    assert not AutoOLRTR().recover(readings).faulty.any()
+    assert not NetworkModel().recover(readings).faulty.any()
 
 
 def test_a_sensor_that_has_nothing_to_do_with_the_others_is_judged_by_its_own_past() -> None:
     readings = fault_free()[:8, :, :40].copy()
     readings[3] = fault_free(seed=9)[0, :, 40:80] - fault_free(seed=9)[0, :, 40:80].mean() + readings[3].mean()
-    result = AutoOLRTR().recover(readings)
+    result = NetworkModel().recover(readings)
     others = np.arange(8) != 3
     assert result.evaluated[:, 10:].all()
     assert result.faulty[others].sum() <= 2
@@ -428,14 +428,14 @@ def test_a_sensor_that_has_nothing_to_do_with_the_others_is_judged_by_its_own_pa
 def test_of_a_pair_the_one_that_departs_from_its_past_is_wrong() -> None:
     readings = fault_free()[:2, :, :20].copy()
     readings[0, :, 15] += 30
-    result = AutoOLRTR().recover(readings)
+    result = NetworkModel().recover(readings)
     assert result.evaluated[:, 6:].all()
     assert np.argwhere(result.faulty).tolist() == [[0, 15]]
     np.testing.assert_array_equal(result.cleaned[1], readings[1])
 
 
 def test_a_single_sensor_is_judged_by_its_own_past() -> None:
-    result = update_all(AutoOLRTR(), fault_free()[:1, :, :40])
+    result = update_all(NetworkModel(), fault_free()[:1, :, :40])
     assert result.evaluated[:, 6:].all()
     assert not result.faulty.any()
     assert (result.reason == "").all()
@@ -445,7 +445,7 @@ def test_the_season_is_followed() -> None:
     """Over half a year the level of a sensor in the shade moves away from the others' by four degrees."""
     readings = fault_free(10, 180, seed=4).copy()
     readings[2] += np.linspace(0, 4, 24 * 180).reshape(180, 24).T
-    result = AutoOLRTR().recover(readings)
+    result = NetworkModel().recover(readings)
     assert result.faulty[2].sum() == 0
     assert result.faulty.mean() < 0.01
 
@@ -459,7 +459,7 @@ def test_several_variables_each_on_its_own_scale() -> None:
     results = []
     for unit in (1.0, 1000.0):
         scaled = readings * np.array([1.0, unit])[None, :, None, None]
-        results.append(update_all(AutoOLRTR(fiber_axis=2), scaled))
+        results.append(update_all(NetworkModel(fiber_axis=2), scaled))
     one, other = results
     assert one.cleaned.shape == readings.shape
     assert one.faulty.shape == (10, 2, 40)
@@ -478,18 +478,18 @@ def test_each_variable_is_mended_as_if_it_were_alone(tmp_path: Path) -> None:
     both = np.stack([fault_free(8, 20, seed=6), 1000 - 2 * fault_free(8, 20, seed=6)], axis=1)
     both[:, 0, :, 15] = np.nan
     both[2, 1, 5, 17] = np.nan
-    model, apart = AutoOLRTR(fiber_axis=2), [AutoOLRTR(), AutoOLRTR()]
+    model, apart = NetworkModel(fiber_axis=2), [NetworkModel(), NetworkModel()]
     labels = [f"s{number}" for number in range(8)]
     for day in range(20):
         if day == 10:
             model.save(tmp_path / "state.npz")
-            model = AutoOLRTR.load(tmp_path / "state.npz").copy()
+            model = NetworkModel.load(tmp_path / "state.npz").copy()
         if day == 19:
             peek = model.estimate(both[..., day], labels)
         result = model.update(both[..., day], labels)
         for variable, alone in enumerate(apart):
             expected = alone.update(both[:, variable, :, day], labels)
-            for field in ("cleaned", "lower", "upper", "low_rank", "faulty", "score", "reason"):
+            for field in ("cleaned", "lower", "upper", "expected", "faulty", "score", "reason"):
                 np.testing.assert_array_equal(getattr(result, field)[:, variable], getattr(expected, field))
     np.testing.assert_array_equal(peek.cleaned, result.cleaned)
     assert model.sensors == apart[0].sensors
@@ -500,7 +500,7 @@ def quiet(readings: Floats) -> Recovery:
     """Walk readings with every warning an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return AutoOLRTR().recover(readings)
+        return NetworkModel().recover(readings)
 
 
 def test_degenerate_networks() -> None:
@@ -514,7 +514,7 @@ def test_degenerate_networks() -> None:
         result = quiet(readings)
         read = np.isfinite(readings).any(axis=(1, 2))
         assert np.isfinite(result.cleaned[read][..., 1:]).all()
-        assert np.isfinite(result.low_rank[read][..., 1:]).all()
+        assert np.isfinite(result.expected[read][..., 1:]).all()
         assert np.isnan(result.cleaned[~read]).all(), "nothing is known of a sensor without a reading"
     never = quiet(np.full((3, 24, 4), np.nan))
     assert np.isnan(never.cleaned).all()
@@ -579,7 +579,7 @@ def test_hours_without_any_reading_follow_the_hours_around_them(sensors: int) ->
     readings = truth.copy()
     readings[:, 11:16, 4::5] = np.nan
     readings[:, 20:, 6::5] = np.nan
-    model = AutoOLRTR()
+    model = NetworkModel()
     update_all(model, fault_free()[:sensors, :, :LEARNED])
     result = update_all(model, readings)
     gap = np.isnan(readings)
@@ -603,7 +603,7 @@ def test_a_spike_goes_before_what_stands_beside_it() -> None:
     both = np.stack([readings, 50 + other[..., LEARNED : LEARNED + 5]], axis=1)
     learned = np.stack([fault_free()[..., :LEARNED], 50 + other[..., :LEARNED]], axis=1)
     both[3, :, 12, 2] += np.array([-14, -30])
-    model = AutoOLRTR(fiber_axis=2)
+    model = NetworkModel(fiber_axis=2)
     for day in range(LEARNED):
         model.update(learned[..., day])
     results = [model.update(both[..., day]) for day in range(5)]
@@ -616,10 +616,10 @@ def test_the_other_variables_of_a_sensor_say_nothing_about_it() -> None:
     weather = random.normal(size=(24, 40)).cumsum(axis=0)
     readings = weather + 0.1 * random.normal(size=(3, 4, 24, 40))
     readings[1:, :, :, 30:] = np.nan
-    result = update_all(AutoOLRTR(fiber_axis=2), readings)
+    result = update_all(NetworkModel(fiber_axis=2), readings)
     assert result.evaluated[0, :, 10:].all()
     assert not result.faulty.any()
-    one = update_all(AutoOLRTR(), readings[:, 0])
+    one = update_all(NetworkModel(), readings[:, 0])
     np.testing.assert_array_equal(result.cleaned[:, 0], one.cleaned)
 
 
@@ -627,7 +627,7 @@ def test_a_lone_sensor_s_spike_and_impossible_day_are_seen() -> None:
     readings = fault_free()[:1, :, :40].copy()
     readings[0, 9, 30] += 90
     readings[0, :, 35] += 90
-    result = update_all(AutoOLRTR(), readings)
+    result = update_all(NetworkModel(), readings)
     assert np.argwhere(result.spikes[0]).tolist() == [[9, 30]]
     assert np.flatnonzero(result.faulty[0]).tolist() == [35]
 
@@ -641,14 +641,14 @@ def test_rewinding_forgets_what_was_going_on_and_nothing_else() -> None:
     day[4, 5:9] = np.nan
     one, other = model.estimate(day), before.estimate(day)
     np.testing.assert_allclose(one.cleaned, other.cleaned, atol=1.5)
-    AutoOLRTR().rewind()
+    NetworkModel().rewind()
 
 
 @pytest.mark.parametrize("hours", [1, 2, 4, 8, 12])
 def test_a_feed_that_begins_in_the_evening_is_judged_as_soon_as_another(hours: int) -> None:
     readings = fault_free()[:6, :, :14].copy()
     readings[:, : 24 - hours, 0] = np.nan
-    model = AutoOLRTR()
+    model = NetworkModel()
     result = update_all(model, readings)
     assert not result.evaluated[:, :6].any()
     assert result.evaluated[:, 6:].all()
@@ -661,7 +661,7 @@ def test_after_a_first_day_of_a_reading_or_two_each_no_sensor_is_implausible() -
         readings = regions((12, 4), 20, seed)
         first = readings[..., 0]
         first[np.random.default_rng(seed).random(first.shape) < 0.95] = np.nan
-        result = update_all(AutoOLRTR(), readings)
+        result = update_all(NetworkModel(), readings)
         assert not result.faulty.any()
         assert result.evaluated[:, 10:].mean() > 0.98
 
@@ -669,17 +669,17 @@ def test_after_a_first_day_of_a_reading_or_two_each_no_sensor_is_implausible() -
 def test_a_network_that_reports_in_the_afternoon_only_is_learned() -> None:
     readings = fault_free()[..., :30].copy()
     readings[:, :12] = np.nan
-    result = update_all(AutoOLRTR(), readings)
+    result = update_all(NetworkModel(), readings)
     assert result.evaluated[:, 8:].mean() > 0.9
 
 
 def test_having_waited_is_remembered(tmp_path: Path) -> None:
     readings = fault_free()[..., :3].copy()
     readings[:, :12] = np.nan
-    model = AutoOLRTR()
+    model = NetworkModel()
     model.update(readings[..., 0])
     model.save(tmp_path / "state.npz")
-    for other in (model.copy(), AutoOLRTR.load(tmp_path / "state.npz")):
+    for other in (model.copy(), NetworkModel.load(tmp_path / "state.npz")):
         other.update(readings[..., 1])
         assert other.periods == 1
     assert model.periods == 0
@@ -688,7 +688,7 @@ def test_having_waited_is_remembered(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", [1.0, 1e-6])
 @pytest.mark.parametrize("huge", [1e35, 1e40, 1e90, -1e99])
 def test_one_absurd_reading_does_not_end_the_model(huge: float, unit: float) -> None:
-    random, model = np.random.default_rng(0), AutoOLRTR()
+    random, model = np.random.default_rng(0), NetworkModel()
     hours = np.sin(np.arange(24) / 24 * 2 * np.pi)
     for day in range(12):
         level = 10 + 3 * random.normal() + 5 * hours + np.arange(8)[:, None]
