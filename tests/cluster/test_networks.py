@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from network_tables import (
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
 from sensormend.cluster.splitting import NetworkPart
-from sensormend.cluster.workers import NetworkTask, RunStoppedError, attempts_of, clean_part, repeated_attempts
+from sensormend.cluster.workers import NetworkTask, clean_part
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
@@ -234,19 +233,21 @@ def test_workers_that_do_not_see_out_are_named(fresh_cluster: Cluster, table: Pa
     first, _ = fresh_cluster.wait_for_workers(2).values()
     with made(fresh_cluster.address, set_as_default=False) as client:
         client.run(blind, str(tmp_path), workers=[first])
-        with pytest.raises(SensormendError, match=f"1 of 2 workers do not see .*worker {first}") as caught:
+        with pytest.raises(
+            SensormendError, match=f"worker {first} does not see .*a file system that all workers share"
+        ) as caught:
             clean_networks(table, tmp_path / "out", "network", client)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == [], "nothing was done, and nothing is left to go on with"
 
 
 def test_a_worker_that_came_later_is_looked_at_too(tmp_path: Path) -> None:
-    task = NetworkTask(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
-    with pytest.raises(RunStoppedError, match="cannot be seen from every worker"):
+    task = NetworkTask(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {})
+    with pytest.raises(SensormendError, match="is not visible on every worker"):
         clean_part(task)
     task.source.parent.mkdir(parents=True)
     task.source.touch()
-    with pytest.raises(RunStoppedError, match=r"a worker with sensormend .* has joined, and 0\.0\.1 is here"):
+    with pytest.raises(SensormendError, match=r"a worker with sensormend .* has joined, and 0\.0\.1 here"):
         clean_part(replace(task, version="0.0.1"))
 
 
@@ -273,53 +274,52 @@ def test_what_people_know_wrongly_is_no_network_s_fault(table: Path, tmp_path: P
     assert list(tmp_path.iterdir()) == [file]
 
 
-def a_task(tmp_path: Path, networks: dict[str, Readings]) -> NetworkTask:
-    """Return a task to mend one network, with all that it needs."""
+def test_two_workers_at_one_network_wait_for_each_other(
+    networks: dict[str, Readings], alone: Path, tmp_path: Path
+) -> None:
     readings = networks["east"]
-    task = NetworkTask(tmp_path, NetworkPart("east", "east", len(readings), ("",)), Options(), {}, tmp_path / "token")
-    task.token.touch()
-    (tmp_path / "staging" / "attempts").mkdir(parents=True)
-    task.source.parent.mkdir()
-    rows = rows_of(readings)
-    pl.DataFrame(rows, schema=["sensor", "time", "value"], orient="row").with_columns(
+    task = NetworkTask(tmp_path, NetworkPart("east", "east", len(readings), ("",)), Options(), {})
+    task.source.parent.mkdir(parents=True)
+    pl.DataFrame(rows_of(readings), schema=["sensor", "time", "value"], orient="row").with_columns(
         pl.col("time").str.to_datetime(), pl.col("value").cast(float)
     ).sort("time", maintain_order=True).write_parquet(task.source)
-    return task
+    begun, waited = threading.Event(), threading.Event()
 
-
-@pytest.mark.parametrize("goes_on", [False, True])
-def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
-    networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
-) -> None:
-    task = a_task(tmp_path, networks)
-    monkeypatch.setattr("sensormend.cluster.workers.CHECK_INTERVAL", 100.0 if goes_on else 0.0)
-    begun, claimed = threading.Event(), threading.Event()
-
-    def held(done: float) -> None:
+    def hold(done: float) -> None:
         begun.set()
-        assert claimed.wait(30)
+        assert waited.wait(30)
 
     with ThreadPoolExecutor(2) as workers:
-        first = workers.submit(clean_part, task, held)
+        first = workers.submit(clean_part, task, hold)
         assert begun.wait(30)
-        before = (tmp_path / "staging" / "attempts" / "east.claim").read_text()
-        second = workers.submit(clean_part, task)
-        while (tmp_path / "staging" / "attempts" / "east.claim").read_text() == before:
-            time.sleep(0.01)
-        claimed.set()
-        if goes_on:
-            assert first.result() is None
-        else:
-            with pytest.raises(RunStoppedError, match="no longer wanted"):
-                first.result()
-        assert second.result() is None
-    assert len(attempts_of(task)) == (1 if goes_on else 2)
+        second = workers.submit(clean_part, task, lambda done: waited.set())
+        first.result()
+        second.result()
+    assert task.attempts.stat().st_size == 1, "the second one has nothing to do any more"
     assert_same_rows(read_rows(task.out), read_rows(alone / "east"))
     assert not task.partial.exists()
-    task.token.unlink()
-    shutil.rmtree(task.out)
-    with pytest.raises(RunStoppedError, match="no longer wanted"):
-        clean_part(task)
+
+
+@pytest.mark.parametrize(("error", "stops"), [(OSError("disk"), True), (MemoryError("much"), True),
+                                              (ZeroDivisionError("0"), False)])  # fmt: skip
+def test_what_is_not_the_fault_of_the_readings_stops_the_run(
+    table: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, stops: bool
+) -> None:
+    def fail(source: Path, out: Path, *given: Any, **more: Any) -> None:
+        if out.name == "north":
+            raise error
+        clean_archive(source, out, *given, **more)
+
+    monkeypatch.setattr("sensormend.cluster.workers.clean_archive", fail)
+    if stops:
+        with pytest.raises(SensormendError, match=r"network 'north': (disk|much); what is done is kept"):
+            clean_networks(table, tmp_path / "out", "network")
+        monkeypatch.undo()
+        assert clean_networks(table, tmp_path / "out", "network", resume=True).failed == ()
+        assert_same_as_alone(tmp_path / "out", alone)
+    else:
+        report = clean_networks(table, tmp_path / "out", "network")
+        assert [(one.network, one.outcome) for one in report.failed] == [("north", "ZeroDivisionError: 0")]
 
 
 def test_a_run_killed_at_its_very_end_goes_on(
@@ -357,17 +357,6 @@ def test_a_run_that_was_moved_goes_on_where_it_is(
     report = clean_networks(table, tmp_path / "there" / "out", "network", resume=True)
     assert not report.failed
     assert_same_as_alone(tmp_path / "there" / "out", alone)
-
-
-def test_attempts_from_the_same_state_are_counted(tmp_path: Path) -> None:
-    task = NetworkTask(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
-    assert repeated_attempts(task) == 0
-    begun = tmp_path / "staging" / "attempts" / "a"
-    begun.parent.mkdir(parents=True)
-    for lines, count in ((["nothing"], 1), (["nothing", "nothing"], 2), (["nothing", "period-3"], 1),
-                         (["nothing", "period-3", "period-3"], 2)):  # fmt: skip
-        begun.write_text("".join(f"{line}\n" for line in lines))
-        assert repeated_attempts(task) == count
 
 
 def test_many_files_are_named_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The package mends many networks, in this process or on a Dask cluster."""
+"""The package cleans many networks, in this process or on a Dask cluster."""
 
 from sensormend.cluster.networks import NetworksReport, clean_networks
 

@@ -1,40 +1,37 @@
-"""`clean_networks` mends many networks, each with its own model and OUT, in this process or on a cluster."""
+"""`clean_networks` cleans many networks, each with its own model and OUT, in this process or on a cluster."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
-from uuid import uuid4
 
 from sensormend.cluster.splitting import NetworkPart, NetworkParts, split
 from sensormend.cluster.workers import (
     Client,
-    NetworksProgress,
     NetworkTask,
-    Outcome,
+    Progress,
+    check_workers,
+    clean_here,
+    clean_on_workers,
     connected,
-    mend_here,
-    mend_on_workers,
-    outcome_of,
-    probe,
 )
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside, now, surroundings
-from sensormend.io.metadata import write_csv, write_json
-from sensormend.io.options import Options
+from sensormend.io.metadata import read_faults, read_json, write_csv, write_json
+from sensormend.io.options import Options, duration
 from sensormend.io.sources import SourcePaths
 from sensormend.io.target import Target
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
 
-__all__ = ["NetworksReport", "clean_networks"]
+__all__ = ["NetworksReport", "Outcome", "clean_networks"]
 
 FILES = 20
 """The number of input files that run.json of each network lists."""
@@ -42,10 +39,32 @@ FILES = 20
 FILE_OPTIONS = ("maintenance", "coordinates")
 """The options that name files, which must be readable by the workers."""
 
-NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
+VISIBLE_WITHIN = 90.0
+"""Seconds after which a folder that a worker renamed must be visible here on a network file system."""
+
+NOT_WHOLE_PERIODS = ("spike", "silent")
+"""Reasons of faults that are not counted in sensor-days."""
 
 StageProgress = Callable[..., None]
 """Called with the completed share of a stage, 0 to 1, and a text with the numbers of networks and workers."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A line of networks.csv: `outcome` is `done`, or the reason why not in one line."""
+
+    network: str
+    folder: str
+    sensors: int
+    periods: int
+    faulty_sensor_days: int
+    filled: int
+    seconds: float
+    attempts: int
+    outcome: str
+
+
+NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
 
 
 @dataclass(frozen=True)
@@ -60,7 +79,7 @@ class NetworksReport:
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
-        """The networks that could not be mended."""
+        """The networks that could not be cleaned."""
         return tuple(network for network in self.networks if network.outcome != "done")
 
 
@@ -75,7 +94,7 @@ def clean_networks(
     resume: bool = False,
     stages: Callable[[str, int], StageProgress] = lambda name, readings: lambda done, beside="": None,
 ) -> NetworksReport:
-    """Mend many networks, each with a model of its own, into `out/<network>`.
+    """Clean many networks, each with a model of its own, into `out/<network>`.
 
     Parameters
     ----------
@@ -99,7 +118,7 @@ def clean_networks(
     Returns
     -------
     NetworksReport
-        The outcome of each network; one whose readings cannot be mended does not stop the others.
+        The outcome of each network; one whose readings cannot be cleaned does not stop the others.
     """
     options = options or Options()
     options = replace(options, networks=network or options.networks)
@@ -120,17 +139,20 @@ def clean_networks(
         files = files_of(identity)
         checkpoint = Checkpoint(target.work / "state")
         with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
-            run = _NetworksRun(target, options, identity, client, stages)
+            run = _NetworksRun(target, options, identity, stages)
             try:
                 job = job_of(identity, options, checkpoint.job, target.work)
+                run.staging.mkdir(exist_ok=True)
+                if client is not None:
+                    check_workers(client, run.staging)
                 checkpoint.begin(job, replaces=overwrite)
                 run.stage(readings)
             except SensormendError as error:
                 # The same call would fail in the same way, or nothing was done yet: there is nothing to resume.
-                if not resume and (isinstance(error, InputError | ConfigError) or not run.visible):
+                if not resume and (isinstance(error, InputError | ConfigError) or checkpoint.job is None):
                     target.give_up()
                 raise
-            report = run.mend(Path(out), started)
+            report = run.clean(client, Path(out), started)
             run.finish(report)
             target.publish()
     return report
@@ -144,33 +166,27 @@ class _NetworksRun:
         target: Target,
         options: Options,
         identity: list[list[str | int]],
-        client: Client | None,
         stages: Callable[[str, int], StageProgress],
     ) -> None:
-        self.target, self.options, self.identity, self.client, self.stages = target, options, identity, client, stages
+        self.target, self.options, self.identity, self.stages = target, options, identity, stages
         self.staging = target.work / "staging"
         self.parts = NetworkParts((), 0, ())
-        self.visible = client is None
-        """Whether all workers have access to OUT."""
 
     def stage(self, source: SourcePaths) -> None:
         """Split the readings by network, unless that is done."""
-        self.staging.mkdir(exist_ok=True)
-        if self.client is not None:
-            probe(self.client, self.staging)
-            self.visible = True
         self.parts = split(
             self.staging, source, self.options, self.stages("reading", 0),
             lambda readings: self.stages("sorting", readings),
         )  # fmt: skip
 
-    def mend(self, out: Path, started: float) -> NetworksReport:
-        """Mend every network that is not done yet."""
-        (self.staging / "attempts").mkdir(exist_ok=True)
-        with self._token() as token:
-            tasks, progress = [self._task(part, token) for part in self.parts.parts], self._progress()
-            failed = dict(mend_on_workers(self.client, tasks, progress) if self.client else mend_here(tasks, progress))
-        outcomes = tuple(outcome_of(task, failed.get(task.part.network)) for task in tasks)
+    def clean(self, client: Client | None, out: Path, started: float) -> NetworksReport:
+        """Clean every network that is not done yet."""
+        tasks, progress = [self._task(part) for part in self.parts.parts], self._progress()
+        try:
+            failed = dict(clean_on_workers(client, tasks, progress) if client else clean_here(tasks, progress))
+            outcomes = tuple(_outcome(task, failed[task.part.network]) for task in tasks)
+        except SensormendError as error:
+            raise SensormendError(f"{error}; what is done is kept, the same call with --resume goes on") from None
         return NetworksReport(out, outcomes, self.parts.readings, self.parts.rejected, monotonic() - started)
 
     def finish(self, report: NetworksReport) -> None:
@@ -188,19 +204,7 @@ class _NetworksRun:
         for name in ("staging", "state"):
             shutil.rmtree(work / name, ignore_errors=True)
 
-    @contextmanager
-    def _token(self) -> Iterator[Path]:
-        """Create the run's token, a file without which workers stop, and remove it at the end."""
-        for former in self.staging.glob("wanted-*"):
-            former.unlink()
-        token = self.staging / f"wanted-{uuid4().hex}"
-        token.touch()
-        try:
-            yield token
-        finally:
-            token.unlink(missing_ok=True)
-
-    def _task(self, part: NetworkPart, token: Path) -> NetworkTask:
+    def _task(self, part: NetworkPart) -> NetworkTask:
         options = self.parts.options(self.options, part)
         copies: dict[str, Any] = {
             name: self._copied(name, path) for name in FILE_OPTIONS if (path := getattr(options, name))
@@ -210,7 +214,7 @@ class _NetworksRun:
             "options": changed_options(self.options),
             "network": part.network,
         }
-        return NetworkTask(self.target.work, part, replace(options, **copies), record, token)
+        return NetworkTask(self.target.work, part, replace(options, **copies), record)
 
     def _copied(self, name: str, path: Path) -> Path:
         """Copy a file of the user to a place that every worker can read, and return its path."""
@@ -220,7 +224,7 @@ class _NetworksRun:
                 shutil.copyfile(path, new)
         return copy
 
-    def _progress(self) -> NetworksProgress:
+    def _progress(self) -> Progress:
         total, readings = len(self.parts.parts), self.parts.readings
         stage = self.stages("mending", readings)
 
@@ -247,6 +251,30 @@ class _NetworksRun:
             "faulty_sensor_days": sum(network.faulty_sensor_days for network in report.networks),
             "surroundings": surroundings(),
         }
+
+
+def _outcome(task: NetworkTask, failed: str | None) -> Outcome:
+    """Return the outcome of a network, from the files that it wrote."""
+    part, attempts = task.part, task.attempts.stat().st_size if task.attempts.exists() else 0
+    if failed is not None:
+        return Outcome(part.network, part.folder, 0, 0, 0, 0, 0.0, attempts, failed)
+    deadline = monotonic() + VISIBLE_WITHIN
+    while not task.done:
+        if monotonic() > deadline:
+            raise SensormendError(f"network {part.network!r} is done, but {task.out} is not visible here")
+        sleep(0.1)
+    run = read_json(task.out / "run.json")
+    period = duration(run["grid"]["period"])
+    wrong = {
+        (fault.sensor, fault.variable, day)
+        for fault in read_faults(task.out / "faults.csv")
+        if fault.reason not in NOT_WHOLE_PERIODS and not fault.doubtful
+        for day in range(fault.start // period, -(-fault.end // period))
+    }
+    return Outcome(
+        part.network, part.folder, run["sensors"], run["periods"], len(wrong), run["filled"], run["seconds"], attempts,
+        "done",
+    )  # fmt: skip
 
 
 def _shortened(identity: list[list[str | int]]) -> list[list[str | int]]:

@@ -1,4 +1,4 @@
-"""`split` writes the readings of many networks to one file per network, so that mending one reads no other."""
+"""`split` writes the readings of many networks to one file per network, so that cleaning one reads no other."""
 
 from __future__ import annotations
 
