@@ -193,6 +193,7 @@ def test_a_file_written_in_parts_is_the_dataset(tmp_path: Path) -> None:
     )  # fmt: skip
     files = [xarray.load_dataset(tmp_path / f"{name}.nc", engine="h5netcdf") for name in ("whole", "parts")]
     xarray.testing.assert_identical(*files)
+    assert files[1].encoding["unlimited_dims"] == {"time"}
     for name, variable in files[0].variables.items():
         assert files[1][name].encoding["dtype"] == variable.encoding["dtype"], name
 

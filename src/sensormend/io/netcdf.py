@@ -42,15 +42,14 @@ _UNNAMED = "__unnamed__"
 _DEFAULTS = Options()
 
 
-def _netcdf_libraries() -> tuple[Any, Any, Any]:
-    """Return xarray, h5netcdf and h5py, or raise an error that says how to install them."""
+def _netcdf_libraries() -> tuple[Any, Any]:
+    """Return xarray and h5netcdf, or raise an error that says how to install them."""
     try:
-        xarray, h5netcdf, h5py = (import_module(name) for name in ("xarray", "h5netcdf", "h5py"))
+        return import_module("xarray"), import_module("h5netcdf")
     except ImportError:
         raise SensormendError(
-            "NetCDF needs xarray, h5netcdf and h5py: install them with pip install 'sensormend[netcdf]'"
+            "NetCDF needs xarray and h5netcdf: install them with pip install 'sensormend[netcdf]'"
         ) from None
-    return xarray, h5netcdf, h5py
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +122,7 @@ def attributes_of(source: Any, options: Options = _DEFAULTS) -> dict[str, dict[s
 @contextmanager
 def _opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
     """Open a source as a dataset; also yield its name for messages."""
-    xarray, _, _ = _netcdf_libraries()
+    xarray, _ = _netcdf_libraries()
     if isinstance(source, xarray.Dataset):
         yield source, "the dataset"
     elif isinstance(source, xarray.DataArray):
@@ -282,31 +281,18 @@ EMPTY = {"value": np.nan, "cleaned": np.nan, "lower": np.nan, "upper": np.nan, "
 """The columns of a variable, with the content of a cell without a row."""
 
 
+TIME = {"standard_name": "time", "long_name": "start of the slot, UTC", "axis": "T"}
+STATION = {"long_name": "name of the sensor", "cf_role": "timeseries_id"}
+PLACES = {"lat": ("latitude", "degrees_north"), "lon": ("longitude", "degrees_east")}
+
+
 def dataset_of(rows: Rows, locations: Locations | None = None, attributes: Attributes | None = None) -> Any:
     """Return rows as an `xarray.Dataset` on (time, station).
 
     A variable `v` comes with `v_cleaned`, `v_lower`, `v_upper`, `v_flag`, `v_reason`, `v_origin` and `v_n`; a cell
     without a row is missing, flag 9, and more than one row in a cell is refused.
     """
-    xarray, _, _ = _netcdf_libraries()
-    times = np.unique(rows.time)
-    plan = _DatasetPlan.of(rows.sensors, rows.variables, times, locations, attributes)
-    grids = plan.grids(rows, 0, times.size)
-    dataset = xarray.Dataset(
-        {name: (("time", "station"), grids[name], dict(described)) for name, described in plan.described.items()},
-        coords={
-            # Nanoseconds: older xarray knows no others, and they reach to 2262.
-            "time": ("time", times.astype("datetime64[us]").astype("datetime64[ns]"), dict(TIME)),
-            "station": ("station", np.array(plan.sensors, dtype=object), dict(STATION)),
-            **{name: ("station", values, dict(described)) for name, (values, described) in plan.places.items()},
-        },
-        attrs=plan.overall,
-    )
-    dataset["time"].encoding = {"units": plan.time_units, "calendar": "standard", "dtype": "int64", "_FillValue": None}
-    for name in (*plan.described, "lat", "lon"):
-        if name in dataset.variables:
-            dataset[name].encoding = {"_FillValue": np.nan if dataset[name].dtype.kind == "f" else None}
-    return dataset
+    return _StationTable(rows.sensors, rows.variables, np.unique(rows.time)).dataset(rows, locations, attributes)
 
 
 def write_netcdf(
@@ -324,120 +310,100 @@ def write_netcdf(
     `parts` are rows in order of time, no time in two of them; `sensors`, `variables` and the sorted `times` are all
     that occur in them.
     """
-    _, h5netcdf, h5py = _netcdf_libraries()
-    target = Path(path)
-    plan = _DatasetPlan.of(sensors, variables, times, locations, attributes)
-    with beside(target) as new, h5netcdf.File(new, "w") as file:
-        plan.prepare(file, h5py.string_dtype())
-        for rows in parts:
-            if not len(rows):
-                continue
-            start, end = np.searchsorted(times, [rows.time.min(), rows.time.max() + 1])
-            for name, grid in plan.grids(rows, int(start), int(end)).items():
-                file.variables[name][start:end, :] = grid
-
-
-TIME = {"standard_name": "time", "long_name": "start of the slot, UTC", "axis": "T"}
-STATION = {"long_name": "name of the sensor", "cf_role": "timeseries_id"}
+    _, h5netcdf = _netcdf_libraries()
+    table = _StationTable(sensors, variables, times)
+    none = Rows(sensors, variables, **{column: np.empty(0, dtype) for column, dtype in DTYPES.items()})
+    dataset = table.dataset(none, locations, attributes)
+    with beside(Path(path)) as new:
+        # Xarray writes the file without any time; the parts are appended to it.
+        dataset.to_netcdf(new, engine="h5netcdf", unlimited_dims=["time"], encoding=table.encoding(dataset))
+        with h5netcdf.File(new, "a") as file:
+            file.resize_dimension("time", times.size)
+            file["time"][:] = times // table.unit
+            for rows in parts:
+                span = slice(*np.searchsorted(times, [rows.time.min(), rows.time.max() + 1]) if len(rows) else (0, 0))
+                for name, cells in table.cells(rows, times[span]).items():
+                    file[name][span, :] = cells
 
 
 @dataclass(frozen=True, eq=False)
-class _DatasetPlan:
-    """The names, coordinates and attributes of a dataset to be written."""
+class _StationTable:
+    """The layout of a dataset: its stations, variables and times, in microseconds."""
 
-    sensors: tuple[str, ...]
-    variables: tuple[str, ...]
-    names: tuple[str, ...]
+    sensors: Sequence[str]
+    variables: Sequence[str]
     times: NDArray[np.int64]
-    described: Mapping[str, Mapping[str, Any]]
-    places: Mapping[str, tuple[NDArray[np.float64], Mapping[str, Any]]]
-    overall: Mapping[str, str]
 
-    @classmethod
-    def of(
-        cls,
-        sensors: Sequence[str],
-        variables: Sequence[str],
-        times: NDArray[np.int64],
-        locations: Locations | None,
-        attributes: Attributes | None,
-    ) -> _DatasetPlan:
-        names = _cf_names(variables)
+    @property
+    def unit(self) -> int:
+        """The unit of the times in a file: seconds where all are whole seconds, else microseconds."""
+        return 1 if (self.times % SECOND).any() else SECOND
+
+    def dataset(self, rows: Rows, locations: Locations | None, attributes: Attributes | None) -> Any:
+        """Return rows as a dataset with the attributes of CF."""
+        xarray, _ = _netcdf_libraries()
         described: dict[str, dict[str, Any]] = {}
-        for variable, name in zip(variables, names, strict=True):
+        for variable, name in zip(self.variables, _cf_names(self.variables), strict=True):
             described |= _described(variable, name, (attributes or {}).get(variable, {}))
-        places = {}
-        positions = [(locations or {}).get(sensor, (np.nan, np.nan)) for sensor in sensors]
-        if np.isfinite(positions).any():
-            for axis, (name, standard, units) in enumerate(
-                (("lat", "latitude", "degrees_north"), ("lon", "longitude", "degrees_east"))
-            ):
-                places[name] = (
-                    np.array([position[axis] for position in positions]),
-                    {"standard_name": standard, "long_name": f"{standard} of the sensor", "units": units},
-                )
-        overall = {
+        times = np.unique(rows.time)
+        cells = self.cells(rows, times)
+        dataset = xarray.Dataset(
+            {name: (("time", "station"), cells[name], attrs) for name, attrs in described.items()},
+            coords={
+                # Nanoseconds: older xarray knows no others, and they reach to 2262.
+                "time": ("time", times.astype("datetime64[us]").astype("datetime64[ns]"), dict(TIME)),
+                "station": ("station", np.array(self.sensors, dtype=object), dict(STATION)),
+            },
+        )
+        positions = np.array([(locations or {}).get(sensor, (np.nan, np.nan)) for sensor in self.sensors])
+        has_places = bool(np.isfinite(positions).any())
+        if has_places:
+            for axis, (name, (standard, units)) in enumerate(PLACES.items()):
+                attrs = {"standard_name": standard, "long_name": f"{standard} of the sensor", "units": units}
+                dataset.coords[name] = ("station", positions[:, axis], attrs)
+        dataset.attrs = {
             "Conventions": "CF-1.11",
-            **({"featureType": "timeSeries"} if places else {}),
+            **({"featureType": "timeSeries"} if has_places else {}),
             "title": "Readings of a sensor network with flags and estimates",
             "history": f"mended with sensormend {__version__}",
             "source": f"sensormend {__version__}",
             "comment": "Flags are QARTOD's and judge the raw values; <variable>_cleaned has the reading where it is "
             "trusted and the estimate elsewhere, between <variable>_lower and <variable>_upper.",
         }
-        return cls(tuple(sensors), tuple(variables), names, times, described, places, overall)
+        units = f"{'seconds' if self.unit == SECOND else 'microseconds'} since 1970-01-01 00:00:00"
+        dataset["time"].encoding = {"units": units, "calendar": "standard", "dtype": "int64", "_FillValue": None}
+        for name in (*described, *(PLACES if has_places else ())):
+            dataset[name].encoding = {"_FillValue": np.nan if dataset[name].dtype.kind == "f" else None}
+        return dataset
 
-    @property
-    def time_units(self) -> str:
-        """The units of the times: seconds where all are whole seconds, else microseconds."""
-        return f"{'microseconds' if (self.times % SECOND).any() else 'seconds'} since 1970-01-01 00:00:00"
-
-    def grids(self, rows: Rows, start: int, end: int) -> dict[str, NDArray[Any]]:
+    def cells(self, rows: Rows, times: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return rows as arrays (time, station) by the name of their variable."""
-        times = self.times[start:end]
         station_index = {name: number for number, name in enumerate(self.sensors)}
         station = np.array([station_index[name] for name in rows.sensors] or [0])[rows.sensor]
         slot = np.searchsorted(times, rows.time)
-        grids = {}
-        for variable, name in zip(self.variables, self.names, strict=True):
+        arrays = {}
+        for variable, name in zip(self.variables, _cf_names(self.variables), strict=True):
             code = rows.variables.index(variable) if variable in rows.variables else -1
             mask = rows.variable == code
-            cells = slot[mask] * len(self.sensors) + station[mask]
-            if np.bincount(cells, minlength=1).max() > 1:
+            place = slot[mask] * len(self.sensors) + station[mask]
+            if np.bincount(place, minlength=1).max() > 1:
                 raise ConfigError(
                     "NetCDF has one value per station and time, and these rows have more: "
                     "write rows per reading to .csv or .parquet"
                 )
             for column, empty in EMPTY.items():
-                grid = np.full(times.size * len(self.sensors), empty, dtype=DTYPES[column])
-                grid[cells] = getattr(rows, column)[mask]
-                grids[_column_name(name, column)] = grid.reshape(times.size, len(self.sensors))
-        return grids
+                array = np.full(times.size * len(self.sensors), empty, dtype=DTYPES[column])
+                array[place] = getattr(rows, column)[mask]
+                arrays[_column_name(name, column)] = array.reshape(times.size, len(self.sensors))
+        return arrays
 
-    def prepare(self, file: Any, text: Any) -> None:
-        """Create the variables in a new file, and write those without a time axis."""
-        file.attrs.update(self.overall)
-        file.dimensions = {"time": self.times.size, "station": len(self.sensors)}
-        scale = SECOND if self.time_units.startswith("seconds") else 1
-        time = file.create_variable("time", ("time",), "i8", data=self.times // scale)
-        time.attrs.update({**TIME, "units": self.time_units, "calendar": "standard"})
-        names = np.array(self.sensors, dtype=object)
-        station = file.create_variable("station", ("station",), text, data=names)
-        station.attrs.update(STATION)
-        for name, (values, described) in self.places.items():
-            file.create_variable(name, ("station",), "f8", data=values, fillvalue=np.nan).attrs.update(described)
+    def encoding(self, dataset: Any) -> dict[str, dict[str, Any]]:
+        """Return how a dataset is stored in a file: in compressed chunks."""
         # Two megabytes at most: the series of one station and a day of all stations are both read in few chunks.
         long = min(stretch_of(len(self.sensors) * len(self.variables)), LONG)
         chunks = (min(max(self.times.size, 1), long), min(max(len(self.sensors), 1), WIDE))
-        dtypes = {_column_name(name, column): DTYPES[column] for name in self.names for column in EMPTY}
-        for name, described in self.described.items():
-            variable = file.create_variable(
-                name, ("time", "station"), dtypes[name], chunks=chunks, compression="gzip", compression_opts=1,
-                shuffle=True, fillvalue=np.nan if dtypes[name].kind == "f" else None,
-            )  # fmt: skip
-            variable.attrs.update(described)
-            if self.places:
-                variable.attrs["coordinates"] = " ".join(self.places)
+        stored = {"chunksizes": chunks, "compression": "gzip", "compression_opts": 1, "shuffle": True}
+        return {name: {**array.encoding, **stored} for name, array in dataset.data_vars.items()}
 
 
 def stretch_of(width: int) -> int:
