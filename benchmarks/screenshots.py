@@ -27,11 +27,11 @@ from sensormend.report.document import write_report
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
-from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 from browser import DESK, PHONE, Browser, running_chromium
+from city_source import CitySource
 
 DAYS, HOURS = 90, 14
 SENSORS, SEED = 50, 0
@@ -52,18 +52,18 @@ Show = Callable[[Browser, str, Path], str]
 """Shows a view, given the server's address and the OUT; returns what to take a picture of, "" for the whole page."""
 
 
-class Paused(City):
+class Paused(CitySource):
     """The demo's city up to an hour, at which it stands still."""
 
     def __init__(self, days: int, hours: int) -> None:
         super().__init__(SENSORS, seed=SEED, at_once=days, pace=1e9)
-        self._parts = days * 4 + hours
+        self._left = days * 4 + hours
         self.standing = threading.Event()
 
     def read(self, wait: float) -> Arrived | None:
         """Return the next hours, and nothing when it stands still."""
-        if self._parts:
-            self._parts -= 1
+        if self._left:
+            self._left -= 1
             return super().read(wait)
         time.sleep(wait)
         self.standing.set()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,8 +28,10 @@ from sensormend.simulate.network import stream
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
-from sensormend.stream.sources.city import City
 from sensormend.stream.stream import Event, PeriodFinal
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
+from city_source import CitySource
 
 
 def service(out: Path, source: Source, seen: object = None, step: str = "1h", period: str = "1d") -> Service:
@@ -47,7 +50,7 @@ class Drawn(Source):
 
     live = False
 
-    def __init__(self, city: City) -> None:
+    def __init__(self, city: CitySource) -> None:
         self._parts = list(iter(lambda: city.read(0.0), None))
         self._next = iter(self._parts)
 
@@ -57,7 +60,7 @@ class Drawn(Source):
 
 
 def days(sensors: int, count: int) -> None:
-    source = Drawn(City(sensors, days=count, hours=24))
+    source = Drawn(CitySource(sensors, days=count, hours=24))
     with tempfile.TemporaryDirectory() as folder:
         start, busy = time.perf_counter(), time.process_time()
         service(Path(folder) / "out", source).run()
@@ -72,14 +75,13 @@ def days(sensors: int, count: int) -> None:
 
 
 def memory(sensors: int, count: int) -> None:
-    """Print the memory as the days go by; the city's own truth is forgotten on the way."""
-    city = City(sensors, days=count, hours=24)
+    """Print the memory as the days go by."""
+    city = CitySource(sensors, days=count, hours=24)
     results: list[tuple[int, float]] = []
 
     def seen(event: Event | None) -> None:
-        city.drawn[:-1] = [None] * (len(city.drawn) - 1)  # type: ignore[list-item]
         if isinstance(event, PeriodFinal) and watching.stream.tally.flags:
-            number = len(city.drawn)
+            number = city.day
             if number % max(count // 20, 1) == 0:
                 results.append((number, resident()))
                 print(f"day {number:>6,}: {results[-1][1]:.0f} MB", flush=True)

@@ -30,10 +30,10 @@ from sensormend.readings import DAY, HOUR
 from sensormend.report.document import write_report
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
-from sensormend.stream.sources.city import City
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 from browser import Browser, running_chromium
+from city_source import CitySource
 from output_folders import big_output
 
 ENDPOINTS = (
@@ -78,7 +78,7 @@ def main() -> None:
 
 def small(browser: Browser, out: Path, rounds: int, requests: int) -> None:
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
-    city = City(50, days=FIRST_DAYS)
+    city = CitySource(50, days=FIRST_DAYS)
     Service(Settings("a city", out, Options(step=HOUR, period=DAY), metrics=None), lambda *_: city).run()
     words = ("S01", "2024-01-10", "2024-01-20")
     print(f"the demo's data: 50 sensors, {FIRST_DAYS} days; milliseconds, median and worst of {rounds}")

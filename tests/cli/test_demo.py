@@ -1,7 +1,5 @@
 import sys
-import webbrowser
 from pathlib import Path
-from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -30,39 +28,31 @@ class Taken(Closing):
 
 def test_where_nobody_chose_a_port_a_free_one_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sensormend.web.server", SimpleNamespace(Server=Taken))
-    with demo_page.served(tmp_path, None) as window:
-        assert window.address == "http://127.0.0.1:50000"
-        assert window.address in window.message
+    with demo_page.served(tmp_path, None) as address:
+        assert address == "http://127.0.0.1:50000"
     assert Taken.closed == 1
     with pytest.raises(ConfigError, match="8464 is taken"), demo_page.served(tmp_path, 8464):
         pass
 
 
-def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_there_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", opened.append)
-    with demo_page.served(tmp_path, None) as window:
-        window.open()
-        assert window.address == ""
-        assert "pip install 'sensormend[web]'" in window.message
-    assert opened == []
+    with demo_page.served(tmp_path, None) as address:
+        assert address == ""
 
 
-def test_the_page_is_opened_once_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, done = [], Event()
-
-    def slow(address: str) -> None:
-        opened.append(address)
-        done.set()
-        raise webbrowser.Error("no browser here")
-
-    monkeypatch.setattr(webbrowser, "open", slow)
-    window = demo_page.DemoPage("http://127.0.0.1:8464", "here")
-    window.open()
-    window.open()
-    assert done.wait(20)
-    assert opened == ["http://127.0.0.1:8464"]
+def test_alerts_are_printed_when_the_first_days_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo_page, "FIRST_DAYS", 60)
+    demo_page.demo(seconds=20, sensors=20, pace=12, browser=False, port=0, out=tmp_path / "demo")
+    printed = capsys.readouterr().out
+    before, _, after = printed.partition("60 days are loaded; from now on a second is 12 h.")
+    assert "turned" not in before
+    assert "S18 turned faulty: it reads " in after
+    rows = (tmp_path / "demo" / "readings.csv").read_text().splitlines()
+    assert rows[0] == "sensor,time,value,latitude,longitude"
+    assert rows[-1].split(",")[1] > "2024-03-05"
 
 
 @pytest.mark.parametrize(

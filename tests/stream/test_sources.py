@@ -314,6 +314,20 @@ def test_a_replay_at_a_speed(tmp_path: Path) -> None:
         ReplaySource(str(path), None, tmp_path / "work", speed=0.0)
 
 
+def test_a_replay_is_paced_from_a_time_on(tmp_path: Path) -> None:
+    lines = [f"a,2019-01-{day:02d}T{hour:02d}:00:00,{hour}" for day in (1, 2) for hour in range(24)]
+    (tmp_path / "a.csv").write_text("sensor,time,value\n" + "\n".join(lines))
+    live = 17_898 * DAY + 6 * HOUR  # 2 January 2019, 06:00
+    with ReplaySource(str(tmp_path / "a.csv"), None, tmp_path / "work", speed=100 * 3600, paced_from=live) as source:
+        began = time.monotonic()
+        parts = [part for part in iter(lambda: source.read(1.0), None) if not part.empty]
+        took = time.monotonic() - began
+    counts = [len(part.readings) for part in parts]
+    assert counts[:2] == [24, 6]
+    assert sum(counts) == 48
+    assert took >= 17 / 100
+
+
 def test_places_of_a_replay(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("sensor,time,value,lat,lon\na,2020-01-01 00:00,1,47.5,8.5\na,2020-01-02 00:00,2,48.5,8.5\n")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from browser import Browser, running_chromium
+from city_source import CitySource
 from list_source import settings
 from sensormend.stream.service import Service
-from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
 
 
@@ -33,7 +33,7 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 def city_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the OUT of a watch that has ended: 40 sensors, 70 days, with places, faults and silences."""
     out = tmp_path_factory.mktemp("web") / "city"
-    Service(settings(out), lambda mark, memory: City(40, days=70, seed=2)).run()
+    Service(settings(out), lambda mark, memory: CitySource(40, days=70, seed=2)).run()
     return out
 
 

@@ -13,10 +13,10 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from browser import PHONE, Browser
+from city_source import CitySource
 from list_source import settings
 from output_folders import big_output
 from sensormend.stream.service import Service
-from sensormend.stream.sources.city import City
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>", "\"><script>alert(2)</script>", "a&b=c#d?e/f%2e%2e", "../../etc/passwd",
@@ -177,8 +177,7 @@ def test_an_unknown_view_is_reported(browser: Browser, address: str) -> None:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an OUT whose sensors have names that somebody thought about."""
     out = tmp_path_factory.mktemp("hostile") / "<b>out"
-    city = City(len(HOSTILE), days=20, seed=4)
-    city._names = HOSTILE
+    city = CitySource(len(HOSTILE), days=20, seed=4, names=HOSTILE)
     Service(settings(out), lambda mark, memory: city).run()
     return out
 

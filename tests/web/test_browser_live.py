@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from browser import Browser
+from city_source import CitySource
 from list_source import settings
 from sensormend.stream.service import Service
-from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
 
 SENSOR = ".view-sensor"
 
 
 @contextmanager
-def watching(out: Path, city: City) -> Iterator[Service]:
+def watching(out: Path, city: CitySource) -> Iterator[Service]:
     """Watch a city in a thread."""
     service = Service(settings(out), lambda mark, memory: city)
     runner = threading.Thread(target=service.run)
@@ -32,7 +32,7 @@ def watching(out: Path, city: City) -> Iterator[Service]:
 
 
 def test_what_arrives_appears_by_itself_and_looks_provisional(browser: Browser, tmp_path: Path) -> None:
-    city = City(12, seed=3, at_once=30, pace=4.0)
+    city = CitySource(12, seed=3, at_once=30, pace=4.0)
     with watching(tmp_path / "city", city):
         browser.until(lambda: (tmp_path / "city" / "run.json").exists() and city.paced, "a watch with rows")
         with browser.serving(tmp_path / "city") as server:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from browser import PHONE, Browser
+from city_source import CitySource
 from output_folders import FIRST, small_output, write_faults
 from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError
@@ -18,7 +19,6 @@ from sensormend.pipeline.maintenance import Maintenance
 from sensormend.readings import DAY
 from sensormend.stream.service import open_service
 from sensormend.stream.settings import Settings
-from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
 from waiting import wait_until
 
@@ -242,7 +242,7 @@ def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypat
         source="-", out=tmp_path / "city", serve="127.0.0.1:0", serve_edit=True, metrics="off", maintenance=file,
         step="1h", period="1d",
     )  # fmt: skip
-    city = City(8, seed=1, at_once=10, pace=100.0)
+    city = CitySource(8, seed=1, at_once=10, pace=100.0)
     monkeypatch.setattr("sensormend.stream.service.open_source", lambda *_, **__: city)
     addresses: list[str] = []
     monkeypatch.setattr("sensormend.stream.logs.say", lambda *_, **fields: addresses.append(fields.get("address", "")))

@@ -1,95 +1,55 @@
-"""`sensormend demo` runs a simulated city live, and serves its page."""
+"""`sensormend demo` replays a simulated city as a live feed, serves its page, and compares the rows with the truth."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shlex
 import shutil
-import signal
 import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from itertools import islice
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from sensormend.cli.bench import wide_console
-from sensormend.errors import ConfigError, StorageError
+from sensormend.errors import ConfigError, SensormendError, StorageError
 from sensormend.io.options import DASHBOARD
 
-__all__ = ["DemoPage", "demo", "has_screen", "served"]
+__all__ = ["demo", "has_screen", "served"]
 
 if TYPE_CHECKING:
+    from sensormend.recovery import Recovery
+    from sensormend.simulate.network import Network
     from sensormend.simulate.staged_faults import StagedFaults
-    from sensormend.stream.service import Service
     from sensormend.stream.stream import Event
 
-
-MISSING_EXTRA = "No page to look at: it needs fastapi and uvicorn, pip install 'sensormend[web]'"
 
 FIRST_DAYS = 90
 """Days that are replayed at once, in a few seconds, so that the model has learned and the page has content."""
 
+LIVE_DAYS = 270
+"""Days that follow them where no end is given: almost two hours at the usual pace."""
+
 PACE = 1.0
-"""Simulated hours per second after that: a day is final every 24 seconds."""
+"""Simulated hours per second after the first days: a day is final every 24 seconds."""
 
 DEFAULT_SECONDS = 60.0
 """Seconds after which the demo ends without a terminal, where Ctrl-C is not available."""
 
 MARK = "demo.json"
 """The file that marks an OUT as written by the demo, which may replace it."""
-
-
-class DemoPage:
-    """The page of a demo: its address, empty where there is none, and a line to print about it."""
-
-    def __init__(self, address: str, message: str) -> None:
-        self.address, self.message = address, message
-        self._opened = False
-
-    def open(self) -> None:
-        """Open the page in the user's browser, once, without waiting for it."""
-        if self.address and not self._opened:
-            self._opened = True
-            threading.Thread(target=_open, args=(self.address,), daemon=True).start()
-
-
-@contextmanager
-def served(out: Path, port: int | None, edit: Path | None = None) -> Iterator[DemoPage]:
-    """Serve an OUT on a port of this machine; without `port`, on the usual one or, if that is taken, on a free one.
-
-    Notes from the page go to the file `edit`, if given.
-    """
-    if not all(map(find_spec, ("fastapi", "uvicorn"))):
-        yield DemoPage("", MISSING_EXTRA)
-        return
-    from sensormend.web.server import Server
-
-    try:
-        server = Server(out, port=DASHBOARD[1] if port is None else port, edit=edit)
-    except ConfigError:
-        if port is not None:
-            raise
-        server = Server(out, port=0, edit=edit)
-    with server:
-        server.start()
-        yield DemoPage(server.address, f"Look at it in a browser: {server.address}")
-
-
-def has_screen() -> bool:
-    """Return whether the program runs on a terminal with a screen that can show a browser."""
-    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    return has_display and sys.stdout.isatty()
-
-
-def _open(address: str) -> None:
-    with suppress(OSError, webbrowser.Error):  # the address is printed as well
-        webbrowser.open(address)
 
 
 def demo(
@@ -104,11 +64,11 @@ def demo(
     browser: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
     out: Path = Path("demo"),
 ) -> None:
-    """Watch a simulated city live: sensors break and fall silent, and sensormend finds them and mends their data.
+    """Watch a simulated city live: sensors break and fall silent, and sensormend finds them and cleans their data.
 
-    The first 90 days of the city are replayed at once, the others hour by hour. The service of `watch` mends them from
-    the readings alone and writes to OUT, which a page in your browser shows. Ctrl-C ends the demo, which then compares
-    the faults found with those put in.
+    The first 90 days of the city are replayed at once, the others hour by hour. The service of `watch` cleans them
+    from the readings alone and writes to OUT, which a page in your browser shows. Ctrl-C ends the demo, which then
+    compares the faults found with those put in.
 
     Parameters
     ----------
@@ -134,63 +94,120 @@ def demo(
     import numpy as np
 
     from sensormend import NetworkModel
-    from sensormend.cli.demo_screen import Screen, show_results
+    from sensormend.cli.watch import stop_on_signals
     from sensormend.io.options import Options
+    from sensormend.pipeline.maintenance import EVER, Note, write_note
+    from sensormend.pipeline.sentences import readable
     from sensormend.readings import DAY, HOUR
+    from sensormend.simulate.network import assembled, stream, write_readings
     from sensormend.simulate.scores import DROPPED
-    from sensormend.simulate.staged_faults import StagedFaults
+    from sensormend.simulate.staged_faults import ACCEPTED_FROM, StagedFaults
     from sensormend.stream.service import Service
     from sensormend.stream.settings import Settings
-    from sensormend.stream.sources.city import City
+    from sensormend.stream.sources.replay_source import ReplaySource
+    from sensormend.stream.stream import AlertsRaised
 
-    if seconds is not None and not seconds > 0:
-        raise ConfigError(f"--seconds must be above 0, not {seconds:g}")
+    for name, value in (("seconds", seconds), ("pace", pace)):
+        if value is not None and not value > 0:
+            raise ConfigError(f"--{name} must be above 0, not {value:g}")
+    if days is not None and days <= DROPPED:
+        raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
     # Not rich's own check: with FORCE_COLOR it takes a pipe for a terminal.
     if days is None and seconds is None and not sys.stdout.isatty():
         seconds = DEFAULT_SECONDS
-    if days is not None and days <= DROPPED:
-        raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
+    live_days = LIVE_DAYS if seconds is None else ceil(seconds * pace / 24) + 1
     staged = StagedFaults(sensors, FIRST_DAYS)
-    city = City(
-        sensors, days=days, seed=seed, climate=climate, pace=None if days else pace, at_once=FIRST_DAYS, change=staged
-    )
+    simulated = islice(stream(sensors, seed=seed, climate=climate), days or FIRST_DAYS + live_days)
+    drawn = [staged(number, day) for number, day in enumerate(simulated)]
+    network = assembled(drawn, seed=seed, climate=climate)
     _empty(out)
-    notes = _write_maintenance(out, staged)
+    readings, notes = out / "readings.csv", out / "maintenance.csv"
+    write_readings(readings, network)
+    first = int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))
+    write_note(notes, Note(staged.accepted, first + ACCEPTED_FROM * DAY, EVER, "recalibrated", ""))
     # Compile the engine before the clock starts, which takes a minute the first time.
     NetworkModel().update(np.eye(4))
     console = wide_console()
-    settings = Settings("a simulated city", out, Options(step=HOUR, period=DAY, maintenance=notes), metrics=None)
+    options = Options(step=HOUR, period=DAY, maintenance=notes)
+    live_from, speed = (None, None) if days else (first + FIRST_DAYS * DAY, pace * 3600)
+    started, opened = time.monotonic(), False
 
     def on_event(event: Event | None) -> None:
-        screen.update(event)
-        if city.paced and browser and has_screen():
-            page.open()
+        nonlocal opened
+        state = service.status()
+        if seconds is not None and time.monotonic() - started > seconds:
+            service.stop()
+        if state.reached is not None:
+            now = (
+                f"{readable(state.reached)}: {state.readings:,} readings, {state.faulty} faulty, {state.silent} silent"
+            )
+            progress.update(now)
+        if live_from is None or state.reached is None or state.reached < live_from:
+            return
+        if not opened:
+            opened = True
+            console.print(f"{FIRST_DAYS} days are loaded; from now on a second is {pace:g} h. Newly found:")
+            if address and browser and has_screen():
+                threading.Thread(target=_open, args=(address,), daemon=True).start()
+        for alert in event.alerts if isinstance(event, AlertsRaised) else ():
+            console.print(alert.sentence, soft_wrap=True, markup=False, highlight=False)
 
-    service = Service(settings, lambda mark, memory: city, on_event=on_event)
-    # The screen shows the alerts; they are not logged as well.
+    service = Service(
+        Settings(f"replay:{readings}", out, options, metrics=None),
+        lambda mark, state: ReplaySource(
+            str(readings), options, state.folder / "replay", mark=mark, speed=speed, paced_from=live_from
+        ),
+        on_event=on_event,
+    )
+    # The demo prints the alerts itself; they are not logged as well.
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
-    with _stoppable(service), served(out, port, notes) as page:
+    with stop_on_signals(service.stop), served(out, port, notes) as address:
         duration = f"for {days} days" if days else f"for {seconds:g} seconds" if seconds else "day after day"
-        network = f"{sensors} sensors of a simulated city, {city.quantity} {duration}"
-        console.print(f"{network}; sensormend is given the readings only.", soft_wrap=True)
-        console.print(page.message + ("" if days or seconds else " (Ctrl-C ends it)"), soft_wrap=True, markup=False)
+        city = f"{sensors} sensors of a simulated city, {network.climate.quantity} {duration}"
+        console.print(f"{city}; sensormend is given the readings only.", soft_wrap=True)
+        page = f"Look at it in a browser: {address}" if address else "No page: pip install 'sensormend[web]'"
+        console.print(page + ("" if days or seconds else " (Ctrl-C ends it)"), soft_wrap=True, markup=False)
         sys.stdout.flush()
-        lines = Console(stderr=True)
-        with Screen(console, lines, service, city, days=days, seconds=seconds, address=page.address) as screen:
+        with Console(stderr=True).status("") as progress:
             service.run()
-    show_results(console, service, city, out, seed, climate, staged, screen.faulty.get(staged.jumping))
+    done = service.status().periods
+    if done <= DROPPED:
+        console.print(f"It ended after {done} days; what was found is judged from {DROPPED + 1} days on.")
+        return
+    _show_results(console, assembled(drawn[:done], seed=seed, climate=climate), staged, out)
 
 
-def _write_maintenance(out: Path, staged: StagedFaults) -> Path:
-    """Write a maintenance.csv that accepts the new level of a sensor, and return its path."""
-    from sensormend.pipeline.maintenance import EVER, Note, write_note
-    from sensormend.readings import DAY
-    from sensormend.simulate.staged_faults import ACCEPTED_FROM
-    from sensormend.stream.sources.city import FIRST
+@contextmanager
+def served(out: Path, port: int | None, edit: Path | None = None) -> Iterator[str]:
+    """Serve an OUT on a port of this machine, and yield its address; "" where the extra for it is not installed.
 
-    path = out / "maintenance.csv"
-    write_note(path, Note(staged.accepted, FIRST + ACCEPTED_FROM * DAY, EVER, "recalibrated", ""))
-    return path
+    Without `port`, it is the usual one or, if that is taken, a free one. Notes from the page go to the file `edit`.
+    """
+    if not all(map(find_spec, ("fastapi", "uvicorn"))):
+        yield ""
+        return
+    from sensormend.web.server import Server
+
+    try:
+        server = Server(out, port=DASHBOARD[1] if port is None else port, edit=edit)
+    except ConfigError:
+        if port is not None:
+            raise
+        server = Server(out, port=0, edit=edit)
+    with server:
+        server.start()
+        yield server.address
+
+
+def has_screen() -> bool:
+    """Return whether the program runs on a terminal with a screen that can show a browser."""
+    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return has_display and sys.stdout.isatty()
+
+
+def _open(address: str) -> None:
+    with suppress(OSError, webbrowser.Error):  # the address is printed as well
+        webbrowser.open(address)
 
 
 def _empty(out: Path) -> None:
@@ -222,20 +239,88 @@ def _empty(out: Path) -> None:
         raise StorageError(f"cannot write to {out}: {error.strerror or error}") from error
 
 
-@contextmanager
-def _stoppable(service: Service) -> Iterator[None]:
-    """Let the first Ctrl-C stop the service only; the second one ends the program."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def _show_results(console: Console, network: Network, staged: StagedFaults, out: Path) -> None:
+    """Print the scores, draw the picture, and print the next commands."""
+    from dataclasses import replace
 
-    def stop(number: int, frame: object) -> None:
-        signal.signal(number, signal.default_int_handler)
-        service.stop()
+    import numpy as np
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    from sensormend.cli.clean import explain_command, worst_channels
+    from sensormend.io.folder import Archive
+    from sensormend.plot.drawing import picture
+    from sensormend.readings import HOUR
+    from sensormend.simulate.scores import DROPPED, recovery_of_rows, score, straight_line
+
+    recovery = recovery_of_rows(Archive(out).rows(), network)
+    # A sensor without readings so far has no rows, and cannot be judged.
+    network = replace(network, truth=np.where(np.isnan(recovery.cleaned), np.nan, network.truth))
+    case, unit = network.degraded(), network.climate.unit
+    scores = score(recovery, case)
+    line = straight_line(case.readings, np.zeros_like(case.faulty))
+    lined = score(replace(recovery, cleaned=line, lower=None, upper=None), case)
+    console.print(
+        f"\nPut in on {network.readings.shape[-1]} days: {len(network.faults)} faults and {network.spikes.sum()} "
+        f"single wrong readings. The first {DROPPED} days, in which it learns, are not counted.\n",
+        soft_wrap=True,
+    )
+    console.print(_faults_table(network, recovery))
+    console.print(
+        f"false alarms: {scores.false_alarms:.2%} of the sound sensor-days; F1 {scores.f1:.3f}", highlight=False
+    )
+    console.print(
+        f"root mean square error, {unit}: {scores.missing:.2f} where readings are missing (a straight line: "
+        f"{lined.missing:.2f}), {scores.repaired:.2f} where they were repaired ({lined.repaired:.2f})",
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip
+    _show_staged(console, network, recovery, staged)
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        path = picture(
+            out / "demo.png", readings=network.readings, recovery=recovery, times=network.times,
+            sensors=network.sensors, truth=network.truth, quantity=network.climate.quantity, unit=unit,
+            title=f"A simulated network of {len(network.sensors)} sensors, mended live from the readings alone",
+        )  # fmt: skip
+        console.print(f"\nPicture: [bold]{escape(str(path))}[/]", soft_wrap=True)
+    except SensormendError as error:
+        console.print(f"\nNo picture: {error}", soft_wrap=True, markup=False)
+    name = escape(shlex.quote(str(out)))
+    commands = [
+        f"The cleaned readings: [bold]{name}/data[/]; what to repair: [bold]{name}/faults.csv[/]",
+        f"Look again: [bold]sensormend serve {name}[/]; as one file: [bold]sensormend report {name}[/]",
+        *([explain_command(name, channels, HOUR)] if (channels := worst_channels(Archive(out).faults())) else []),
+        "Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]",
+    ]
+    console.print("\n".join(commands), soft_wrap=True)
+
+
+def _faults_table(network: Network, recovery: Recovery) -> Table:
+    """Return a table of the faults put in and found."""
+    from sensormend.simulate.scores import faults_by_kind
+
+    table = Table("fault", title="Faults put in and faults found", title_justify="left")
+    for name in ("put in", "found", "missed", "sensor-days", "of them found"):
+        table.add_column(name, justify="right")
+    for row in faults_by_kind(network, recovery):
+        days = (str(row.days), f"{row.days_detected / row.days:.0%}") if row.days else ("", "")
+        kind = "spike (single reading)" if row.kind == "spike" else row.kind
+        table.add_row(kind, str(row.put_in), str(row.detected), str(row.missed), *days)
+    return table
+
+
+def _show_staged(console: Console, network: Network, recovery: Recovery, staged: StagedFaults) -> None:
+    """Print the results on the sensors that drift and jump in every demo, and on the one whose level is accepted."""
+    import numpy as np
+
+    from sensormend.simulate.staged_faults import ACCEPTED_FROM, DRIFTS_FROM, LEAST_SENSORS
+
+    if staged.sensors < LEAST_SENSORS or network.readings.shape[-1] <= ACCEPTED_FROM + 1:
+        return
+    row = network.sensors.index(staged.drifting)
+    truth, read, cleaned = (part[row, :, DRIFTS_FROM:] for part in (network.truth, network.readings, recovery.cleaned))
+    before, after = (float(np.sqrt(np.nanmean((values - truth) ** 2))) for values in (read, cleaned))
+    flagged = recovery.wrong[network.sensors.index(staged.accepted), :, ACCEPTED_FROM + 1 :].mean()
+    console.print(
+        f"{staged.drifting} drifts: as it came it is off by {before:.1f}, corrected by {after:.1f}. {staged.accepted} "
+        f"was shifted, and maintenance.csv accepts its new level from day {ACCEPTED_FROM} on: {1 - flagged:.0%} of its "
+        "readings since are trusted.",
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip

@@ -51,9 +51,8 @@ def serve(
 
     setup("text", "warning")
     token, stopped = read_token(token_file), threading.Event()
-    with Server(out, host, port, token, edit) as server:
+    with stop_on_signals(stopped.set), Server(out, host, port, token, edit) as server:
         server.start()
-        stop_on_signals(stopped.set)
         with_token = ", with the token" if token else ""
         notes = f", notes go to {edit}" if edit else ""
         print(f"{out} is shown at {server.address}{with_token}{notes}; Ctrl-C ends it", flush=True)

@@ -70,8 +70,7 @@ def watch(
     options = (arguments or WatchArguments()).to_dict()
     settings = Settings.of(config, source="-" if source == STDIN else source, out=out, **options)
     setup(settings.log, "debug" if verbose else "info")
-    with open_service(settings, open_dashboard) as service:
-        stop_on_signals(service.stop)
+    with open_service(settings, open_dashboard) as service, stop_on_signals(service.stop):
         service.run()
 
 
@@ -96,12 +95,17 @@ def open_dashboard(settings: Settings) -> Iterator[None]:
         yield
 
 
-def stop_on_signals(stop: Callable[[], None]) -> None:
+@contextmanager
+def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Let SIGTERM and Ctrl-C stop the service cleanly; a second one ends it at once, also without loss."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
         stop()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -32,6 +32,7 @@ __all__ = [
     "stations_of",
     "stream",
     "write_example",
+    "write_readings",
 ]
 
 CITY_KINDS = (*KINDS, "uniform")
@@ -314,6 +315,17 @@ REPEATED, CHANGED = 0.004, 0.0004
 
 DELAY_HOURS = 6.0
 """The mean delay with which a reading is logged, which puts the rows out of order."""
+
+
+def write_readings(path: Path, network: Network) -> None:
+    """Write the readings of a network as CSV, in order of time: sensor, time, value, latitude, longitude."""
+    value, degrees = in_time(network.readings), network.stations.degrees()
+    times = network.times.T.reshape(-1).astype("datetime64[s]")
+    with write_beside(path) as file:
+        file.write("sensor,time,value,latitude,longitude\n")
+        for slot, sensor in np.argwhere(np.isfinite(value.T)).tolist():
+            latitude, longitude = degrees[sensor]
+            file.write(f"{network.sensors[sensor]},{times[slot]}Z,{value[sensor, slot]:.10g},{latitude},{longitude}\n")
 
 
 def write_example(path: str | os.PathLike[str], *, sensors: int = 20, days: int = 90, seed: int = 0) -> int:

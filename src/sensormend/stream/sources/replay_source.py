@@ -117,16 +117,25 @@ class ReplaySource(Source):
         The number of readings that are done.
     speed
         Seconds of the archive per second; None for as fast as possible.
+    paced_from
+        The time from which the speed applies; the readings before it come at once.
     """
 
     live = False
 
     def __init__(
-        self, source: str, options: Options | None, folder: Path, *, mark: int | None = None, speed: float | None = None
+        self,
+        source: str,
+        options: Options | None,
+        folder: Path,
+        *,
+        mark: int | None = None,
+        speed: float | None = None,
+        paced_from: int | None = None,
     ) -> None:
         if speed is not None and not speed > 0:
             raise ConfigError(f"speed is a number above 0; got {speed}")
-        self._speed = speed
+        self._speed, self._paced_from = speed, paced_from
         self._staging = _open_staging(source, options or Options(), folder)
         self._parts = StagedParts(self._staging, mark or 0)
         self._rejected = [] if mark else rejected_of(self._staging)
@@ -146,6 +155,8 @@ class ReplaySource(Source):
     def _due(self, wait: float, speed: float) -> int:
         """Wait for the next reading, and return the number of readings that are due by now."""
         times = self._parts.day.time[self._parts.offset :]
+        if self._paced_from is not None and times[0] < self._paced_from:
+            return int(np.searchsorted(times, self._paced_from))
         if self._start is None:
             self._start = (time.monotonic(), int(times[0]))
         start, first = self._start
