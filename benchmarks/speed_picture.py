@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sensormend.bench.styles import LineEnd, finish_panel, style_of
+from sensormend.bench.charts import finish_axes
+from sensormend.bench.styles import style_of
 from sensormend.plot.canvas import GREYS, blank, heading, save
 
 __all__ = ["draw_sizes"]
@@ -24,7 +25,7 @@ def draw_sizes(rows: list[dict[str, Any]], machine: dict[str, Any], folder: Path
     # The copy's rate is what memory itself allows; a small network is in the cache and may go below it.
     floor = [(row["sensors"], 1e9 * row["bytes_once"] / machine["copy"] / (row["sensors"] * 24)) for row in rows]
     allowed = [(row["sensors"], LIMIT * row["minibatch_mib"]) for row in rows]
-    _draw(cost, rows, "ns", "ns per reading", _outer(floor), "memory\nbandwidth")
+    _draw(cost, rows, "ns", "ns per reading", _outer(floor), "memory bandwidth")
     _draw(memory, rows, "peak_mib", "peak memory (MiB)", _outer(allowed), f"{LIMIT} minibatches")
     note = (
         "Memory bandwidth: the readings in and the results out once, as fast as the machine copies. Memory is without "
@@ -44,14 +45,10 @@ def _draw(
 ) -> None:
     axes.set(xscale="log", yscale="log")
     places, values = zip(*bound, strict=True)
-    axes.plot(places, values, color=GREYS[1], lw=1.2, ls=(0, (4, 2)), zorder=1)
-    ends = [LineEnd(places[-1], values[-1], called, GREYS[0])]
+    axes.plot(places, values, color=GREYS[1], lw=1.2, ls=(0, (4, 2)), zorder=1, label=called)
     for method in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == method and row[column] > 0]
         style = style_of(method.split()[0])
         axes.plot([row["sensors"] for row in own], [row[column] for row in own], label=method, **style.line)
-        if own:
-            ends.append(
-                LineEnd(own[-1]["sensors"], own[-1][column], method, style.colour, bold=style.kind == "ours")
-            )  # fmt: skip
-    finish_panel(axes, ends, across="sensors", up=label)
+    finish_axes(axes, "sensors", label)
+    axes.legend(frameon=False, fontsize=9)

@@ -281,24 +281,24 @@ def test_odd_names_do_not_break_a_table() -> None:
     table = ResultTable("a", "b", ("method",), [("x | [red]y",)], ("F1",), [[Cell(0.5)]])
     assert "x \\| [red]y" in table.markdown()
     shown = Console(width=60, record=True, file=io.StringIO())
-    shown.print(*table.screen(60))
+    shown.print(table.screen())
+    assert "<td>x | [red]y</td>" in table.html()
     assert "x | [red]y" in shown.export_text()
 
 
-def test_a_table_too_wide_for_the_screen_becomes_several() -> None:
+def test_a_table_too_wide_for_the_screen_is_folded() -> None:
     columns = tuple(f"figure{number}" for number in range(9))
-    table = ResultTable(
-        "Wide", "Note.", ("method",), [("NetworkModel",)], columns, [[Cell(0.1 * n, 0.1) for n in range(9)]]
-    )
-    for width in (40, 60, 200):
+    cells = [[Cell(0.1 * n, 0.1, Bar(high=0.5)) for n in range(9)]]
+    table = ResultTable("Wide", "Note.", ("method",), [("NetworkModel",)], columns, cells)
+    for width in (100, 200):
         shown = Console(width=width, record=True, file=io.StringIO())
-        for part in table.screen(width):
-            shown.print(part)
+        shown.print(table.screen())
         text = shown.export_text()
-        assert all(f"figure{number}" in text and f"{0.1 * number:.3f}" in text for number in range(9))
+        assert all(f"{0.1 * number:.3f}" in text for number in range(9))
         assert "…" not in text
         assert text.count("Note.") == 1
-    assert len(table.screen(200)) == 1
+    assert "0.800 ± 0.100 (**misses <= 0.5**)" in table.markdown()
+    assert "<td>0.400 ± 0.100 (&lt;= 0.5)</td>" in table.html()
 
 
 def test_a_mean_leaves_out_what_does_not_exist() -> None:

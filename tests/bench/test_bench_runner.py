@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from sensormend.bench.experiment import Job, RunPlan
 from sensormend.bench.registry import EXPERIMENTS
-from sensormend.bench.runner import RunProgress, TimeLeft, run, show_again
+from sensormend.bench.runner import RunProgress, run, show_again
 from sensormend.cli import main
 from sensormend.errors import ConfigError, SensormendError
 from toy_experiment import ToyExperiment
@@ -38,7 +39,6 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert [tick.done for tick in ticks] == [0, 1, 2, 3, 4, 5, 6]
     assert ticks[0].runs == 6
     assert ticks[-1].share == pytest.approx(1.0)
-    assert ticks[-1].seconds_left == 0
     run([(TOY, RunPlan(trials=2))], tmp_path, processes=0)
     assert len(ToyExperiment.done) == 12, "one more trial is six more runs"
     assert len(set(ToyExperiment.done)) == 12
@@ -161,20 +161,15 @@ def test_ctrl_c_leaves_results_that_can_be_read(tmp_path: Path) -> None:
     assert duckdb.read_parquet(str(tmp_path / "results.parquet")).count("*").fetchall()[0][0] >= record["done"]
 
 
-def test_time_left_is_weighed_by_what_runs_cost() -> None:
-    clock = TimeLeft()
-    slow = Job("toy", "slow", "", 0, 0, 0, weight=100.0)
-    fast = [Job("toy", "fast", "", 0, trial, 0, weight=1.0) for trial in range(10)]
-    for job in (slow, *fast):
-        clock.add(job)
-    assert clock.left() != clock.left(), "nothing is known yet"
-    for job in fast:
-        clock.done(job, seconds=0.1)
-    assert clock.share == pytest.approx(10 / 110)
-    assert clock.left() == pytest.approx(10.0), "ten runs of eleven are done, and nearly all of the work is to come"
-    assert clock.left(2) == pytest.approx(5.0)
-    clock.done(slow, seconds=30.0)
-    assert clock.left() == pytest.approx(0.0)
+def test_the_progress_is_weighed_by_what_runs_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = TOY.jobs(RunPlan(trials=1))
+    weights = [100.0, *[1.0] * (len(jobs) - 1)]
+    monkeypatch.setattr(
+        TOY, "jobs", lambda plan: [replace(job, weight=w) for job, w in zip(jobs, weights, strict=True)]
+    )
+    ticks: list[RunProgress] = []
+    run([(TOY, RunPlan(trials=1))], tmp_path, processes=0, progress=ticks.append)
+    assert [tick.share for tick in ticks] == pytest.approx([0, *(np.cumsum(weights) / sum(weights))])
 
 
 class Links(HTMLParser):
@@ -212,7 +207,7 @@ def test_the_page_has_everything_and_nothing_from_outside(tmp_path: Path, monkey
         assert link[1:] in page.names if link.startswith("#") else (tmp_path / link).is_file(), link
     assert set(page.pictures) == {path.name for path in tmp_path.glob("*.png")}
     assert all(len(alt) > 10 for alt in page.pictures.values())
-    assert "prefers-color-scheme: dark" in text
+    assert "color-scheme: light dark" in text
     assert "A &lt;toy&gt; &amp; more" in text
     assert "<toy" not in text
     assert json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]["python"] in text

@@ -10,32 +10,19 @@ from typing import Any
 from sensormend.bench.experiment import Experiment, RunPlan
 from sensormend.bench.registry import EXPERIMENTS
 from sensormend.bench.store import Store
-from sensormend.bench.tables import Cell, ResultTable
+from sensormend.bench.tables import ResultTable, pandas_module
 from sensormend.files import write_beside
 
 __all__ = ["write_page"]
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #26303b; --soft: #5d6874; --line: #d5dbe1; --back: #fff; --good: #00734f;
-  --bad: #b3261e; --head: #f2f5f7; --link: #005b92; }
-@media (prefers-color-scheme: dark) { :root { --ink: #dde3ea; --soft: #9aa6b2; --line: #39424d; --back: #14191f;
-  --good: #4cc38a; --bad: #ff8a80; --head: #1d242c; --link: #6db8f0; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 72rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink);
-  background: var(--back); }
-h1, h2, h3 { line-height: 1.25; } h2 { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1.5rem; }
-a { color: var(--link); } nav ul { columns: 16rem; padding-left: 1.2rem; } code { overflow-wrap: anywhere; }
-.table { overflow-x: auto; margin: 1rem 0 .4rem; }
-table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { background: var(--head); vertical-align: bottom; } th.label, td.label { text-align: left; }
-tr.group td { border-top: 2px solid var(--soft); }
-small { display: block; color: var(--soft); } .met { color: var(--good); } .missed { color: var(--bad);
-  font-weight: 600; } p.note { color: var(--soft); font-size: .86rem; max-width: 60rem; margin-top: 0; }
-summary h3 { display: inline; font-size: 1rem; } details { margin: .6rem 0; }
-figure { margin: 1.5rem 0; } figcaption { color: var(--soft); font-size: .86rem; }
-figure > a { display: block; background: #fff; border-radius: .4rem; padding: .3rem; }
-img { max-width: 100%; height: auto; display: block; margin: auto; }
+:root { color-scheme: light dark; }
+body { margin: 0 auto; padding: 1rem; max-width: 72rem; font: 1rem/1.5 system-ui, sans-serif; }
+h2 { margin-top: 3rem; border-top: 1px solid #8888; padding-top: 1.5rem; } code { overflow-wrap: anywhere; }
+table { display: block; overflow-x: auto; border-collapse: collapse; font-size: .86rem; }
+th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid #8888; white-space: nowrap; }
+summary h3 { display: inline; font-size: 1rem; } p, figcaption { max-width: 60rem; }
+figure > a { display: block; background: #fff; } img { max-width: 100%; height: auto; display: block; margin: auto; }
 """
 MACHINE = {
     "command": "command", "trials": "trials", "runs": "runs", "started": "started", "ended": "ended",
@@ -106,48 +93,16 @@ def _picture(folder: Path, file: str, experiment: Experiment) -> str:
 
 
 def _table(table: ResultTable) -> str:
-    labels = len(table.labels)
-    head = "".join(
-        f'<th scope="col"{" class=label" if number < labels else ""}>{escape(name)}</th>'
-        for number, name in enumerate(table.headers)
-    )
-    if table.axis:
-        wide = len(table.headers) - labels
-        head = f'<th colspan="{labels}"></th><th colspan="{wide}">{escape(table.axis)}</th></tr>\n<tr>{head}'
-    body = []
-    for number, row in enumerate(table.rows):
-        cells = [f"<td class=label>{escape(label)}</td>" for label in row]
-        cells += [_cell(cell) for cell in table.line(number)]
-        body.append(f"<tr{' class=group' if table.starts_group(number) else ''}>{''.join(cells)}</tr>\n")
     title = f"<h3>{escape(table.title)}</h3>"
-    content = (
-        f'<div class="table" tabindex="0"><table>\n<thead><tr>{head}</tr></thead>\n'
-        f'<tbody>\n{"".join(body)}</tbody></table></div>\n<p class="note">{escape(table.note)}</p>\n'
-    )
     if table.aside:
-        return f"<details><summary>{title}</summary>\n{content}</details>\n"
-    return f"{title}\n{content}"
-
-
-def _cell(cell: Cell) -> str:
-    kind, beside = "", [cell.beside] if cell.beside else []
-    if cell.bar is not None and cell.mean == cell.mean:
-        met = cell.bar.met(cell.mean)
-        kind = f' class="{"met" if met else "missed"}"'
-        beside.append(str(cell.bar) if met else f"misses {cell.bar}")
-    return f"<td{kind}>{escape(cell.value)}{''.join(f'<small>{escape(text)}</small>' for text in beside)}</td>"
+        return f"<details><summary>{title}</summary>\n{table.html()}</details>\n"
+    return f"{title}\n{table.html()}"
 
 
 def _machine(records: Mapping[str, Mapping[str, Any]]) -> str:
-    head = "".join(f"<th class=label>{escape(name)}</th>" for name in ("", *MACHINE.values()))
-    lines = []
-    for name, record in records.items():
-        cells = [name, *("-" if record.get(field) is None else str(record[field]) for field in MACHINE)]
-        lines.append("<tr>" + "".join(f"<td class=label>{escape(cell)}</td>" for cell in cells) + "</tr>\n")
-    return (
-        '<section id="machine">\n<h2>How this was made</h2>\n<div class="table" tabindex="0"><table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(lines)}</tbody></table></div>\n</section>\n"
-    )
+    frame = pandas_module().DataFrame(records.values(), index=list(records)).reindex(columns=list(MACHINE))
+    table = frame.rename(columns=MACHINE).astype(object).to_html(border=0, na_rep="-")
+    return f'<section id="machine">\n<h2>How this was made</h2>\n{table}\n</section>\n'
 
 
 def _link(file: str) -> str:

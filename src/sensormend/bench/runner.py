@@ -1,15 +1,13 @@
-"""`run` performs the runs that are not done yet, stores every result at once, and reports the time left."""
+"""`run` performs the runs that are not done yet, stores every result at once, and reports the progress."""
 
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
@@ -21,18 +19,17 @@ from sensormend.bench.tables import ResultTable, write_tables
 from sensormend.errors import ConfigError, DivergenceError, SensormendError
 from sensormend.files import now, surroundings
 
-__all__ = ["Ran", "RunProgress", "TimeLeft", "perform", "run", "show", "show_again"]
+__all__ = ["Ran", "RunProgress", "perform", "run", "show", "show_again"]
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The progress after a run: its name, runs done, all runs, the share by cost, and the seconds left."""
+    """The progress after a run: its name, runs done, all runs, and the share of the work, by the weight of runs."""
 
     doing: str
     done: int
     runs: int
     share: float
-    seconds_left: float
 
 
 @dataclass(frozen=True)
@@ -44,54 +41,15 @@ class Ran:
     written: list[Path]
 
 
-@dataclass
-class TimeLeft:
-    """Estimates the time left, from the time per weight of each method's runs so far."""
-
-    waiting: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    spent: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
-    runs: int = 0
-
-    def add(self, job: Job) -> None:
-        """Add a run that is to be done."""
-        self.waiting[job.method] += job.weight
-
-    def done(self, job: Job, seconds: float) -> None:
-        """Count a run as done."""
-        self.runs += 1
-        self.waiting[job.method] -= job.weight
-        spent = self.spent[job.method]
-        spent[0] += seconds
-        spent[1] += job.weight
-
-    @property
-    def share(self) -> float:
-        """Return the share of the work that is done, by weight."""
-        done = sum(weight for _, weight in self.spent.values())
-        return done / max(done + sum(self.waiting.values()), 1e-12)
-
-    def left(self, processes: int = 1) -> float:
-        """Return the seconds left; NaN before the first run ends."""
-        seconds, weight = (sum(part) for part in zip(*self.spent.values(), strict=True)) if self.spent else (0.0, 0.0)
-        if not weight:
-            return float("nan")
-        total = 0.0
-        for method, waiting in self.waiting.items():
-            own = self.spent.get(method)
-            total += waiting * (own[0] / own[1] if own and own[1] else seconds / weight)
-        return max(total, 0.0) / processes
-
-
-def perform(job: Job) -> tuple[list[Row], float]:
-    """Perform one run in this process; return its rows and its seconds. Divergence is a result too."""
-    started = perf_counter()
+def perform(job: Job) -> list[Row]:
+    """Perform one run in this process; return its rows. Divergence is a result too."""
     experiment = EXPERIMENTS[job.experiment]
     try:
         rows = [{"status": "done", **row} for row in experiment.run(job)]
     except DivergenceError:
         rows = [{"status": "diverged"}]
     columns = job.row() | {"kind": job.option("kind", "plain")}
-    return [columns | row for row in rows], perf_counter() - started
+    return [columns | row for row in rows]
 
 
 def run(
@@ -107,7 +65,7 @@ def run(
     if processes < 0:
         raise ConfigError(f"--jobs must be 1 or more, not {processes}")
     todo: list[tuple[Experiment, RunPlan, list[Job]]] = []
-    clock, ran = TimeLeft(), []
+    ran: list[Ran] = []
     with Store(out) as store:
         for experiment, plan in wanted:
             jobs = experiment.jobs(plan)
@@ -122,13 +80,11 @@ def run(
                 continue
             if fresh:
                 store.forget(job.key for job in jobs)
-            for job in jobs:
-                if not store.has(job.key):
-                    clock.add(job)
             todo.append((experiment, plan, jobs))
-        waiting = sum(not store.has(job.key) for _, _, jobs in todo for job in jobs)
-        progress(RunProgress("the first run", 0, waiting, 0.0, float("nan")))
-        with _doing(processes, waiting) as results:
+        waiting = [job for _, _, jobs in todo for job in jobs if not store.has(job.key)]
+        done_runs, done_weight, weight = 0, 0.0, sum(job.weight for job in waiting)
+        progress(RunProgress("the first run", 0, len(waiting), 0.0))
+        with _doing(processes, len(waiting)) as results:
             for experiment, plan, jobs in todo:
                 record, missing = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
                 before = store.records().get(experiment.stem(plan))
@@ -136,12 +92,11 @@ def run(
                     # A continued experiment keeps its start; where no run is left it keeps its record.
                     record = record | {"started": before["started"]} if missing else dict(before)
                 try:
-                    for job, rows, seconds in results(missing):
+                    for job, rows in results(missing):
                         store.append(job.key, rows)
-                        clock.done(job, seconds)
+                        done_runs, done_weight = done_runs + 1, done_weight + job.weight
                         doing = f"{experiment.name}: {job.method}, {job.setting}"
-                        left = clock.left(max(processes, 1))
-                        progress(RunProgress(doing, clock.runs, waiting, clock.share, left))
+                        progress(RunProgress(doing, done_runs, len(waiting), done_weight / weight))
                     done = show(experiment, plan, store)
                     record |= {"pictures": _pictures(done)}
                 finally:
@@ -192,21 +147,20 @@ def _record(experiment: Experiment, plan: RunPlan, jobs: Sequence[Job]) -> dict[
     }
 
 
-Results = Callable[[list[Job]], Iterator[tuple[Job, list[Row], float]]]
+Results = Callable[[list[Job]], Iterator[tuple[Job, list[Row]]]]
 
 
 @contextmanager
 def _doing(processes: int, needed: int) -> Iterator[Results]:
     """Yield a function that performs jobs and yields each as it ends; in this process where `processes` is 0."""
     if not processes or not needed:
-        yield lambda jobs: ((job, *perform(job)) for job in jobs)
+        yield lambda jobs: ((job, perform(job)) for job in jobs)
         return
     with workers(processes) as pool:
         yield lambda jobs: _pooled(pool, jobs)
 
 
-def _pooled(pool: ProcessPoolExecutor, jobs: list[Job]) -> Iterator[tuple[Job, list[Row], float]]:
-    waiting: dict[Future[tuple[list[Row], float]], Job] = {pool.submit(perform, job): job for job in jobs}
-    while waiting:
-        for ended in wait(waiting, return_when=FIRST_COMPLETED).done:
-            yield waiting.pop(ended), *ended.result()
+def _pooled(pool: ProcessPoolExecutor, jobs: list[Job]) -> Iterator[tuple[Job, list[Row]]]:
+    waiting = {pool.submit(perform, job): job for job in jobs}
+    for ended in as_completed(waiting):
+        yield waiting[ended], ended.result()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import csv
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from sensormend.errors import SensormendError
 
-__all__ = ["AOT", "CLAIMS", "NOAA", "Bar", "Cell", "ResultTable", "mean_and_spread", "write_tables"]
+__all__ = ["AOT", "CLAIMS", "NOAA", "Bar", "Cell", "ResultTable", "mean_and_spread", "pandas_module", "write_tables"]
 
 NOTHING = "-"
 
@@ -69,11 +70,14 @@ class Cell:
 
     @property
     def beside(self) -> str:
-        """Return the spread, and the number of diverged runs where others did not."""
+        """Return the spread, the number of diverged runs where others did not, and the target."""
         if not np.isfinite(self.mean):
             return ""
-        words = [f"± {_number(self.spread, like=self.mean)}"] if np.isfinite(self.spread) else []
-        return " ".join([*words, *([f"(diverged in {self.diverged} of {self.runs})"] if self.diverged else [])])
+        parts = [f"± {_number(self.spread, like=self.mean)}"] if np.isfinite(self.spread) else []
+        parts += [f"(diverged in {self.diverged} of {self.runs})"] if self.diverged else []
+        if self.bar is not None:
+            parts.append(f"({self.bar})" if self.bar.met(self.mean) else f"(**misses {self.bar}**)")
+        return " ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -117,48 +121,32 @@ class ResultTable:
             shown += [cell, Cell(cell.paper), Cell(cell.difference)] if printed else [cell]
         return shown
 
-    def starts_group(self, row: int) -> bool:
-        """Return whether a row's first label differs from that of the row above."""
-        return row > 0 and len(self.labels) > 1 and self.rows[row][0] != self.rows[row - 1][0]
+    def texts(self) -> list[list[str]]:
+        """Return the text of every row: its labels, then each value with what stands beside it."""
+        return [
+            [*row, *(f"{cell.value} {cell.beside}".strip() for cell in self.line(number))]
+            for number, row in enumerate(self.rows)
+        ]
 
-    def screen(self, width: int) -> list[Table]:
-        """Return it for a terminal, in several tables where it is too wide: below each value its spread and target."""
-        lines = [[_screen_cell(cell) for cell in self.line(row)] for row in range(len(self.rows))]
-        names = self.headers[len(self.labels) :]
-        edges = 3
-        taken = 1 + sum(edges + max(len(row[n]) for row in [self.labels, *self.rows]) for n in range(len(self.labels)))
-        parts, width_left = [[0]], width - taken
-        for number, name in enumerate(names):
-            shown = [part for line in lines for part in Text.from_markup(line[number]).plain.split("\n")]
-            width_left -= edges + max(map(len, [*name.split(), *shown]))
-            if width_left < 0 and number > parts[-1][0]:
-                parts.append([number])
-                width_left = width - taken - edges - max(map(len, [*name.split(), *shown]))
-            elif number:
-                parts[-1].append(number)
-        return [self._screen_part(names, lines, part, last=part is parts[-1]) for part in parts]
-
-    def _screen_part(self, names: list[str], lines: list[list[str]], part: list[int], *, last: bool) -> Table:
-        title = self.title if part[0] == 0 else f"{self.title}, continued"
-        table = Table(
-            title=title, caption=self.note if last else None, title_justify="left", caption_justify="left"
-        )  # fmt: skip
-        for label in self.labels:
-            table.add_column(label, no_wrap=True)
-        for number in part:
-            table.add_column(names[number], justify="right")
-        for number, row in enumerate(self.rows):
-            if self.starts_group(number):
-                table.add_section()
-            table.add_row(*(escape(label) for label in row), *(lines[number][column] for column in part))
+    def screen(self) -> Table:
+        """Return it for a terminal; where it is too wide, cells are folded."""
+        table = Table(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
+        for number, name in enumerate(self.headers):
+            table.add_column(name, justify="left" if number < len(self.labels) else "right", overflow="fold")
+        for row in self.texts():
+            table.add_row(*map(escape, row))
         return table
 
     def markdown(self) -> str:
         """Return it as Markdown."""
-        lines = [f"### {self.title}", "", _piped(self.headers), "|" + "---|" * len(self.headers)]
-        for number, row in enumerate(self.rows):
-            lines.append(_piped([*row, *(_plain_cell(cell) for cell in self.line(number))]))
-        return "\n".join([*lines, "", self.note, ""])
+        lines = [self.headers, ["---"] * len(self.headers), *self.texts()]
+        piped = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+        return "\n".join([f"### {self.title}", "", *piped, "", self.note, ""])
+
+    def html(self) -> str:
+        """Return it as a table of HTML, with its note."""
+        frame = pandas_module().DataFrame(self.texts(), columns=self.headers)
+        return f"{frame.to_html(index=False, border=0)}\n<p>{html.escape(self.note)}</p>\n"
 
     def records(self) -> list[dict[str, str]]:
         """Return one record for each value, for CSV."""
@@ -185,21 +173,24 @@ class ResultTable:
 def write_tables(tables: Sequence[ResultTable], folder: Path, name: str) -> list[Path]:
     """Write `name.md` with every table, and `name.csv` with every value in them."""
     markdown, comma = folder / f"{name}.md", folder / f"{name}.csv"
-    records = [record for table in tables for record in table.records()]
-    labels = dict.fromkeys(
-        label for table in tables for label in (*table.labels, *([table.axis] if table.axis else []))
-    )
-    columns = ("figure", "mean", "spread", "runs", "diverged", "bar", "met", "paper", "difference")
+    records = pandas_module().DataFrame([record for table in tables for record in table.records()])
+    metrics = ["figure", "mean", "spread", "runs", "diverged", "bar", "met", "paper", "difference"]
+    columns = [column for column in records.columns if column not in metrics] + metrics
     try:
         folder.mkdir(parents=True, exist_ok=True)
         markdown.write_text("\n".join(table.markdown() for table in tables), encoding="utf-8")
-        with comma.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [*labels, *columns], restval="")
-            writer.writeheader()
-            writer.writerows(records)
+        records.reindex(columns=columns).to_csv(comma, index=False)
     except OSError as error:
         raise SensormendError(f"cannot write the tables to {folder}: {error}") from error
     return [markdown, comma]
+
+
+def pandas_module() -> Any:
+    """Return pandas, or raise an error that says how to install it."""
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise SensormendError("the tables and charts of results need pandas: pip install 'sensormend[bench]'") from None
 
 
 def _number(value: float, like: float | None = None) -> str:
@@ -210,25 +201,6 @@ def _number(value: float, like: float | None = None) -> str:
     if value and (size >= 1e5 or size < 5e-4):
         return f"{value:.1e}"
     return f"{value:.1f}" if size >= 100 else f"{value:.3f}"
-
-
-def _piped(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _plain_cell(cell: Cell) -> str:
-    parts = [part for part in (cell.value, cell.beside) if part]
-    if cell.bar is not None and np.isfinite(cell.mean):
-        parts.append(f"({cell.bar})" if cell.bar.met(cell.mean) else f"(**misses {cell.bar}**)")
-    return " ".join(parts)
-
-
-def _screen_cell(cell: Cell) -> str:
-    if not np.isfinite(cell.mean) or cell.bar is None:
-        bar, text = "", cell.value
-    else:
-        bar, text = str(cell.bar), f"[{'green' if cell.bar.met(cell.mean) else 'bold red'}]{cell.value}[/]"
-    return "\n".join([text, *(f"[dim]{line}[/]" for line in (cell.beside, bar) if line)])
 
 
 _FULL, _PARTIAL = "100 %", "90 %"

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import cyclopts
 from cyclopts import Parameter
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sensormend.errors import ConfigError, SensormendError
 
@@ -174,9 +173,7 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
                    progress=progress, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
     for experiment in done:
         for table in (table for table in experiment.tables if not table.aside):
-            for part in table.screen(console.width):
-                console.print(part)
-                console.print()
+            console.print(table.screen(), "")
     for experiment in done:
         written = ", ".join(str(path) for path in experiment.written)
         console.print(f"Written: {written}", soft_wrap=True, highlight=False, markup=False)
@@ -205,36 +202,20 @@ def wide_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
 
 
-class _RemainingTime(ProgressColumn):
-    """The remaining time, by the cost of the runs and not by their number."""
-
-    def render(self, task: Task) -> Text:
-        """Return the remaining time as text."""
-        seconds = task.fields.get("left", float("nan"))
-        return Text("" if seconds != seconds else f"{_clock(seconds)} left", style="progress.remaining")
-
-
 @contextmanager
 def _progress() -> Iterator[Callable[[RunProgress], None]]:
     """Show the progress on stderr."""
-    columns = (TextColumn("{task.fields[runs]}"), BarColumn(), _RemainingTime(), TextColumn("{task.description}"))
+    columns = (TextColumn("{task.fields[runs]}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     progress = Progress(*columns, console=Console(stderr=True))
     task = progress.add_task("", total=1.0, runs="")
 
     def update(tick: RunProgress) -> None:
         # Started with the first run, so that a wrong call prints its one line only.
         progress.start()
-        runs = f"{tick.done}/{tick.runs} runs"
-        progress.update(task, completed=tick.share, description=tick.doing, runs=runs, left=tick.seconds_left)
+        progress.update(task, completed=tick.share, description=tick.doing, runs=f"{tick.done}/{tick.runs} runs")
 
     try:
         yield update
     finally:
         if progress.live.is_started:
             progress.stop()
-
-
-def _clock(seconds: float) -> str:
-    minutes, whole_seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{whole_seconds:02d}" if hours else f"{minutes}:{whole_seconds:02d}"
