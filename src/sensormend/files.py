@@ -151,14 +151,14 @@ def write_state(
 
 
 def read_state(
-    path: str | os.PathLike[str], *, method: str, version: int, oldest: int = 1
+    path: str | os.PathLike[str], *, method: str, version: int, oldest: int | None = None
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read back the settings and the arrays of a state file.
 
     Raises
     ------
     StateError
-        No such file, a file that is not a state of `method`, a broken one, or one of a version that cannot be read.
+        No such file, a file that is not a state of `method`, a broken one, or one of another version.
     """
     name = Path(path).name
     try:
@@ -176,7 +176,7 @@ def read_state(
         raise StateError(f"{name} holds the state of {writer}, not of {method}")
     if written > version:
         raise StateError(f"{name} was written by a later sensormend (state version {written}); update first")
-    if written < oldest:
+    if written < (version if oldest is None else oldest):
         raise StateError(f"{name} was written by an earlier sensormend (state version {written}); start a new model")
     return settings, arrays
 

@@ -62,12 +62,10 @@ def test_faults_and_sensors_come_back(tmp_path: Path) -> None:
     assert {file.name for file in tmp_path.iterdir()} == {"faults.csv", "sensors.csv"}
 
 
-def test_faults_of_an_earlier_version_are_read(tmp_path: Path) -> None:
-    header = FAULTS_HEADER[:7]
-    write_csv(tmp_path / "faults.csv", header, [("a", "", 0, DAY, "offset", 3.25, "It reads 3.5 too high.")])
-    assert read_faults(tmp_path / "faults.csv") == [
-        FaultInterval("a", "", 0, DAY, "offset", 3.25, "It reads 3.5 too high.", NAN, NAN, NAN)
-    ]
+def test_faults_without_a_column_are_refused(tmp_path: Path) -> None:
+    write_csv(tmp_path / "faults.csv", FAULTS_HEADER[:7], [("a", "", 0, DAY, "offset", 3.25, "It reads 3.5 too high.")])
+    with pytest.raises(InputError, match=r"faults\.csv has no column 'size'"):
+        read_faults(tmp_path / "faults.csv")
 
 
 def test_rows_may_be_mappings(tmp_path: Path) -> None:

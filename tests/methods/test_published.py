@@ -359,12 +359,15 @@ def test_a_state_with_a_broken_header_is_refused(saved: tuple[type[PublishedOnli
         assert "\n" not in str(caught.value)
 
 
-def test_the_state_of_a_later_version_is_refused(saved: tuple[type[PublishedOnline], Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "match"), [(99, "later sensormend"), (1, "earlier sensormend")])
+def test_the_state_of_another_version_is_refused(
+    saved: tuple[type[PublishedOnline], Path], tmp_path: Path, version: int, match: str
+) -> None:
     method, path = saved
     header, arrays = contents(path)
-    write(tmp_path / "later.npz", header | {"version": 99}, arrays)
-    with pytest.raises(StateError, match="later sensormend"):
-        method.load(tmp_path / "later.npz")
+    write(tmp_path / "other.npz", header | {"version": version}, arrays)
+    with pytest.raises(StateError, match=match):
+        method.load(tmp_path / "other.npz")
 
 
 def test_the_state_of_another_method_is_refused(saved: tuple[type[PublishedOnline], Path]) -> None:

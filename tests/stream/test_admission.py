@@ -159,17 +159,6 @@ def test_an_unknown_sensor_that_returns_is_known_and_silent_ones_free_the_limit(
     assert admission.counting is None
 
 
-def test_all_sensors_of_an_old_state_are_known(readings: Readings) -> None:
-    stream = Stream(Options.of(step="1h", period="1d"))
-    list(stream.take(Arrived(hourly(readings)[0], START)))
-    settings, arrays = stream.state()
-    settings = {name: value for name, value in settings.items() if name not in ("strangers", "passed_over")}
-    arrays = {name: array for name, array in arrays.items() if not name.startswith("strangers")}
-    twin = Stream(Options.of(step="1h", period="1d"))
-    twin.restore(settings, arrays)
-    assert twin.admission.known.sum() == len(twin.sensors) == len(stream.sensors)
-
-
 def test_a_flood_is_reported_again_only_after_periods_without_one() -> None:
     admission = Admission()
     reported: list[list[Alert]] = []

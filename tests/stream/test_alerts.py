@@ -287,17 +287,9 @@ class Town:
             self.raised += self.monitor.check_silence(START + self.hour * HOUR, self.maintenance)
         return self.raised[before:]
 
-    def restart(self, old: bool = False) -> None:
-        """Go on from a state, or from an old one without incidents."""
+    def restart(self) -> None:
+        """Go on from a state."""
         state = json.loads(json.dumps(self.monitor.alerts.state()))
-        if old:
-            for _, _, channel in state["channels"]:
-                state["gone"] = [["B", ""]] if channel["gone"] else []
-                for key in ("alerted", "gone", "fell", "provisional"):
-                    del channel[key]
-            if state["gone"]:
-                state["channels"] = []
-            del state["odd"]
         alerts = Alerts()
         alerts.restore(state)
         after = self.begin(alerts)
@@ -342,19 +334,6 @@ def test_a_removed_sensor_is_not_listed() -> None:
     assert town.counts == {"faulty": 0, "silent": 0, "gone": 0}
     town.restart()
     assert town.health() == [("A", "well")]
-
-
-@pytest.mark.parametrize("days", [2, 30])
-def test_an_old_state_without_incidents_is_read(days: int) -> None:
-    town = Town("A", "B")
-    town.live(6, "A", "B")
-    assert len(town.live(days, "A")) == 1
-    town.restart(old=True)
-    assert town.live(1, "A") == []
-    assert town.health() == [("A", "well"), ("B", "gone" if days == 30 else "silent")]
-    (alert,) = town.live(3, "A", "B")
-    assert (alert.sensor, alert.before, alert.state) == ("B", "silent", "well")
-    assert f"after {days + 1} days of silence" in alert.sentence
 
 
 def test_who_is_usually_silent_for_long_is_silent_before_it_is_gone() -> None:

@@ -303,22 +303,6 @@ def test_the_file_is_small_again_after_a_long_backlog(path: Path, monkeypatch: p
     assert path.stat().st_size < most / 3
 
 
-def test_undelivered_messages_of_an_earlier_version_are_logged_and_stay(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = path.parent / "outbox"
-    folder.mkdir()
-    (folder / f"{0:020d}.log").touch()
-    DeliveryQueue(path, []).close()
-    assert not caplog.records
-    (folder / f"{0:020d}.log").write_bytes(b"record")
-    DeliveryQueue(path, []).close()
-    assert caplog.messages == [
-        f"{folder} is the queue of an earlier version; what its sinks had not taken is not delivered"
-    ]
-    assert (folder / f"{0:020d}.log").read_bytes() == b"record"
-
-
 def started(queue: DeliveryQueue, sink: Sink, name: str = "a") -> DeliveryWorker:
     worker = DeliveryWorker(name, sink, queue, QUICK)
     worker.start()

@@ -180,7 +180,7 @@ def test_it_goes_on_as_if_it_had_never_stopped() -> None:
         second.check(now)
     for name, array in whole.state()[1].items():
         np.testing.assert_array_equal(array, second.state()[1][name], err_msg=name)
-    assert whole.state()[1]["kept"].shape == (4, REMEMBERED_PERIODS), "what is remembered does not grow"
+    assert whole.state()[1]["history"].shape == (4, REMEMBERED_PERIODS), "what is remembered does not grow"
     with pytest.raises(StateError, match="another grid"):
         Silence(MINUTE, DAY, 30 * DAY).restore(*first.state())
 

@@ -38,9 +38,6 @@ FAULTS_HEADER = (
     "sensor", "variable", "from", "to", "reason", "score", "sentence", "size", "rate", "confidence",
 )  # fmt: skip
 
-ADDED_COLUMNS = ("size", "rate", "confidence", "last_value")
-"""Columns that faults.csv and sensors.csv of earlier versions lack."""
-
 SENSORS_HEADER = (
     "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
     "latitude", "longitude", "first", "last", "last_value",
@@ -186,8 +183,7 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             table: csv.DictReader[str] = csv.DictReader(file)
-            columns = (*(table.fieldnames or ()), *ADDED_COLUMNS)
-            lacking = [name for name in header if name not in columns]
+            lacking = [name for name in header if name not in (table.fieldnames or ())]
             if lacking:
                 raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
             for number, line in enumerate(table, start=2):

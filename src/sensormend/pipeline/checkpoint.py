@@ -63,8 +63,7 @@ def changed_options(options: Options) -> dict[str, Any]:
             for name, value in asdict(options).items() if value != defaults[name]}  # fmt: skip
 
 
-STATE_VERSION = 3
-"""Version 1 has no episodes; 2 lacks the first slot that showed them."""
+STATE_VERSION = 4
 
 
 class Checkpoint:

@@ -41,8 +41,7 @@ __all__ = [
     "walk",
 ]
 
-STATE_VERSION = 3
-"""Version 1 lacks the periods that the model was given; in 2 a recalibrated sensor is a new one to the model."""
+STATE_VERSION = 4
 
 NEVER = np.iinfo(np.int64).min // 4
 MOST_JUMPS = 1000
@@ -310,7 +309,7 @@ class Cleaner:
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
         accepted = {f"accepted_{part.name}": getattr(self._accepted, part.name) for part in fields(AcceptedRange)}
-        arrays = {"heard": self._last_period, "resolution": self._resolution, **accepted}
+        arrays = {"last_period": self._last_period, "resolution": self._resolution, **accepted}
         write_state(path, method="Cleaner", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -318,17 +317,12 @@ class Cleaner:
         settings, arrays = read_state(path, method="Cleaner", version=STATE_VERSION)
         try:
             grid, variables = Grid(*settings["grid"]), tuple(settings["variables"])
-            sensors, period, last_period = tuple(settings["sensors"]), settings["period"], arrays["heard"]
+            sensors, period, last_period = tuple(settings["sensors"]), settings["period"], arrays["last_period"]
             count, jumps = settings["given"]
             model_periods = ModelPeriods(count, [(number, on_grid) for number, on_grid in jumps])
             recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
-            # A state of an earlier version has neither resolution nor range: they begin with the next period.
-            resolution = arrays.get("resolution", np.full(last_period.shape, np.inf))
-            accepted = AcceptedRange.of(len(variables))
-            if "accepted_periods" in arrays:
-                accepted = AcceptedRange(
-                    **{part.name: arrays[f"accepted_{part.name}"] for part in fields(AcceptedRange)}
-                )
+            resolution = arrays["resolution"]
+            accepted = AcceptedRange(**{part.name: arrays[f"accepted_{part.name}"] for part in fields(AcceptedRange)})
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):

@@ -523,20 +523,16 @@ class Tally:
         self._episodes = {(sensor, variable, number): self.faults[index]
                           for sensor, variable, number, index in settings["episodes"]}  # fmt: skip
         self._latest = {(sensor, variable): self.faults[index]
-                        for sensor, variable, index in settings.get("latest", ())}  # fmt: skip
+                        for sensor, variable, index in settings["latest"]}  # fmt: skip
         self._until = settings["until"]
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
         self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
         self._counts, self._span = arrays["counts"], arrays["span"]
-        # States of earlier versions lack these.
-        shape = self._span.shape[1:]
-        self._last_value = arrays.get("last_value", np.full(shape, np.nan))
-        self._settled = arrays.get("settled", np.zeros(shape, dtype=np.int64))
-        if "copies" in settings:
-            prefix = "copies_"
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            self._copies.restore(settings["copies"], own)
+        self._last_value, self._settled = arrays["last_value"], arrays["settled"]
+        prefix = "copies_"
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        self._copies.restore(settings["copies"], own)
 
 
 def mark_dated_back(
@@ -656,8 +652,7 @@ def _plain(value: Any) -> Any:
 
 
 def _episode_of(values: list[Any]) -> FaultEpisode:
-    # States of earlier versions lack the last fields.
-    named = dict(zip((entry.name for entry in fields(FaultEpisode)), values, strict=False))
+    named = dict(zip((entry.name for entry in fields(FaultEpisode)), values, strict=True))
     named["slots"] = {int(code): count for code, count in named["slots"].items()}
     named["fault"] = Fault(*named["fault"]) if named["fault"] else None
     return FaultEpisode(**named)

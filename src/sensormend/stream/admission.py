@@ -190,11 +190,8 @@ class Admission:
         settings = {"present": self._present, "refused_in": self._flooded_in}
         return settings, {"periods": self._periods, "last": self._last}
 
-    def restore(self, settings: dict[str, Any] | None, arrays: dict[str, NDArray[Any]], count: int) -> None:
-        """Load a state; with an old one without counts all `count` sensors are known."""
-        if settings is None:
-            self._periods, self._last = np.full(count, KNOWN_AFTER), np.full(count, NEVER)
-            return
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Load a state."""
         self._present, self._flooded_in = settings["present"], settings["refused_in"]
         self._periods, self._last = arrays["periods"].copy(), arrays["last"].copy()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -72,19 +72,6 @@ MAX_SLOTS_APART = 2
 
 MIN_JOINING_READINGS = 2
 """Fewest readings of a sure fault that joins the alert of another one that began at the same time."""
-
-STORED_AS = {
-    "streak": "told",
-    "streak_start": "first",
-    "sums": "found",
-    "silent_since": "silent",
-    "reports": "heard",
-    "newest": "seen",
-    "resumed": "at",
-    "last_silence": "fell",
-    "ended": "back",
-}
-"""The names in state files of the fields of `ChannelState` that have another name there."""
 
 
 @dataclass
@@ -417,28 +404,21 @@ class Alerts:
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON."""
-        channels = [
-            [*name, {STORED_AS.get(key, key): value for key, value in asdict(channel).items()}]
-            for name, channel in self._channels.items()
-        ]
-        questionable = [list(name) for name in sorted(self._questionable)]
-        return {"began": self._start, "period": self._period, "channels": channels, "odd": questionable}
+        return {
+            "start": self._start,
+            "period": self._period,
+            "channels": [[*name, asdict(channel)] for name, channel in self._channels.items()],
+            "questionable": [list(name) for name in sorted(self._questionable)],
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state, or an old one without incidents."""
-        self._start, self._period = state["began"], state["period"]
-        self._questionable = frozenset((sensor, variable) for sensor, variable in state.get("odd", ()))
-        names = {STORED_AS.get(entry.name, entry.name): entry.name for entry in fields(ChannelState)}
+        """Load a state."""
+        self._start, self._period = state["start"], state["period"]
+        self._questionable = frozenset((sensor, variable) for sensor, variable in state["questionable"])
         self._channels = {}
         for sensor, variable, values in state["channels"]:
-            channel = ChannelState(**{names[key]: value for key, value in values.items() if key in names})
-            channel.sums = values["found"] and FaultSums(**values["found"])
-            self._channels[sensor, variable] = channel
-            if "alerted" not in values and channel.state != "well":
-                channel.alerted = [channel.state]
-        for sensor, variable in state.get("gone", ()):
-            # The next check sets the start of the silence.
-            self._channels[sensor, variable] = ChannelState(0, silent_since=NEVER, gone=True, alerted=["silent"])
+            sums = values["sums"] and FaultSums(**values["sums"])
+            self._channels[sensor, variable] = ChannelState(**{**values, "sums": sums})
 
     def _begin(self, time: int) -> None:
         self._start = time if self._start is None else self._start
@@ -574,8 +554,6 @@ class Alerts:
     def _check_resumed(self, name: ChannelName, silent: bool, last: int, now: int) -> Alert | None:
         """Check whether a silent channel reports again."""
         channel = self._channels[name]
-        if channel.silent_since == NEVER:
-            channel.silent_since = last
         if silent:
             channel.reports, channel.newest = 0, max(last, channel.newest)
             return None
@@ -701,7 +679,7 @@ class ChannelMonitor:
         """Load a state."""
         self.silence.restore(settings, arrays)
         self._removed = np.zeros(len(self.silence), dtype=bool)
-        self._removed[settings.get("removed", [])] = True
+        self._removed[settings["removed"]] = True
 
     def _channels(self, readings: Readings) -> NDArray[np.int64]:
         return (readings.sensor * len(self._variables) + readings.variable).astype(np.int64, copy=False)

@@ -128,9 +128,6 @@ class DeliveryQueue(Closing):
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise _storage_error(path, error) from error
-        former = path.with_name("outbox")  # The queue of earlier versions.
-        if any(file.stat().st_size for file in former.glob("*.log")):
-            _log.warning("%s is the queue of an earlier version; what its sinks had not taken is not delivered", former)
         for name in names:
             if count := self.give_up(name, self._first):
                 _log.warning("%s: %d earlier deliveries are no longer in the queue, and lost to it", name, count)

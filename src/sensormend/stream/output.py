@@ -253,7 +253,6 @@ class Output:
     def provisional(self, rows: Rows | None, reached: int) -> None:
         """Write the provisional rows of open periods; remove the file for None."""
         path = self.folder / "state" / "provisional.parquet"
-        path.with_suffix(".arrow").unlink(missing_ok=True)  # As an earlier version wrote it.
         if rows is None:
             path.unlink(missing_ok=True)
         else:

@@ -27,7 +27,7 @@ from sensormend.stream.stream import Stream
 
 __all__ = ["ServiceState"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class ServiceState:

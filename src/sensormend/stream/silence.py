@@ -49,10 +49,8 @@ The outages are 24 in a sensor-year, six hours to two days; some run into each o
 fifth of 28 the weekday sensor is reported on all 52 weekends of a year, rather than on its first four.
 """
 
-STORED_AS = {
-    "last": "last", "_closed": "closed", "_age": "age", "_oldest": "oldest", "_history": "kept", "_count": "count",
-}  # fmt: skip
-"""The attributes of `Silence` in a state file, and their names there."""
+STORED = ("last", "_closed", "_age", "_oldest", "_history", "_count")
+"""The attributes of `Silence` in a state file, which has them without the underscore."""
 
 
 class Silence:
@@ -161,15 +159,15 @@ class Silence:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return settings and arrays for a state file."""
-        arrays = {stored: getattr(self, name).copy() for name, stored in STORED_AS.items()}
+        arrays = {name.lstrip("_"): getattr(self, name).copy() for name in STORED}
         return {"grid": [self._step, self._period]}, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Load a state."""
         if settings["grid"] != [self._step, self._period]:
             raise StateError("the usual silences were learned on another grid")
-        for name, stored in STORED_AS.items():
-            setattr(self, name, arrays[stored].copy())
+        for name in STORED:
+            setattr(self, name, arrays[name.lstrip("_")].copy())
         self._learn()
 
     def _grow(self, channel: NDArray[np.int64]) -> None:

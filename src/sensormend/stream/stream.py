@@ -578,12 +578,12 @@ class Stream:
             "slot": self._slot,
             "judged": self._judged,
             "alerts": self.alerts.state(),
-            "passed_over": self._dropped_variables,
+            "dropped_variables": self._dropped_variables,
             "late": list(self._late.items()),
         }
         arrays = {**self.buffer.state(), **{f"watermark_{name}": array for name, array in watermark_arrays.items()}}
-        settings["strangers"], counts = self.admission.state()
-        arrays |= {f"strangers_{name}": array for name, array in counts.items()}
+        settings["admission"], counts = self.admission.state()
+        arrays |= {f"admission_{name}": array for name, array in counts.items()}
         if self.cleaner is not None:
             grid = self.cleaner.grid
             settings["grid"] = list(astuple(grid))
@@ -605,14 +605,12 @@ class Stream:
             settings["oldest"],
             settings["looked"],
         )
-        # An old state has the slot under `listening`.
-        self._slot = settings.get("slot", settings.get("listening", {}).get("slot", NEVER))
-        self._judged = settings.get("judged", NEVER)
+        self._slot, self._judged = settings["slot"], settings["judged"]
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
-        self._dropped_variables = tuple(settings.get("passed_over", ()))
-        self._late = dict(settings.get("late", ()))
-        self.admission.restore(settings.get("strangers"), _with_prefix("strangers", arrays), len(self.sensors))
+        self._dropped_variables = tuple(settings["dropped_variables"])
+        self._late = dict(settings["late"])
+        self.admission.restore(settings["admission"], _with_prefix("admission", arrays))
         self.buffer.restore(arrays)
         if "grid" in settings:
             fill = {name: tuple(values) for name, values in settings["fill"].items()}
