@@ -1,11 +1,11 @@
-"""`Readings` and `Rows` hold the input and the output as columns; the constants list flags, reasons and origins."""
+"""`Readings` and `Rows` hold the input and the output as columns; `NameIndex` numbers their sensors and variables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,10 @@ __all__ = [
     "SECOND",
     "Flag",
     "IntArray",
+    "NameIndex",
     "Readings",
     "Rows",
+    "recoded",
 ]
 
 
@@ -187,3 +189,87 @@ class Rows:
         empty |= {"sensor": self.sensor[0], "variable": self.variable[0], "time": self.time[gaps - 1] + step}
         columns = {name: np.insert(getattr(self, name), gaps, empty[name]) for name in COLUMNS}
         return Rows(self.sensors, self.variables, **columns)
+
+
+class NameIndex:
+    """Names of sensors or variables, each with a number that never changes.
+
+    Attributes
+    ----------
+    all
+        The names in the order of their numbers. New names make a new tuple: a holder of the old one detects them by
+        identity.
+
+    Examples
+    --------
+    >>> index = NameIndex(["a", "b"])
+    >>> index.codes(["c", "b"], np.array([1, 0, 1])).tolist(), index.all
+    ([1, 2, 1], ('a', 'b', 'c'))
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._code_of: dict[str, int] = {}
+        self._names: Sequence[str] = ()
+        self._codes = np.empty(0, dtype=np.int64)
+        self.all: tuple[str, ...] = ()
+        self.add(names)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._code_of
+
+    def __getitem__(self, name: str) -> int:
+        return self._code_of[name]
+
+    def code(self, name: str) -> int:
+        """Return the number of a name; -1 for one that is not in the index."""
+        return self._code_of.get(name, -1)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Append the names that are not in the index."""
+        before = len(self._code_of)
+        for name in names:
+            self._code_of.setdefault(name, len(self._code_of))
+        if len(self._code_of) > before:
+            self.all, self._names = tuple(self._code_of), ()
+
+    def missing(self, names: Sequence[str], used: IntArray) -> list[int]:
+        """Return the indices of the `names` that are used and not in the index, in the order of their use."""
+        self._look_up(names)
+        return list(dict.fromkeys(used[self._codes[used] < 0].tolist()))
+
+    def codes(self, names: Sequence[str], used: IntArray) -> NDArray[np.int64]:
+        """Return the numbers of the names that `used` refers to by indices in `names`; new names are added."""
+        self._look_up(names)
+        codes = self._codes[used]
+        if codes.size and codes.min() < 0:
+            self.add(names[code] for code in self.missing(names, used))
+            self._look_up(names)
+            codes = self._codes[used]
+        return codes
+
+    def copy(self) -> NameIndex:
+        """Return an index of the same names; those that are added to it are not in this one."""
+        twin = NameIndex()
+        twin._code_of, twin.all = dict(self._code_of), self.all
+        # These are replaced, never changed.
+        twin._names, twin._codes = self._names, self._codes
+        return twin
+
+    def _look_up(self, names: Sequence[str]) -> None:
+        if names is not self._names:
+            self._names = names
+            self._codes = np.array([self.code(name) for name in names], dtype=np.int64)
+
+
+_Table = TypeVar("_Table", Readings, Rows)
+
+
+def recoded(table: _Table, known: Readings | Rows) -> _Table:
+    """Return a table with the names of another one, new ones appended, and its columns renumbered for them."""
+    sensors, variables = NameIndex(known.sensors), NameIndex(known.variables)
+    sensor = sensors.codes(table.sensors, table.sensor).astype(np.int32)
+    variable = variables.codes(table.variables, table.variable).astype(np.int32)
+    return replace(table, sensors=sensors.all, variables=variables.all, sensor=sensor, variable=variable)

@@ -10,7 +10,7 @@ import pytest
 
 from list_source import ListSource, assert_same_rows, hourly, read_rows, run_service, settings
 from sensormend.io.options import Options
-from sensormend.readings import DAY, HOUR, Readings
+from sensormend.readings import DAY, HOUR, NameIndex, Readings
 from sensormend.stream import admission
 from sensormend.stream.admission import (
     KNOWN_AFTER,
@@ -23,7 +23,6 @@ from sensormend.stream.admission import (
 )
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.arrivals import Arrived
-from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import FLOOD, Alert
 from sensormend.stream.formats.decoding import Decoder
 from sensormend.stream.formats.values import TOO_MANY_NAMES

@@ -12,10 +12,9 @@ from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
+from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.stream.alert_messages import TAKEN_BACK, FaultSums, one_per_incident
 from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, OpenFault, PeriodVerdict
-from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import STATES, Alert
 from sensormend.stream.silence import Silence
 

@@ -1,4 +1,4 @@
-"""Readings of open periods, and the numbers of the names in them."""
+"""Readings of open periods."""
 
 from __future__ import annotations
 
@@ -7,18 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from list_source import readings_in_turn
-from sensormend.stream.buffer import NameIndex, PeriodBuffer
-
-
-def test_names_keep_their_numbers() -> None:
-    names = NameIndex(["b"])
-    assert names.codes(("a", "b"), np.array([1, 0, 1])).tolist() == [0, 1, 0]
-    before = names.all
-    assert names.codes(("a", "c"), np.array([0])).tolist() == [1]
-    # `c` was offered and not used: it is not one of ours.
-    assert names.all is before
-    assert names.codes(["c", "a"], np.array([0, 0, 1])).tolist() == [2, 2, 1]
-    assert names.all == ("b", "a", "c")
+from sensormend.stream.buffer import PeriodBuffer
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(0, 2**32 - 1))

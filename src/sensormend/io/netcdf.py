@@ -28,7 +28,7 @@ from sensormend.io.options import Options
 from sensormend.io.sources import listed
 from sensormend.io.sql import reason_of
 from sensormend.io.units import unit_of
-from sensormend.readings import DTYPES, MEANINGS, ORIGINS, REASONS, SECOND, Flag, Readings, Rows
+from sensormend.readings import DTYPES, MEANINGS, ORIGINS, REASONS, SECOND, Flag, NameIndex, Readings, Rows
 
 __all__ = ["attributes_of", "dataset_of", "locations_of", "readings_of", "rows_of", "stretch_of", "write_netcdf"]
 
@@ -79,7 +79,7 @@ def readings_of(source: Any, options: Options = _DEFAULTS) -> Iterator[Readings]
     with _opened_dataset(source) as (dataset, shown):
         series = _series_of(dataset, options, shown)
         sensors = tuple(dict.fromkeys(name for entry in series for name in entry.sensors))
-        code = {name: number for number, name in enumerate(sensors)}
+        index = NameIndex(sensors)
         variables = tuple(entry.name for entry in series)
         width = sum(len(entry.sensors) for entry in series)
         times = {entry.time: _microseconds_of(dataset[entry.time], shown) for entry in series}
@@ -87,7 +87,7 @@ def readings_of(source: Any, options: Options = _DEFAULTS) -> Iterator[Readings]
         step = max(1, CELLS // max(width, 1))
         for start in range(0, max(longest, 1), step):
             parts = [
-                _part(entry, number, times[entry.time], code, slice(start, start + step))
+                _part(entry, number, times[entry.time], index, slice(start, start + step))
                 for number, entry in enumerate(series)
             ]
             sensor, variable, time, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -234,7 +234,7 @@ def _microseconds_of(time: Any, shown: str) -> NDArray[np.int64]:
 
 
 def _part(
-    entry: _StationSeries, number: int, times: NDArray[np.int64], code: Mapping[str, int], part: slice
+    entry: _StationSeries, number: int, times: NDArray[np.int64], index: NameIndex, part: slice
 ) -> tuple[NDArray[Any], ...]:
     """Return the readings of one variable in a stretch of time: sensor, variable, time, value."""
     dim = next(dim for dim in entry.array.dims if dim != entry.station)
@@ -243,8 +243,12 @@ def _part(
     value = np.asarray(array.values, dtype=np.float64).reshape(-1, len(entry.sensors))
     time = times[part]
     row, column = np.nonzero(np.isfinite(value) & (time != np.iinfo(np.int64).min)[:, None])
-    sensor = np.array([code[name] for name in entry.sensors], dtype=np.int32)
-    return sensor[column], np.full(row.size, number, np.int32), time[row], value[row, column]
+    return (
+        index.codes(entry.sensors, column).astype(np.int32),
+        np.full(row.size, number, np.int32),
+        time[row],
+        value[row, column],
+    )
 
 
 def _coordinate(
@@ -378,8 +382,7 @@ class _StationTable:
 
     def cells(self, rows: Rows, times: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return rows as arrays (time, station) by the name of their variable."""
-        station_index = {name: number for number, name in enumerate(self.sensors)}
-        station = np.array([station_index[name] for name in rows.sensors] or [0])[rows.sensor]
+        station = NameIndex(self.sensors).codes(rows.sensors, rows.sensor)
         slot = np.searchsorted(times, rows.time)
         arrays = {}
         for variable, name in zip(self.variables, _cf_names(self.variables), strict=True):

@@ -24,7 +24,7 @@ from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
 from sensormend.pipeline.verdicts import Verdicts, judge
-from sensormend.readings import NOTHING, OBSERVED, REASONS, Flag, Readings, Rows
+from sensormend.readings import NOTHING, OBSERVED, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
 __all__ = [
@@ -211,20 +211,22 @@ class Cleaner:
         self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
         self.model = model or NetworkModel(fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance)
-        self.sensors: tuple[str, ...] = ()
+        self._index = NameIndex()
         self.period: int | None = None
-        self._rows: dict[str, int] = {}
         # By sensor and variable: the last period with a reading.
         self._last_period = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
         # By sensor and variable: the smallest change between two readings; infinite where none is known.
         self._resolution = np.full((0, len(self.variables)), np.inf)
         self._accepted = AcceptedRange.of(len(self.variables))
-        self._names: Sequence[str] = ()
-        self._row_of_name = np.zeros(0, dtype=np.int64)
         # Shared by all copies, as the model is, and advanced by the copy that lets it learn.
         self._model_periods = ModelPeriods()
         # By sensor and variable: the number of recalibrations that the model has taken in.
         self._recalibrations: dict[tuple[str, int], int] = {}
+
+    @property
+    def sensors(self) -> tuple[str, ...]:
+        """The sensors so far, in the order of the model's rows."""
+        return self._index.all
 
     def push(self, readings: Readings, period: int | None = None) -> list[CleanedPeriod]:
         """Mend all readings of one period, later than all before it; empty periods in between are mended first.
@@ -247,7 +249,7 @@ class Cleaner:
         self._period_of(readings, period)
         # New sensors are numbered, by name, when the period is over; until then they are in the copy only.
         twin = copy.copy(self)
-        twin._rows, twin._row_of_name = dict(self._rows), self._row_of_name.copy()
+        twin._index = self._index.copy()
         return twin._mend(period, readings, learning=False)
 
     def push_unjudged(self, readings: Readings, period: int) -> CleanedPeriod:
@@ -257,9 +259,8 @@ class Cleaner:
     def fresh_copy(self) -> Cleaner:
         """Return a cleaner with the same settings and the same model, but without sensors and periods."""
         twin = copy.copy(self)
-        twin.sensors, twin.period, twin._rows = (), None, {}
+        twin._index, twin.period = NameIndex(), None
         twin._last_period, twin._resolution = self._last_period[:0], self._resolution[:0]
-        twin._names, twin._row_of_name = (), self._row_of_name[:0]
         return twin
 
     @property
@@ -270,7 +271,7 @@ class Cleaner:
 
     def limits_of(self, sensor: str, variable: str) -> tuple[float, float]:
         """Return the range to which estimates and corrections of a channel are bounded."""
-        low, high = (end[self._rows[sensor], self.variables.index(variable)] for end in self._accepted.limits)
+        low, high = (end[self._index[sensor], self.variables.index(variable)] for end in self._accepted.limits)
         return float(low), float(high)
 
     @property
@@ -327,9 +328,7 @@ class Cleaner:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):
             raise StateError(f"{Path(path).name} was written with another grid or other variables")
-        self.sensors, self.period, self._last_period = sensors, period, last_period
-        self._rows = {name: row for row, name in enumerate(sensors)}
-        self._names = ()
+        self._index, self.period, self._last_period = NameIndex(sensors), period, last_period
         self._model_periods, self._recalibrations = model_periods, recalibrations
         self._accepted, self._resolution = accepted, resolution
         if any(limit is not None for limit in self._tolerance):
@@ -490,28 +489,17 @@ class Cleaner:
 
     def _rows_of(self, readings: Readings) -> NDArray[np.int64]:
         """Return the row of every reading's sensor; new sensors are appended in order of name."""
-        if readings.sensors is not self._names:
-            self._names = readings.sensors
-            self._row_of_name = np.array([self._rows.get(name, -1) for name in readings.sensors], dtype=np.int64)
-        rows = self._row_of_name[readings.sensor]
-        if rows.size and rows.min() < 0:
-            codes = np.unique(readings.sensor[rows < 0]).tolist()
-            new = sorted((readings.sensors[code], code) for code in codes)
-            for row, (name, code) in enumerate(new, start=len(self.sensors)):
-                self._row_of_name[code] = self._rows[name] = row
-            # Replaced, never changed in place: holders of the old tuple detect new names by identity.
-            self.sensors += tuple(name for name, _ in new)
-            rows = self._row_of_name[readings.sensor]
-        return rows
+        new = self._index.missing(readings.sensors, readings.sensor)
+        self._index.add(sorted(readings.sensors[code] for code in new))
+        return self._index.codes(readings.sensors, readings.sensor)
 
     def _variables_of(self, readings: Readings) -> NDArray[np.int64]:
         if tuple(readings.variables) == self.variables or not len(readings):
             return readings.variable.astype(np.int64)
-        place_of = {name: index for index, name in enumerate(self.variables)}
-        unknown = [name for name in readings.variables if name not in place_of]
+        unknown = [name for name in readings.variables if name not in self.variables]
         if unknown:
             raise InputError(f"variable {unknown[0]!r} was not there from the start; there are {list(self.variables)}")
-        return np.array([place_of[name] for name in readings.variables], dtype=np.int64)[readings.variable]
+        return NameIndex(self.variables).codes(readings.variables, readings.variable)
 
 
 LEAST_CHANGE = 1e-9

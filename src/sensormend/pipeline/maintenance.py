@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError
 from sensormend.files import beside, read_table, sync
 from sensormend.io.metadata import iso, time_of
+from sensormend.readings import NameIndex
 from sensormend.recovery import BoolArray
 
 __all__ = ["ACTIONS", "ALL", "EVER", "Maintenance", "Note", "as_time", "write_note"]
@@ -179,10 +180,10 @@ def _cells(
     if not notes:
         return None
     cells = np.zeros((len(sensors), len(variables), times.size), dtype=bool)
-    row_of = {sensor: row for row, sensor in enumerate(sensors)}
+    index = NameIndex(sensors)
     for note in notes:
-        rows = slice(None) if note.sensor == ALL else row_of.get(note.sensor)
-        if rows is not None:
+        rows = slice(None) if note.sensor == ALL else index.code(note.sensor)
+        if rows != -1:
             chosen = np.array([note.variable in ("", variable) for variable in variables])
             cells[rows] |= chosen[:, None] & (times + step > note.start) & (times < note.end)
     return cells

@@ -13,7 +13,7 @@ import numpy as np
 from sensormend.errors import ConfigError
 from sensormend.files import read_table
 from sensormend.pipeline.maintenance import as_time
-from sensormend.readings import DAY, Readings
+from sensormend.readings import DAY, NameIndex, Readings
 
 __all__ = ["Places", "Position"]
 
@@ -51,7 +51,7 @@ class Places:
     stays: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     coordinates: dict[str, tuple[float, float]] = field(default_factory=dict)
     _names: Sequence[str] = ()
-    _renamed: Sequence[str] = ()
+    _renamed: NameIndex = field(default_factory=NameIndex)
 
     @classmethod
     def of(cls, positions: Iterable[Position], taken: Iterable[str] = ()) -> Places:
@@ -105,14 +105,13 @@ class Places:
         if readings.sensors is not self._names:
             self._names = readings.sensors
             new_names = (name for moving in moved for _, name in self.stays[moving])
-            self._renamed = list(dict.fromkeys([*readings.sensors, *new_names]))
+            self._renamed = NameIndex([*readings.sensors, *new_names])
         sensor = readings.sensor.astype(np.int64, copy=True)
-        code_of = {name: code for code, name in enumerate(self._renamed)}
         for moving in moved:
-            rows = np.flatnonzero(readings.sensor == code_of.get(moving, -1))
+            rows = np.flatnonzero(readings.sensor == self._renamed.code(moving))
             for start, name in self.stays[moving][1:]:
-                sensor[rows[readings.time[rows] >= start]] = code_of[name]
-        return replace(readings, sensors=self._renamed, sensor=sensor)
+                sensor[rows[readings.time[rows] >= start]] = self._renamed[name]
+        return replace(readings, sensors=self._renamed.all, sensor=sensor)
 
 
 def _stays(course: Sequence[Position]) -> list[Position]:

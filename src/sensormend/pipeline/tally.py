@@ -19,7 +19,7 @@ from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import add_sums, comma, how_long, readable, what_it_does, who
-from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, Rows
+from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, NameIndex, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
 
 __all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
@@ -404,10 +404,10 @@ class Tally:
         lasting = [fault for fault in self.faults if fault.reach >= end]
         self.faults = [fault for fault in self.faults if fault.reach < end]
         intervals = self.intervals()
-        rows = {name: row for row, name in enumerate(self.sensors)}
+        index = NameIndex(self.sensors)
         for fault in self.faults:
             if SILENT not in fault.slots:
-                channel = rows[fault.sensor], self.variables.index(fault.variable)
+                channel = index[fault.sensor], self.variables.index(fault.variable)
                 self._settled[channel] = max(int(self._settled[channel]), fault.end)
         self.faults = lasting
         self._latest = {key: fault for key, fault in self._latest.items() if fault.reach >= end}
@@ -419,9 +419,8 @@ class Tally:
         """Count rows as wrong and corrected that were counted as good; `rows` are the rows before the change."""
         if not which.any():
             return
-        row_of = {sensor: row for row, sensor in enumerate(self.sensors)}
-        sensor = np.array([row_of[name] for name in rows.sensors])[rows.sensor[which]]
-        variable = np.array([self.variables.index(name) for name in rows.variables])[rows.variable[which]]
+        sensor = NameIndex(self.sensors).codes(rows.sensors, rows.sensor[which])
+        variable = NameIndex(self.variables).codes(rows.variables, rows.variable[which])
         # A slot counts once, whatever its number of rows.
         slots = np.stack([sensor, variable, self.grid.slots_until(rows.time[which])])
         _, place = np.unique(slots, axis=1, return_index=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.readings import CORRECTED, DAY, REASONS, Flag, Rows
+from sensormend.readings import CORRECTED, DAY, REASONS, Flag, NameIndex, Rows
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.simulate.degrade import Degraded, InjectedFault, by_day, in_time
 from sensormend.simulate.network import CITY_KINDS, Network
@@ -292,8 +292,7 @@ def recovery_of_rows(rows: Rows, network: Network) -> Recovery:
     Cells without a row, before the first reading of a sensor, are NaN.
     """
     shape = network.readings.shape
-    row_of = {name: row for row, name in enumerate(network.sensors)}
-    sensor = np.array([row_of[name] for name in rows.sensors], dtype=np.int64)[rows.sensor]
+    sensor = NameIndex(network.sensors).codes(rows.sensors, rows.sensor)
     slot = (rows.time - int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))) // (DAY // shape[1])
     simulated = slot < shape[1] * shape[2]
     cells = sensor[simulated], slot[simulated] % shape[1], slot[simulated] // shape[1]

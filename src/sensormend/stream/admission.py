@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from sensormend.io.metadata import iso
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.sentences import who
-from sensormend.readings import IntArray, Readings
+from sensormend.readings import IntArray, NameIndex, Readings
 from sensormend.recovery import BoolArray
 from sensormend.stream.arrivals import Rejected
-from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import FLOOD, Alert
 from sensormend.stream.formats.values import TOO_MANY_NAMES
 

@@ -17,7 +17,7 @@ from sensormend.pipeline.grid import Grid, no_number
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.sentences import how_long, who
-from sensormend.readings import DAY, HOUR, REASONS, Flag, Readings, Rows
+from sensormend.readings import DAY, HOUR, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.alert_messages import (
     TAKEN_BACK,
@@ -30,7 +30,6 @@ from sensormend.stream.alert_messages import (
     taken_back_sentence,
     well_sentence,
 )
-from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import STATES, Alert
 from sensormend.stream.silence import Silence
 

@@ -1,4 +1,4 @@
-"""`PeriodBuffer` holds the readings of open periods; `NameIndex` numbers the names in them."""
+"""`PeriodBuffer` holds the readings of open periods."""
 
 from __future__ import annotations
 
@@ -11,47 +11,7 @@ from numpy.typing import NDArray
 from sensormend.readings import IntArray, Readings
 from sensormend.recovery import BoolArray
 
-__all__ = ["NameIndex", "PeriodBuffer"]
-
-
-class NameIndex:
-    """Names of sensors or variables, each with a number that never changes."""
-
-    def __init__(self, names: Sequence[str] = ()) -> None:
-        self._code_of = {name: code for code, name in enumerate(names)}
-        self._names: Sequence[str] = ()
-        self._codes = np.empty(0, dtype=np.int64)
-        self.all: tuple[str, ...] = tuple(names)
-
-    def __len__(self) -> int:
-        return len(self.all)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._code_of
-
-    def missing(self, names: Sequence[str], used: IntArray) -> list[int]:
-        """Return the indices of the `names` that are used and not in the index, in the order of their use."""
-        self._look_up(names)
-        return list(dict.fromkeys(used[self._codes[used] < 0].tolist()))
-
-    def codes(self, names: Sequence[str], used: IntArray) -> NDArray[np.int64]:
-        """Return the numbers of the names that `used` refers to by indices in `names`; new names are added."""
-        self._look_up(names)
-        codes = self._codes[used]
-        if codes.size and codes.min() < 0:
-            for code in dict.fromkeys(used[codes < 0].tolist()):
-                self._code_of.setdefault(names[code], len(self._code_of))
-            # Never changed in place: a caller that holds the tuple compares by identity to detect new names.
-            self.all = tuple(self._code_of)
-            self._names = ()
-            self._look_up(names)
-            codes = self._codes[used]
-        return codes
-
-    def _look_up(self, names: Sequence[str]) -> None:
-        if names is not self._names:
-            self._names = names
-            self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
+__all__ = ["PeriodBuffer"]
 
 
 class PeriodBuffer:

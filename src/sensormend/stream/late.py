@@ -15,9 +15,8 @@ from sensormend.files import beside, sync
 from sensormend.io.folder import data_files, file_rows, span_of
 from sensormend.io.writing import RowWriter, part_name
 from sensormend.pipeline.grid import Grid, Placed, place
-from sensormend.readings import DAY, REASONS, Flag, Readings, Rows
+from sensormend.readings import DAY, REASONS, Flag, Readings, Rows, recoded
 from sensormend.recovery import BoolArray
-from sensormend.stream.buffer import NameIndex
 from sensormend.stream.codec import pack, readings_from_bytes, readings_to_bytes, unpack
 
 __all__ = ["LateReadingStore", "correct"]
@@ -118,7 +117,7 @@ def _is_first(readings: Readings) -> BoolArray:
 
 
 def _with_late(first: Readings, late: Readings) -> Readings:
-    late = _recoded(late, first)
+    late = recoded(late, first)
     columns = {name: np.concatenate([getattr(first, name), getattr(late, name)]) for name in COLUMNS}
     return Readings(late.sensors, late.variables, **columns)
 
@@ -250,7 +249,7 @@ def _by_file(folder: Path, start: int, change: _Change) -> Iterator[tuple[Path |
 
 def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
     """Return a file's rows with the changes applied, and the indices of the changed rows."""
-    rows = _recoded(change.rows, before)
+    rows = recoded(change.rows, before)
     candidates = np.flatnonzero(np.isin(before.time, rows.time) & np.isin(before.sensor, rows.sensor))
     row_of = dict(zip(_cells(before.taken(candidates)), candidates.tolist(), strict=True))
     row = np.array([row_of.get(cell, -1) for cell in _cells(rows)], dtype=np.intp)
@@ -275,20 +274,12 @@ def _cells(rows: Rows) -> Iterator[tuple[int, int, int]]:
     return zip(rows.sensor.tolist(), rows.variable.tolist(), rows.time.tolist(), strict=True)
 
 
-def _recoded(table: _Table, known: _Table) -> _Table:
-    """Return a table with the names of a known one, new ones appended, and the codes renumbered for them."""
-    sensors, variables = NameIndex(known.sensors), NameIndex(known.variables)
-    sensor = sensors.codes(table.sensors, table.sensor).astype(np.int32)
-    variable = variables.codes(table.variables, table.variable).astype(np.int32)
-    return replace(table, sensors=sensors.all, variables=variables.all, sensor=sensor, variable=variable)
-
-
 def _joined(parts: Sequence[Rows]) -> Rows:
     """Join rows with different lists of names."""
-    recoded = [parts[0]]
+    joined = [parts[0]]
     for part in parts[1:]:
-        recoded.append(_recoded(part, recoded[-1]))
-    return Rows.concatenate(recoded)
+        joined.append(recoded(part, joined[-1]))
+    return Rows.concatenate(joined)
 
 
 def _is_unchanged(before: Rows, after: Rows) -> bool:

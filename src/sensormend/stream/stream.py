@@ -26,7 +26,7 @@ from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.survey import Survey, check_grid, survey_start
 from sensormend.pipeline.tally import Tally
-from sensormend.readings import DAY, HOUR, REASONS, Readings, Rows
+from sensormend.readings import DAY, HOUR, REASONS, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.admission import (
     OLD,
@@ -39,7 +39,7 @@ from sensormend.stream.admission import (
 )  # fmt: skip
 from sensormend.stream.alerts import Alerts, ChannelMonitor
 from sensormend.stream.arrivals import Arrived, Rejected
-from sensormend.stream.buffer import NameIndex, PeriodBuffer
+from sensormend.stream.buffer import PeriodBuffer
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.event_time import NetworkPace, Watermark
 

@@ -25,7 +25,7 @@ from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.grid import ANCHOR
 from sensormend.pipeline.health import Health
-from sensormend.readings import COLUMNS, DAY, HOUR, SECOND, Rows
+from sensormend.readings import DAY, HOUR, SECOND, Rows, recoded
 from sensormend.recovery import FloatArray
 from sensormend.views.daily_counts import DailyCounts
 
@@ -399,15 +399,7 @@ def _read_provisional(path: Path) -> ProvisionalRows | None:
 
 def _concatenated(final: Rows, later: Rows) -> Rows:
     """Concatenate rows whose sensors are numbered differently."""
-    sensors = {name: code for code, name in enumerate(dict.fromkeys((*final.sensors, *later.sensors)))}
-    variables = {name: code for code, name in enumerate(dict.fromkeys((*final.variables, *later.variables)))}
-    parts = []
-    for rows in (final, later):
-        sensor = np.array([sensors[name] for name in rows.sensors], np.int32)[rows.sensor]
-        variable = np.array([variables[name] for name in rows.variables], np.int32)[rows.variable]
-        columns = {name: getattr(rows, name) for name in COLUMNS} | {"sensor": sensor, "variable": variable}
-        parts.append(Rows(tuple(sensors), tuple(variables), **columns))
-    return Rows.concatenate(parts)
+    return Rows.concatenate([final, recoded(later, final)])
 
 
 def _with_new_channels(listed: list[SensorSummary], rows: Rows) -> list[SensorSummary]:
