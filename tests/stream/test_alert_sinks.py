@@ -24,7 +24,7 @@ from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
 from waiting import wait_until
 
 MESSAGE = {
-    "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
+    "sensor": "s1", "variable": "", "state": "faulty", "before": "healthy", "reason": "stuck",
     "since": "1970-01-01T00:00:00Z", "at": "1970-01-01T01:00:00Z", "sentence": "s1 is stuck since midnight",
     "sensors": ["s1"],
 }  # fmt: skip

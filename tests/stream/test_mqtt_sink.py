@@ -101,7 +101,7 @@ def test_each_row_is_a_message_under_its_sensor(broker: Mosquitto) -> None:
 
 
 def test_how_a_sensor_is_is_retained_and_told_when_it_changes(broker: Mosquitto) -> None:
-    well = Health("a", "", "well", "", 0, 5)
+    well = Health("a", "", "healthy", "", 0, 5)
     other = Health("b", "t", "silent", "", 0, None)
     with listening(broker, "h/#") as listener:
         with open_sink(f"{broker.address}/h") as sink:
@@ -165,7 +165,7 @@ def test_alerts_go_to_one_topic_and_are_not_kept(broker: Mosquitto) -> None:
         (
             "city/alerts",
             {
-                "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
+                "sensor": "s1", "variable": "", "state": "faulty", "before": "healthy", "reason": "stuck",
                 "since": "1970-01-01T00:00:00Z", "at": "1970-01-01T01:00:00Z",
                 "sentence": "s1 is stuck since midnight", "sensors": ["s1"],
             },

@@ -80,7 +80,6 @@ class Screen:
         self._lines, self._address = lines, address
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._newest: deque[Alert] = deque(maxlen=MOST_ALERTS)
-        self._now: dict[str, dict[str, str]] = {state: {} for state in STATES}
         self._detected = dict.fromkeys(STATES, 0)
         self.faulty: dict[str, Alert] = {}
         self._counts: deque[tuple[float, int]] = deque()
@@ -115,13 +114,10 @@ class Screen:
     def _add(self, alert: Alert) -> None:
         self._newest.append(alert)
         for sensor in alert.sensors:
-            for sensors in self._now.values():
-                sensors.pop(sensor, None)
             if alert.state == "faulty":
                 self.faulty[sensor] = alert
-            if alert.state in self._now:
-                self._now[alert.state][sensor] = alert.reason
-                self._detected[alert.state] += alert.before == "well" or alert.state == "silent"
+            if alert.state in STATES:
+                self._detected[alert.state] += alert.before == "healthy" or alert.state == "silent"
 
     def _show(self) -> None:
         self._drawn = perf_counter()
@@ -144,14 +140,20 @@ class Screen:
         reached = "-" if status.reached is None else readable(status.reached)[:10]
         return f"{reached} (day {len(self._city.drawn)}{f' of {self._days}' if self._days else ''})"
 
+    def _now(self) -> dict[str, dict[str, str]]:
+        """Return the sensors that are faulty or silent now, with the reason."""
+        health = self._service.stream.health()
+        return {state: {entry.sensor: entry.reason for entry in health if entry.state == state} for state in STATES}
+
     def _line(self) -> str:
+        sensors = self._now()
         detected = " and ".join(counted(self._detected[state], name) for state, name in STATES.items())
-        now = " and ".join(f"{len(self._now[state])} {state}" for state in STATES)
+        now = " and ".join(f"{len(sensors[state])} {state}" for state in STATES)
         return f"{self._day()}: {self._speed:,.0f} readings/s; {detected} found; {now} now"
 
     def table(self) -> RenderableType:
         """Return the present table."""
-        status, stream = self._service.status(), self._service.stream
+        status, stream, sensors = self._service.status(), self._service.stream, self._now()
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", min_width=10)
         grid.add_column()
@@ -165,8 +167,8 @@ class Screen:
             filled, missing = (n / max(values, 1) for n in (stream.tally.filled, stream.tally.flags[Flag.MISSING]))
             grid.add_row("mended", f"{filled:.1%} of {values:,} values ({missing:.1%} never came)")
         grid.add_row("found", ", ".join(counted(self._detected[state], name) for state, name in STATES.items()))
-        grid.add_row("faulty now", _listed(self._now["faulty"], "bold red"))
-        grid.add_row("silent now", _listed(self._now["silent"], "bold yellow"))
+        grid.add_row("faulty now", _listed(sensors["faulty"], "bold red"))
+        grid.add_row("silent now", _listed(sensors["silent"], "bold yellow"))
         lines = [*map(_alert_line, reversed(self._newest)), *[""] * MOST_ALERTS][:MOST_ALERTS]
         for place, line in enumerate(lines):
             grid.add_row("" if place else "newest", line)
@@ -184,7 +186,7 @@ def _listed(sensors: dict[str, str], style: str) -> str:
 
 
 def _alert_line(alert: Alert) -> str:
-    style = {"faulty": "red", "silent": "yellow", "well": "green"}[alert.state]
+    style = {"faulty": "red", "silent": "yellow", "healthy": "green"}[alert.state]
     return f"[{style}]{escape(alert.sentence)}[/]"
 
 

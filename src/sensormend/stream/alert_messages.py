@@ -17,18 +17,18 @@ from sensormend.recovery import BoolArray
 from sensormend.stream.deliveries import Alert
 
 __all__ = [
-    "TAKEN_BACK",
+    "WITHDRAWN",
     "FaultSums",
     "faulty_sentence",
+    "healthy_sentence",
     "one_per_incident",
     "one_per_sensor",
     "silent_sentence",
     "sum_readings",
-    "taken_back_sentence",
-    "well_sentence",
+    "withdrawn_sentence",
 ]
 
-TAKEN_BACK = "taken back"
+WITHDRAWN = "withdrawn"
 """The reason of an alert that withdraws a fault."""
 
 MOST_NAMED = 8
@@ -102,21 +102,21 @@ def silent_sentence(name: str, last: int, usual: int) -> str:
     return f"{name} turned silent: no reading since {readable(last)}; it usually reports at least {how_often(usual)}"
 
 
-def taken_back_sentence(name: str, reason: str, since: int) -> str:
+def withdrawn_sentence(name: str, reason: str, since: int) -> str:
     """Return the sentence that withdraws a fault."""
     return (
-        f"{name} is well, and was: the fault reported since {readable(since)}{_bracketed(reason)} is taken back; "
-        "with the readings of the whole period it is none"
+        f"False alarm withdrawn: {name} was fine; with the readings of the whole period there is no fault since "
+        f"{readable(since)}{_bracketed(reason)}"
     )
 
 
-def well_sentence(name: str, before: str, reason: str, start: int, since: int) -> str:
-    """Return the sentence for a sensor that is well since `since`, and had another state since `start`."""
+def healthy_sentence(name: str, before: str, reason: str, start: int, since: int) -> str:
+    """Return the sentence for a sensor that is healthy since `since`, and had another state since `start`."""
     duration = how_long(max(since - start, SECOND))
     if before == "silent":
-        return f"{name} is well again: it has reported since {readable(since)}, after {duration} of silence"
-    cause = f"a fault{_bracketed(reason)}"
-    return f"{name} is well again: it has agreed with the network since {readable(since)}, after {duration} of {cause}"
+        return f"{name} is healthy again: it has reported since {readable(since)}, after {duration} of silence"
+    cause = f"{duration} of a fault{_bracketed(reason)}"
+    return f"{name} is healthy again: it has agreed with the network since {readable(since)}, after {cause}"
 
 
 def _bracketed(reason: str) -> str:
@@ -162,8 +162,8 @@ def one_per_incident(alerts: Sequence[Alert], max_gap: int) -> list[Alert]:
 
 
 def _change(alert: Alert) -> tuple[str, str]:
-    """Return the change that an alert reports; a fault that is taken back differs from one that is over."""
-    return alert.state, alert.reason if alert.state == "well" else ""
+    """Return the change that an alert reports; a fault that is withdrawn differs from one that is over."""
+    return alert.state, alert.reason if alert.state == "healthy" else ""
 
 
 def _incident(group: list[Alert]) -> Alert:
@@ -178,9 +178,9 @@ def _incident(group: list[Alert]) -> Alert:
     sentence = {
         "silent": f"{subject} turned silent together: no reading since {readable(since)}",
         "faulty": f"{subject} turned faulty together, since {readable(since)} ({kinds})",
-        "well": f"{subject} are well, and were: the faults reported since {readable(since)} are taken back"
-        if kinds == TAKEN_BACK
-        else f"{subject} are well again, since {readable(since)}",
+        "healthy": f"False alarms withdrawn: {subject} were fine; there are no faults since {readable(since)}"
+        if kinds == WITHDRAWN
+        else f"{subject} are healthy again, since {readable(since)}",
     }[first.state]
     sensors = tuple(dict.fromkeys(alert.sensor for alert in group))
     variable = first.variable if len({alert.variable for alert in group}) == 1 else ""

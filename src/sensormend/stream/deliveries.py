@@ -10,10 +10,7 @@ from sensormend.files import Closing
 from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
 
-__all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Kind", "Sink", "SinkState"]
-
-STATES = ("faulty", "silent", "gone", "well")
-"""The states of a sensor, from worst to best. A sensor that is gone has no alert of its own: it was silent before."""
+__all__ = ["FLOOD", "Alert", "Delivery", "Kind", "Sink", "SinkState"]
 
 FLOOD = "flood"
 """The state of an alert about a flood of unknown sensor names; it concerns no known sensor."""
@@ -23,14 +20,14 @@ Kind = Literal["final", "late", "provisional", "alert"]
 
 @dataclass(frozen=True)
 class Alert:
-    """One or several sensors turned faulty, silent or well again, or a flood of unknown sensors began.
+    """One or several sensors turned faulty, silent or healthy again, or a flood of unknown sensors began.
 
     Attributes
     ----------
     sensor, sensors
         The first sensor by name, and all of them. Empty for a flood.
     before, state
-        The state that was reported before, and the new one; of `STATES`, or `FLOOD`.
+        The state that was reported before, and the new one: `faulty`, `silent`, `healthy`, or `FLOOD`.
     since
         The start of the state: that of the first period with it, or the last reading of a silent sensor.
     at

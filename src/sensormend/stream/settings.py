@@ -163,7 +163,7 @@ class AlertSettings:
 
     to: tuple[str, ...] = option(
         texts,
-        "Where alerts go when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or "
+        "Where alerts go when a sensor turns faulty, silent or healthy again: mqtt://host/topic, https://..., or "
         '"command: words"; may be repeated.',
         (),
         key="alerts",
@@ -178,7 +178,9 @@ class AlertSettings:
         2,
         group="alerts",
     )
-    well_after: int = option(whole, "Sound periods in a row until it is well again; 2 by default.", 2, group="alerts")
+    well_after: int = option(
+        whole, "Sound periods in a row until it is healthy again; 2 by default.", 2, group="alerts"
+    )
     stood: int = option(
         span, "How long a sure fault has to stand until it is reported; 1h by default.", HOUR, group="alerts"
     )

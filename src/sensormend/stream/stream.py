@@ -21,7 +21,7 @@ from sensormend.io.times import FAR_AWAY
 from sensormend.model.network_model import LEARNING_PERIODS
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, Cleaner, cleaner_for
 from sensormend.pipeline.grid import ANCHOR, Grid
-from sensormend.pipeline.health import Health
+from sensormend.pipeline.health import ChannelState, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.survey import Survey, check_grid, survey_start
@@ -64,7 +64,7 @@ class LateReadings:
 
 @dataclass(frozen=True, eq=False)
 class AlertsRaised:
-    """Sensors turned faulty, silent, or well again."""
+    """Sensors turned faulty, silent, or healthy again."""
 
     alerts: Sequence[Alert]
 
@@ -267,6 +267,13 @@ class Stream:
     def health(self) -> list[Health]:
         """Return the health of every channel."""
         return self.monitor.health() if self.cleaner else []
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of sensors in each state of `ChannelState`."""
+        if self.cleaner is None:
+            return {state: len(self.sensors) if state == "learning" else 0 for state in ChannelState}
+        return self.monitor.counts
 
     def peek(self, now: int) -> Rows | None:
         """Return provisional rows of the slots of open periods that have ended by `now`."""
