@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
+from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, DatedFault
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import STATES, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
+from sensormend.recovery import Fault
 from sensormend.stream.alert_messages import WITHDRAWN, FaultSums, one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, OpenFault, PeriodVerdict
+from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, OpenFault, PeriodVerdict, period_verdict
 from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
@@ -602,3 +603,45 @@ def test_the_monitor_counts_sensors_by_the_worst_of_their_variables() -> None:
     empty = np.zeros(0)
     monitor.close(CleanedPeriod(START // DAY, rows, empty, empty, empty))
     assert {state: count for state, count in monitor.counts.items() if count} == {"faulty": 1, "learning": 1}
+
+
+def test_a_short_fault_ends_with_its_last_wrong_reading() -> None:
+    alerts = Alerts()
+    assert len(hours(alerts, (4, {"S1": sure(0, 2)}), (5, {"S1": sure(0, 4)}))) == 1
+    assert days(alerts, "offset", wrong=4) == []
+    ((_, alert),) = days(alerts, "good", "good", first=1)
+    assert (alert.since, alert.at) == (START + 4 * HOUR, START + 3 * DAY)
+    assert "after 4 hours of a fault (offset)" in alert.sentence
+
+
+def test_a_constant_value_is_stuck_if_the_others_change() -> None:
+    rows = a_day("gain", "gain")
+    rows.value[:24] = 85.0
+    rows.value[24:] = 85.0 + np.arange(24) % 2
+    network = np.tile(np.linspace(5.0, 9.0, 24), (2, 1))
+    times = GRID.times_of(START // DAY)
+    faults = tuple(
+        DatedFault(Fault(row, row, 0, "gain", 0, None, -0.045, 0.0, 0.99), row, int(times[0]), None) for row in range(2)
+    )
+
+    def kinds(resolution: float) -> list[str]:
+        mended = CleanedPeriod(START // DAY, rows, network, np.zeros(2), np.full(2, resolution), faults)
+        verdict = period_verdict(mended, GRID)
+        return [verdict.faults[name].sums.reason for name in (("S1", ""), ("S2", ""))]
+
+    assert kinds(0.1) == ["stuck", "gain"]
+    assert kinds(2.0) == ["gain", "gain"], "a coarse sensor would show nothing of it"
+
+
+def test_all_alerts_of_an_incident_have_its_id() -> None:
+    town = Town("A", "B", "C")
+    town.live(6, "A", "B", "C")
+    (silent,) = town.live(1, "A")
+    assert [(entry.sensor, entry.since) for entry in silent.channels] == [(name, silent.since) for name in "BC"]
+    town.restart()
+    (first,) = town.live(3, "A", "B")
+    assert (first.sensors, first.state, first.id) == (("B",), "healthy", silent.id)
+    (second,) = town.live(5, "A", "B", "C")
+    assert (second.sensors, second.id) == (("C",), silent.id)
+    (again,) = town.live(1, "B", "C")
+    assert again.id not in ("", silent.id)

@@ -16,7 +16,7 @@ from sensormend.readings import IntArray, Readings
 from sensormend.recovery import BoolArray
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.buffer import NameIndex
-from sensormend.stream.deliveries import FLOOD, Alert
+from sensormend.stream.deliveries import FLOOD, Alert, identified
 from sensormend.stream.formats.values import TOO_MANY_NAMES
 
 __all__ = [
@@ -169,7 +169,7 @@ class Admission:
             f"{len(refused):,} unknown sensor names came at once, the first is {refused[0]!r}: "
             "readings of more unknown sensors than are admitted are refused, those of known sensors are not"
         )
-        return [Alert("", "", "healthy", FLOOD, TOO_MANY_NAMES, at, at, sentence)]
+        return [identified(Alert("", "", "healthy", FLOOD, TOO_MANY_NAMES, at, at, sentence))]
 
     def record(self, sensor: NDArray[np.int64], period: int) -> None:
         """Record which sensors have reported, by their numbers, in the period of the current event time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -30,7 +31,7 @@ from sensormend.stream.alert_messages import (
     withdrawn_sentence,
 )
 from sensormend.stream.buffer import NameIndex
-from sensormend.stream.deliveries import Alert
+from sensormend.stream.deliveries import Alert, AlertedChannel, identified
 from sensormend.stream.silence import Silence
 
 __all__ = [
@@ -69,6 +70,10 @@ MAX_RELAPSES = 4
 
 MAX_SLOTS_APART = 2
 """Most slots between the failures, or silences, of two sensors of one incident."""
+
+CONSTANT_READINGS, CONSTANT_STEPS = 3, 4
+"""Fewest equal readings that are called stuck, while the others imply a change of so many times the smallest one that
+the channel has shown: readings of a coarse sensor repeat when nothing changes."""
 
 MIN_JOINING_READINGS = 2
 """Fewest readings of a sure fault that joins the alert of another one that began at the same time."""
@@ -117,6 +122,10 @@ class ChannelRecord:
         The start of the last silence that is over.
     alerted
         The states of the alerts of the open incident; empty where none is open.
+    incident
+        The id of the open or the last incident.
+    fault_end
+        The end of the last slot with a wrong reading, or of the last doubtful period, of its fault.
     ended, relapses
         The end of the last incident, and the number of relapses in a row.
     """
@@ -136,6 +145,8 @@ class ChannelRecord:
     resumed: int = 0
     last_silence: int = 0
     alerted: list[str] = field(default_factory=list)
+    incident: str = ""
+    fault_end: int = 0
     ended: int = NEVER
     relapses: int = 0
 
@@ -221,10 +232,25 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
             continue
         sums = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
         sums.reasons, sums.size, sums.rate = {fault.kind: sums.count}, fault.size, fault.rate
+        if fault.kind not in ("stuck", "implausible") and _is_constant(mended, rows, row, slots, mask):
+            sums.reasons, sums.size, sums.rate = {"stuck": sums.count}, sums.last_value, 0.0
         readings = sums.count + max(0, (start - episode.start) // grid.step)
         faults[name] = OpenFault(episode.start, readings, fault.confidence, sums)
     names = (_channel_name(rows, slots, row) for row in np.flatnonzero(questionable).tolist())
     return PeriodVerdict(faults, frozenset(names))
+
+
+def _is_constant(mended: CleanedPeriod, rows: Rows, row: int, slots: int, wrong: BoolArray) -> bool:
+    """Return whether the wrong readings are all equal, while the others imply changes that the channel would show.
+
+    The model may call such readings a gain of about zero; to a person the sensor is stuck.
+    """
+    value = rows.value[row * slots : (row + 1) * slots][wrong]
+    implied = mended.network[row][wrong]
+    implied = implied[np.isfinite(implied)]
+    if value.size < CONSTANT_READINGS or np.ptp(value) or not implied.size:
+        return False
+    return bool(np.ptp(implied) >= CONSTANT_STEPS * mended.resolution[row])
 
 
 def _by_channel(rows: Rows, slots: int) -> tuple[NDArray[np.int8], BoolArray, BoolArray]:
@@ -329,13 +355,14 @@ class Alerts:
                 elif channel.faulty and any_wrong[row]:
                     channel.streak, channel.doubtful = 0, False
                 elif channel.faulty and doubtful[row]:
-                    channel.doubtful = True
+                    channel.doubtful, channel.fault_end = True, end
                 else:
                     alerts.append(self._apply_sound_period(name, start, end))
         for row in np.flatnonzero(any_wrong).tolist():
             channel = self._channels.get(_channel_name(rows, slots, row))
             if channel is not None:
                 channel.provisional = False
+                channel.fault_end = start + (int(np.flatnonzero(wrong[row])[-1]) + 1) * grid.step
         return _sorted(alerts)
 
     def check_silence(
@@ -426,6 +453,16 @@ class Alerts:
             entries.append(Health(*name, state, reason, since, None if newest == NEVER else newest))
         return entries
 
+    def identify(self, alerts: Sequence[Alert]) -> list[Alert]:
+        """Return alerts with the ids of their incidents, and remember these for the alerts that follow."""
+        result = [identified(alert) for alert in alerts]
+        for alert in result:
+            for entry in alert.channels:
+                channel = self._channels.get((entry.sensor, entry.variable))
+                if channel is not None:
+                    channel.incident = alert.id
+        return result
+
     def state(self) -> dict[str, Any]:
         """Return the state as JSON."""
         channels = [
@@ -500,13 +537,14 @@ class Alerts:
         self._record_alert(channel, "faulty", now)
         again = before == "silent"
         text = faulty_sentence(who(*name), sums, channel.since, now, again=again) + self._relapse_note(channel)
-        return Alert(*name, before, "faulty", channel.reason, channel.since, now, text)
+        return _faulty_alert(name, channel, sums, before, now, text)
 
     def _record_alert(self, channel: ChannelRecord, state: str, now: int) -> None:
         """Record an alert in the incident of a channel, which may begin with it."""
         if not channel.alerted:
             relapse = channel.ended != NEVER and now - channel.ended <= RELAPSE_PERIODS * self._period
             channel.relapses = channel.relapses + 1 if relapse else 0
+            channel.incident = ""
         channel.alerted.append(state)
 
     def _sound_periods_needed(self, channel: ChannelRecord) -> int:
@@ -546,13 +584,13 @@ class Alerts:
         if channel.alerted or channel.silent_since is not None:
             return None
         text = withdrawn_sentence(who(*name), reason, channel.since)
-        return Alert(*name, before, ChannelState.HEALTHY, WITHDRAWN, channel.since, end, text)
+        return Alert(*name, before, ChannelState.HEALTHY, WITHDRAWN, channel.since, end, text, channel.incident)
 
     def _apply_sound_period(self, name: ChannelName, start: int, end: int) -> Alert | None:
         """Apply a sound period to a channel that was not healthy."""
         channel = self._channels[name]
         if not channel.faulty:
-            channel.streak, channel.streak_start, channel.sums = 0, 0, None
+            channel.streak, channel.streak_start, channel.sums, channel.fault_end = 0, 0, None, 0
             if channel == ChannelRecord(self._start or start):
                 del self._channels[name]
             return None
@@ -562,13 +600,13 @@ class Alerts:
             return None
         fault_start, reason = channel.since, channel.reason
         channel.end_fault()
-        channel.since = channel.streak_start
+        channel.since = min(channel.fault_end or channel.streak_start, channel.streak_start)
         if channel.silent_since is not None:
             return None
         before = channel.alerted_state
         channel.alerted, channel.ended = [], end
         text = healthy_sentence(who(*name), "faulty", reason, fault_start, channel.since)
-        return Alert(*name, before, ChannelState.HEALTHY, "", channel.since, end, text)
+        return Alert(*name, before, ChannelState.HEALTHY, "", channel.since, end, text, channel.incident)
 
     def _turn_silent(self, name: ChannelName, last: int, now: int, usual: int) -> Alert | None:
         channel = self._channel(name, now)
@@ -601,7 +639,7 @@ class Alerts:
         before = channel.alerted_state
         self._record_alert(channel, "faulty", now)
         text = faulty_sentence(who(*name), channel.sums, channel.since, now, again=True)
-        return Alert(*name, before, "faulty", channel.reason, channel.since, now, text)
+        return _faulty_alert(name, channel, channel.sums, before, now, text)
 
     def _check_recovered(self, name: ChannelName, channel: ChannelRecord, now: int) -> Alert | None:
         """Check whether a channel that was silent in the open incident and reports again is healthy again."""
@@ -613,7 +651,7 @@ class Alerts:
         before = channel.alerted_state
         channel.alerted, channel.ended = [], now
         text = healthy_sentence(who(*name), "silent", "", silent_since, channel.since)
-        return Alert(*name, before, ChannelState.HEALTHY, "", channel.since, now, text)
+        return Alert(*name, before, ChannelState.HEALTHY, "", channel.since, now, text, channel.incident)
 
 
 def _overdue(turning: BoolArray, last: NDArray[np.int64], now: int, usual: NDArray[np.int64], step: int) -> BoolArray:
@@ -622,6 +660,15 @@ def _overdue(turning: BoolArray, last: NDArray[np.int64], now: int, usual: NDArr
     after = np.minimum(np.searchsorted(times, last), times.size - 1)
     near = np.minimum(np.abs(times[after] - last), np.abs(times[np.maximum(after - 1, 0)] - last))
     return np.asarray((last > NEVER) & (usual > NEVER) & (now - last > usual) & (near <= MAX_SLOTS_APART * step))
+
+
+def _faulty_alert(
+    name: ChannelName, channel: ChannelRecord, sums: FaultSums, before: str, now: int, text: str
+) -> Alert:
+    """Return the alert that a channel is faulty, with its newest wrong reading."""
+    value, expected = (number if math.isfinite(number) else None for number in (sums.last_value, sums.last_expected))
+    entry = AlertedChannel(*name, channel.reason, channel.since, value, expected)
+    return Alert(*name, before, "faulty", channel.reason, channel.since, now, text, channel.incident, (entry,))
 
 
 def _sorted(alerts: Sequence[Alert | None]) -> list[Alert]:
@@ -726,7 +773,7 @@ class ChannelMonitor:
         self._judged[channel] = True
 
     def _incidents(self, alerts: list[Alert]) -> list[Alert]:
-        return one_per_incident(alerts, MAX_SLOTS_APART * self._grid.step)
+        return self.alerts.identify(one_per_incident(alerts, MAX_SLOTS_APART * self._grid.step))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return settings and arrays for a state file, without the alerts."""

@@ -35,6 +35,7 @@ from sensormend.stream.retrying import DiskRetry, StoppedError
 from sensormend.stream.service_state import ServiceState
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import open_workers
+from sensormend.stream.sinks.messages import SEVERITIES
 from sensormend.stream.sources import check_source, open_source
 from sensormend.stream.stream import AlertsRaised, Event, LateReadings, PeriodFinal, Problem, ReadingsRejected
 
@@ -297,7 +298,7 @@ class Service:
         if isinstance(event, AlertsRaised):
             self._deliver(place, "alert", event.alerts[0].at, event.alerts[0].at, alerts=event.alerts)
             for alert in event.alerts:
-                say(_log, logging.INFO if alert.state == "healthy" else logging.WARNING, alert.sentence)
+                say(_log, logging.INFO if SEVERITIES[alert.state] == "info" else logging.WARNING, alert.sentence)
             return
         self._finish(event, number, place, seconds)
 
