@@ -158,6 +158,14 @@ def test_ntfy_gets_its_own_fields(site: Site) -> None:
     assert "hush" not in str(failed.value)
 
 
+def test_markup_in_names_stays_text() -> None:
+    (one,) = alert(sensor="<!channel> & <b>").alerts
+    slack = WebhookAlerts("https://hooks.slack.com/services/T0/B0/hush").content(one)
+    assert slack["text"].startswith("&lt;!channel&gt; &amp; &lt;b&gt; is stuck")
+    assert slack["sensor"] == "<!channel> & <b>"
+    assert WebhookAlerts("https://example.org/hook").content(one)["text"].startswith("<!channel> & <b> is stuck")
+
+
 @pytest.fixture
 def mail() -> Iterator[MailServer]:
     with running_mail_server() as running:
@@ -173,6 +181,7 @@ def test_an_alert_is_an_e_mail(mail: MailServer) -> None:
     assert content["Bcc"] is None
     assert content["To"] == "you@example.org, her@example.org"
     assert ADVICE["stuck"] in content.get_content()
+    assert content.get_content_type() == "text/plain"
     assert mail.logins == [("me", "a@b")]
 
 

@@ -131,8 +131,8 @@ class Server(Closing):
         config = uvicorn.Config(
             self._app, http=BoundedProtocol, ws="none", loop="asyncio", lifespan="off", log_config=None,
             log_level="error", access_log=False, server_header=False, proxy_headers=True,
-            forwarded_allow_ips="127.0.0.1,::1", limit_concurrency=MAX_CONNECTIONS + 1, backlog=BACKLOG, timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=SHUTDOWN, h11_max_incomplete_event_size=MAX_HEAD,
+            forwarded_allow_ips="127.0.0.1,::1", limit_concurrency=MAX_CONNECTIONS + 1, backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=SHUTDOWN, h11_max_incomplete_event_size=MAX_HEAD,
         )  # fmt: skip
         self._uvicorn = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._uvicorn.run, args=([self._socket],), name="dashboard", daemon=True)

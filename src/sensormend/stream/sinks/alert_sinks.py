@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from email.message import Message
+from html import escape
 from http.client import HTTPException
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
@@ -37,6 +38,8 @@ WEBHOOK_TIMEOUT = 10.0
 
 NTFY_PRIORITIES = {"error": 4, "warning": 3, "info": 2}
 """The priorities of ntfy: 4 is high, with a sound; 3 is the default; 2 shows no notification at the top."""
+
+SLACK = "hooks.slack.com"
 
 TEMPORARY = (408, 425, 429)
 """Status codes of client errors after which the same request may succeed later."""
@@ -183,11 +186,16 @@ class WebhookAlerts(AlertSink):
             self._headers["Authorization"] = f"Basic {base64.b64encode(login).decode('ascii')}"
         # A fragment after # is for browsers, and not sent to the server.
         self._address = urlunsplit((parts.scheme, host_of(address), parts.path or "/", parts.query, ""))
+        self._is_slack = parts.hostname == SLACK
         self._opener = build_opener(_NoRedirects)
 
     def content(self, alert: Alert) -> dict[str, Any]:
         """Return what is posted."""
-        return alert_message(alert, self.details)
+        message = alert_message(alert, self.details)
+        if self._is_slack:
+            # Slack reads <...> as a link or a mention of everybody, and names come from outside.
+            message["text"] = escape(message["text"], quote=False)
+        return message
 
     def send(self, alert: Alert) -> None:
         """Post the alert."""
