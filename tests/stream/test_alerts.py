@@ -581,6 +581,8 @@ def test_every_channel_has_one_state_at_a_time() -> None:
     ]  # fmt: skip
     close(alerts, a_day(*["good"] * 7), START + 2 * DAY, frozenset({("S1", "")}))
     assert STATES[alerts.states(names, judged)[0]] == "suspect"
+    states = health(alerts, names, last)
+    assert [states[place].since for place in (0, 3)] == [START + 3 * DAY, START + DAY], "doubtful; sound after a fault"
 
 
 def test_a_fault_that_turns_doubtful_is_suspect_and_not_well() -> None:

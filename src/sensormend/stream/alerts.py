@@ -160,6 +160,17 @@ class ChannelRecord:
         """The state of its last alert."""
         return self.alerted[-1] if self.alerted else ChannelState.HEALTHY
 
+    @property
+    def sound_since(self) -> int:
+        """The end of its fault, by the sound periods since then."""
+        return min(self.fault_end or self.streak_start, self.streak_start)
+
+    def since_of(self, state: ChannelState) -> int:
+        """Return the start of its state."""
+        if self.silent_since is not None:
+            return self.silent_since
+        return self.sound_since if state is ChannelState.RECOVERING and self.faulty and self.streak else self.since
+
     def end_fault(self) -> None:
         """Mark it as not faulty."""
         self.faulty, self.reason, self.sums, self.streak, self.doubtful = False, "", None, 0, False
@@ -300,7 +311,8 @@ class Alerts:
         self._after, self._well_after = after, well_after
         self.min_duration, self._min_readings = min_duration, min_readings
         self._channels: dict[ChannelName, ChannelRecord] = {}
-        self._questionable: frozenset[ChannelName] = frozenset()
+        # The channels of the last `PeriodVerdict.questionable`, and since when each of them is.
+        self._questionable: dict[ChannelName, int] = {}
         self._start: int | None = None
         self._period = DAY
         self._names: Sequence[ChannelName] = ()
@@ -314,7 +326,7 @@ class Alerts:
     def apply_verdict(self, verdict: PeriodVerdict, now: int, step: int) -> list[Alert]:
         """Apply the verdict of an open period and return its alerts; `step` is the length of a slot."""
         self._begin(now)
-        self._questionable = verdict.questionable
+        self._questionable = {name: self._questionable.get(name, now) for name in verdict.questionable}
         alerts = []
         for name, fault in self._due_faults(verdict, now, step).items():
             channel = self._channel(name, now)
@@ -328,7 +340,7 @@ class Alerts:
         self._period, slots, end = grid.period, grid.slots, start + grid.period
         if not len(rows):
             return []
-        self._questionable = verdict.questionable
+        self._questionable = {name: self._questionable.get(name, end) for name in verdict.questionable}
         flag, present, wrong = _by_channel(rows, slots)
         any_wrong = np.asarray(wrong.any(axis=1))
         faulty = any_wrong & (wrong.sum(axis=1) >= FAULTY_SHARE * present.sum(axis=1))
@@ -446,11 +458,13 @@ class Alerts:
             channel = self._channels.get(name)
             if channel is None and newest == NEVER:
                 continue
-            state, reason, since = STATES[states[place]], "", self._start or 0
+            state, since = STATES[states[place]], self._start or 0
             if channel is not None:
-                reason = channel.reason if state is ChannelState.FAULTY else ""
-                since = channel.since if channel.silent_since is None else channel.silent_since
-            entries.append(Health(*name, state, reason, since, None if newest == NEVER else newest))
+                since = channel.since_of(state)
+            if state is ChannelState.SUSPECT and (channel is None or not channel.faulty):
+                since = self._questionable[name]
+            reason = channel.reason if channel is not None and state is ChannelState.FAULTY else ""
+            entries.append(Health(*name, state.value, reason, since, None if newest == NEVER else newest))
         return entries
 
     def identify(self, alerts: Sequence[Alert]) -> list[Alert]:
@@ -469,13 +483,13 @@ class Alerts:
             [*name, {STORED_AS.get(key, key): value for key, value in asdict(channel).items()}]
             for name, channel in self._channels.items()
         ]
-        questionable = [list(name) for name in sorted(self._questionable)]
+        questionable = [[*name, since] for name, since in sorted(self._questionable.items())]
         return {"began": self._start, "period": self._period, "channels": channels, "odd": questionable}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load a state."""
         self._start, self._period = state["began"], state["period"]
-        self._questionable = frozenset((sensor, variable) for sensor, variable in state["odd"])
+        self._questionable = {(sensor, variable): since for sensor, variable, since in state["odd"]}
         names = {STORED_AS.get(entry.name, entry.name): entry.name for entry in fields(ChannelRecord)}
         self._channels = {}
         for sensor, variable, values in state["channels"]:
@@ -600,7 +614,7 @@ class Alerts:
             return None
         fault_start, reason = channel.since, channel.reason
         channel.end_fault()
-        channel.since = min(channel.fault_end or channel.streak_start, channel.streak_start)
+        channel.since = channel.sound_since
         if channel.silent_since is not None:
             return None
         before = channel.alerted_state
