@@ -48,7 +48,7 @@ def test_once_a_day_it_says_what_is_open_new_and_over(readings: Readings) -> Non
     assert any(line.startswith("- s03 is recovering since 2020-01-10") for line in after.lines)
     assert any(line.startswith("Over (1)") for line in result[10].lines)
     message = alert_message(after)
-    assert message["title"] == "7 of 8 sensors are healthy, 1 is recovering"
+    assert message["title"] == "Daily digest: 7 of 8 sensors are healthy, 1 is recovering"
     assert message["text"].splitlines()[1:] == list(after.lines)
     assert (message["severity"], message["sensor"], message["sensors"]) == ("info", "", ["s03"])
 

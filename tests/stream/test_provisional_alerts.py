@@ -188,6 +188,16 @@ def test_batteries_that_die_give_an_alert_or_two_each() -> None:
         assert "faulty" in mine
 
 
+def test_an_alert_has_the_reading_and_what_was_expected(alerts: list[Alert]) -> None:
+    (jump,) = (alert for alert in alerts if "s02" in alert.sensors)
+    first, second = jump.channels
+    assert (first.sensor, first.value, second.sensor, second.value) == ("s02", 44.0, "s03", 44.0)
+    truth = town()[2, :, 20]
+    assert first.expected is not None
+    assert truth.min() - 3 < first.expected < truth.max() + 3
+    assert (first.since, second.since) == (START + 20 * DAY + 2 * HOUR, START + 20 * DAY + 3 * HOUR)
+
+
 def test_a_faulty_sensor_that_was_away_is_faulty_when_it_is_back() -> None:
     readings = city(12, 40, seed=1, faults=False).truth
     line = np.moveaxis(readings, 1, 2).reshape(12, -1)

@@ -186,7 +186,7 @@ def _listed(sensors: dict[str, str], style: str) -> str:
 
 
 def _alert_line(alert: Alert) -> str:
-    style = {"faulty": "red", "silent": "yellow", "healthy": "green"}[alert.state]
+    style = {"faulty": "red", "silent": "yellow", "healthy": "green"}.get(alert.state, "dim")
     return f"[{style}]{escape(alert.sentence)}[/]"
 
 

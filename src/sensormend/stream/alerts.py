@@ -680,7 +680,9 @@ def _faulty_alert(
     name: ChannelName, channel: ChannelRecord, sums: FaultSums, before: str, now: int, text: str
 ) -> Alert:
     """Return the alert that a channel is faulty, with its newest wrong reading."""
-    value, expected = (number if math.isfinite(number) else None for number in (sums.last_value, sums.last_expected))
+    value = sums.last_value if math.isfinite(sums.last_value) else None
+    # Six digits: an estimate has no more.
+    expected = float(f"{sums.last_expected:.6g}") if math.isfinite(sums.last_expected) else None
     entry = AlertedChannel(*name, channel.reason, channel.since, value, expected)
     return Alert(*name, before, "faulty", channel.reason, channel.since, now, text, channel.incident, (entry,))
 

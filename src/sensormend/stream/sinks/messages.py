@@ -165,7 +165,7 @@ def alert_title(alert: Alert) -> str:
     reason = f": {PLAIN_REASONS.get(alert.reason, alert.reason)}" if alert.reason else ""
     if alert.state == "healthy":
         return f"False alarm withdrawn: {subject}" if alert.reason == WITHDRAWN else f"{subject} {verb} healthy again"
-    titles = {FLOOD: "Unknown sensor names are refused", DIGEST: alert.sentence}
+    titles = {FLOOD: "Unknown sensor names are refused", DIGEST: f"Daily digest: {alert.sentence}"}
     return titles.get(alert.state, f"{subject} {verb} {alert.state}{reason}")
 
 
