@@ -107,13 +107,13 @@ def count(score: Score, faults: Sequence[InjectedFault], alerts: list[Alert], sl
         spans: list[tuple[int, int]] = []
         since: int | None = None
         for alert in own_alerts:
-            if alert.state == "well" and since is not None:
+            if alert.state == "healthy" and since is not None:
                 spans.append((since, alert.at))
                 since = None
-            elif alert.state != "well" and since is None:
+            elif alert.state != "healthy" and since is None:
                 since = alert.at
         spans += [] if since is None else [(since, 1 << 62)]
-        onsets = [alert for alert in own_alerts if alert.state != "well"]
+        onsets = [alert for alert in own_alerts if alert.state != "healthy"]
         used: set[int] = set()
         for fault in own_faults:
             start, stop = START + fault.start * step, START + fault.stop * step
@@ -140,7 +140,7 @@ def count(score: Score, faults: Sequence[InjectedFault], alerts: list[Alert], sl
         score.taken_back += sum(
             alert.reason == "taken back" and alert.at >= START + LEARNED * DAY for alert in own_alerts
         )
-        score.well += sum(alert.state == "well" and alert.at >= START + LEARNED * DAY for alert in own_alerts)
+        score.well += sum(alert.state == "healthy" and alert.at >= START + LEARNED * DAY for alert in own_alerts)
 
 
 def report(name: str, score: Score) -> None:
@@ -221,7 +221,7 @@ def main() -> None:
     elif args.what == "laboratory":
         readings = laboratory(args.sensors or 52, args.days or 365, outages=args.outages)
         alerts = alerts_of(readings)
-        states = {state: sum(alert.state == state for alert in alerts) for state in ("silent", "faulty", "well")}
+        states = {state: sum(alert.state == state for alert in alerts) for state in ("silent", "faulty", "healthy")}
         print(f"laboratory: {len(alerts)} alerts of {len(readings)} sensors in {readings.shape[2]} days: {states}")
         for alert in alerts if args.show else ():
             print(alert.sentence)

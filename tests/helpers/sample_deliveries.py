@@ -18,7 +18,7 @@ def final(number: int, padding: int = 0) -> Delivery:
 
 def alert(number: int = 0, sensor: str = "s1", state: str = "faulty") -> Delivery:
     """Return an alert about one sensor."""
-    one = Alert(sensor, "", "well", state, "stuck", 0, 3_600_000_000, f"{sensor} is stuck since midnight")
+    one = Alert(sensor, "", "healthy", state, "stuck", 0, 3_600_000_000, f"{sensor} is stuck since midnight")
     return Delivery("alert", number, number + 1, alerts=[one])
 
 

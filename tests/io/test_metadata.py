@@ -1,8 +1,10 @@
+import csv
 import json
 import math
 from dataclasses import astuple
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,9 @@ from sensormend.io.metadata import (
     FAULTS_HEADER,
     SENSORS_HEADER,
     FaultInterval,
+    harmless,
     iso,
+    original,
     read_faults,
     read_json,
     read_sensors,
@@ -21,6 +25,7 @@ from sensormend.io.metadata import (
     write_csv,
     write_json,
 )
+from sensormend.io.sql import harmless_text, original_text
 from sensormend.readings import DAY, HOUR
 
 NAN = math.nan
@@ -29,6 +34,28 @@ NAN = math.nan
 @given(st.integers(-1000 * DAY, 40_000 * DAY))
 def test_a_time_is_read_as_it_was_written(time: int) -> None:
     assert time_of(iso(time)) == time
+
+
+NAMES = st.text(alphabet="'=+-@\t\rab,\"", max_size=6)
+
+
+@given(NAMES)
+def test_no_cell_is_a_formula_and_every_name_comes_back(name: str) -> None:
+    assert harmless(name)[:1] not in ("=", "+", "-", "@", "\t", "\r")
+    assert original(harmless(name)) == name
+    columns = f"SELECT {harmless_text('name')}, {original_text(harmless_text('name'))} FROM (SELECT ? AS name)"
+    with duckdb.connect() as engine:
+        assert engine.execute(columns, [name]).fetchall() == [(harmless(name), name)]
+
+
+def test_names_sentences_and_reasons_are_no_formulas_and_numbers_stay_numbers(tmp_path: Path) -> None:
+    fault = FaultInterval("=cmd|'/C calc'!A0", "@temp", DAY, 2 * DAY, "+x", -3.25, "-5 is its name.", -1.5, 0.0, 0.9)
+    write_csv(tmp_path / "faults.csv", FAULTS_HEADER, [astuple(fault)])
+    with (tmp_path / "faults.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["sensor"], row["variable"], row["sentence"]) == ("'=cmd|'/C calc'!A0", "'@temp", "'-5 is its name.")
+    assert (row["score"], row["size"]) == ("-3.25", "-1.5")
+    assert read_faults(tmp_path / "faults.csv") == [fault]
 
 
 def test_zones_are_taken_off_and_none_is_utc() -> None:

@@ -1,3 +1,4 @@
+import csv
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,21 @@ def test_one_file_has_the_same_rows(tmp_path: Path, ending: str, variables: tupl
 def test_any_rows_through_csv(rows: Rows) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert_equal_rows(Archive(single(Path(folder), "a.csv", rows)).rows(), in_archive_order(rows))
+
+
+@pytest.mark.parametrize("variables", [("",), ("temp", "@pm")])
+def test_names_in_csv_are_no_formulas_and_come_back(tmp_path: Path, variables: tuple[str, ...]) -> None:
+    rows = replace(network(sensors=3, variables=variables), sensors=("'=1+1", "+2", "=1+1"))
+    out = single(tmp_path, "mended.csv", rows)
+    archive = Archive(out)
+    assert_equal_rows(archive.rows(), in_archive_order(rows))
+    assert len(archive.rows("+2")) == len(rows) // 3
+    wide = export(tmp_path / "mended.csv.meta", tmp_path / "wide.csv", wide=True)
+    for path in (out, wide):
+        with path.open(newline="") as file:
+            cells = [cell for line in csv.reader(file) for cell in line]
+        assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
+        assert {"''=1+1", "'+2", "'=1+1"} <= set(cells)
 
 
 def test_text_is_for_people(tmp_path: Path) -> None:

@@ -178,3 +178,13 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pyte
         write_note(path, LEVEL)
     assert path.read_text() == "sensor,from,to,action\nb,2020-03-01,,real\n"
     assert [file.name for file in tmp_path.iterdir()] == ["maintenance.csv"]
+
+
+def test_a_name_like_a_formula_is_no_formula_in_the_file_and_comes_back(tmp_path: Path) -> None:
+    path, note = tmp_path / "maintenance.csv", Note("=1+1", 0, DAY, "ignore", "@temp")
+    assert write_note(path, note)
+    assert "\n'=1+1," in path.read_text()
+    assert Maintenance.read(path).notes == (note,)
+    assert not write_note(path, note)
+    path.write_text("sensor,from,to,action\n=1+1,1970-01-01,1970-01-02,ignore\n")
+    assert Maintenance.read(path).notes == (Note("=1+1", 0, DAY, "ignore"),), "as people write it"

@@ -120,7 +120,7 @@ def of_the_model(
     [
         (of_the_model("offset", 2.13, 0.0, 20, 21, 3.0, 9), "a reads 2.1 high since then."),
         (of_the_model("drift", -4.5, -0.05, 20, 9, -5.0, 90), "a reads 4.5 low, falling, since then."),
-        (of_the_model("drift", 99, 50, 20, 122, 100, 2), "a climbs from 20.0 to 122 since then."),
+        (of_the_model("drift", 99, 50, 20, 122, 100, 2), "a reads 99 high, rising, since then."),
         (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20.0 to -60.0 since then."),
         (of_the_model("stuck", 10.7, 0, 10.7, 10.7, 3, 1), "a is stuck at 10.7 since then."),
         (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others predict since then."),

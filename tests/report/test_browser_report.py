@@ -50,6 +50,18 @@ def test_it_fits_follows_the_theme_and_requests_nothing(make: object, tmp_path: 
     assert chromium.errors() == []
 
 
+def test_names_with_markup_are_text(tmp_path: Path, chromium: Browser) -> None:
+    name = "=<b onclick=alert(1)>bold</b>"
+    out = small_output(tmp_path / "city", names=("S1", name, "S3", "S4", "S5"), variables=("<i>temp</i>", "b")).path
+    path = write_report(out, tmp_path / "report.html")
+    chromium.look(*DESK)
+    chromium.open(path.as_uri())
+    assert name in chromium.text("main")
+    assert "<i>temp</i>" in chromium.text("main")
+    assert not chromium.all("b[onclick], main script")
+    assert chromium.errors() == []
+
+
 def test_it_prints_on_a_few_white_pages(tmp_path: Path, chromium: Browser) -> None:
     path = write_report(small_output(tmp_path / "city").path, tmp_path / "report.html")
     chromium.scheme("dark")

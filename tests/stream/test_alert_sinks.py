@@ -15,18 +15,28 @@ from typing import Any
 
 import pytest
 
+from mail_server import MailServer, running_mail_server
 from sample_deliveries import alert
 from sensormend.errors import ConfigError, RefusedError, SensormendError
-from sensormend.stream.deliveries import Delivery
+from sensormend.pipeline.sentences import ADVICE
+from sensormend.stream.deliveries import Alert, AlertedChannel, Delivery
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
+from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import open_alert
 from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
+from sensormend.stream.sinks.messages import AlertDetails, alert_message
 from waiting import wait_until
 
+CHANNEL = {
+    "sensor": "s1", "variable": "", "reason": "stuck", "since": "1970-01-01T00:00:00Z", "value": None,
+    "expected": None, "unit": None,
+}  # fmt: skip
 MESSAGE = {
-    "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
-    "since": "1970-01-01T00:00:00Z", "at": "1970-01-01T01:00:00Z", "sentence": "s1 is stuck since midnight",
-    "sensors": ["s1"],
+    "id": "", "severity": "error", "title": "s1 is faulty: stuck",
+    "text": f"s1 is stuck since midnight. {ADVICE['stuck']}", "sensor": "s1", "variable": "", "unit": None,
+    "value": None, "expected": None, "since": "1970-01-01T00:00:00Z", "advice": ADVICE["stuck"], "url": None,
+    "state": "faulty", "before": "healthy", "reason": "stuck", "at": "1970-01-01T01:00:00Z", "sensors": ["s1"],
+    "channels": [CHANNEL],
 }  # fmt: skip
 
 
@@ -90,6 +100,123 @@ def test_an_alert_is_posted_as_json(site: Site) -> None:
     assert json.loads(body) == MESSAGE
 
 
+HUMID = AlertedChannel("N7", "humidity (%)", "drift", 0, 71.5, 64.25)
+
+
+def several() -> Alert:
+    channels = (HUMID, AlertedChannel("N8", "temp", "offset", 3_600_000_000, 4.5, 2.0))
+    sentence = "N7 humidity (%) and N8 temp turned faulty together"
+    return Alert("N7", "", "healthy", "faulty", "drift", 0, 7_200_000_000, sentence, "ab12", channels)
+
+
+def test_a_message_has_all_that_a_person_needs() -> None:
+    one = Alert("N7", HUMID.variable, "healthy", "faulty", "drift", 0, 1, "N7 turned faulty", "ab12", (HUMID,))
+    message = alert_message(one, AlertDetails("https://sensors.example.org"))
+    assert (message["id"], message["value"], message["expected"], message["unit"]) == ("ab12", 71.5, 64.25, "%")
+    assert message["url"] == "https://sensors.example.org/#/sensor?sensor=N7&variable=humidity+%28%25%29"
+    assert message["text"] == f"N7 turned faulty. {ADVICE['drift']}\n{message['url']}"
+    settings = Settings.of(source="incoming", out="mended", units={"temp": "K"}, url="https://sensors.example.org/")
+    message = alert_message(several(), AlertDetails(settings.alerts.url, settings.options))
+    assert [(entry["sensor"], entry["variable"], entry["unit"], entry["value"]) for entry in message["channels"]] == [
+        ("N7", "humidity (%)", "%", 71.5), ("N8", "temp", "K", 4.5),
+    ]  # fmt: skip
+    assert (message["title"], message["variable"], message["value"]) == ("2 sensors are faulty: drift", "", None)
+    assert message["url"] == "https://sensors.example.org/#/faults?state=open"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "severity", "title"),
+    [
+        ("faulty", "offset", "error", "s1 is faulty: offset"),
+        ("silent", "", "warning", "s1 is silent"),
+        ("healthy", "", "info", "s1 is healthy again"),
+        ("healthy", "withdrawn", "info", "False alarm withdrawn: s1"),
+        ("flood", "names", "warning", "Unknown sensor names are refused"),
+    ],
+)
+def test_every_state_has_a_severity_and_a_title(state: str, reason: str, severity: str, title: str) -> None:
+    message = alert_message(Alert("s1", "", "healthy", state, reason, 0, 1, "s1 did something"))
+    assert (message["severity"], message["title"]) == (severity, title)
+    assert (message["advice"] is None) == (state in ("healthy", "flood"))
+
+
+def test_ntfy_gets_its_own_fields(site: Site) -> None:
+    address = site.address.replace("http://", "ntfy://:tk_hush@")
+    settings = Settings.of(source="incoming", out="mended", url="http://localhost:8464")
+    with open_alert(f"{address}/city%20alerts", settings) as sink:
+        sink.write(alert())
+    ((method, path, headers, body),) = site.asked
+    assert (method, path, headers["Authorization"]) == ("POST", "/", "Basic OnRrX2h1c2g=")
+    assert json.loads(body) == {
+        "topic": "city alerts", "title": MESSAGE["title"], "priority": 4, "tags": ["faulty"],
+        "message": f"{MESSAGE['text']}\nhttp://localhost:8464/#/sensor?sensor=s1",
+        "click": "http://localhost:8464/#/sensor?sensor=s1",
+    }  # fmt: skip
+    site.answers = [403]
+    with open_alert(f"{address}/city") as sink, pytest.raises(RefusedError) as failed:
+        sink.write(alert())
+    assert "hush" not in str(failed.value)
+
+
+def test_markup_in_names_stays_text() -> None:
+    (one,) = alert(sensor="<!channel> & <b>").alerts
+    slack = WebhookAlerts("https://hooks.slack.com/services/T0/B0/hush").content(one)
+    assert slack["text"].startswith("&lt;!channel&gt; &amp; &lt;b&gt; is stuck")
+    assert slack["sensor"] == "<!channel> & <b>"
+    assert WebhookAlerts("https://example.org/hook").content(one)["text"].startswith("<!channel> & <b> is stuck")
+
+
+@pytest.fixture
+def mail() -> Iterator[MailServer]:
+    with running_mail_server() as running:
+        yield running
+
+
+def test_an_alert_is_an_e_mail(mail: MailServer) -> None:
+    with open_alert(f"smtp://me:a%40b@{mail.address}/?to=you@example.org,her@example.org&from=net@example.org") as sink:
+        sink.write(alert(sensor="Stra\u00dfe\r\nBcc: all@example.org"))
+    ((sender, recipients, content),) = mail.mails
+    assert (sender, recipients) == ("net@example.org", ["you@example.org", "her@example.org"])
+    assert content["Subject"] == "Stra\u00dfe Bcc: all@example.org is faulty: stuck"
+    assert content["Bcc"] is None
+    assert content["To"] == "you@example.org, her@example.org"
+    assert ADVICE["stuck"] in content.get_content()
+    assert content.get_content_type() == "text/plain"
+    assert mail.logins == [("me", "a@b")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "refused"),
+    [
+        ({"RCPT": "550 no such user"}, True),
+        ({"RCPT": "450 later"}, False),
+        ({"DATA": "552 full"}, True),
+        ({"MAIL": "451 busy"}, False),
+        ({"AUTH": "535 wrong password"}, False),
+    ],
+)
+def test_what_a_mail_server_refuses_and_what_it_puts_off(
+    mail: MailServer, answers: dict[str, str], refused: bool
+) -> None:
+    mail.answers = answers
+    with (
+        open_alert(f"smtp://me:hush@{mail.address}/?to=you@example.org") as sink,
+        pytest.raises(SensormendError) as failed,
+    ):
+        sink.write(alert())
+    assert isinstance(failed.value, RefusedError) == refused
+    assert "hush" not in str(failed.value)
+    assert "\n" not in str(failed.value)
+    assert mail.mails == []
+
+
+def test_no_mail_server_is_no_refusal() -> None:
+    with open_alert("smtp://127.0.0.1:1/?to=you@example.org") as sink, pytest.raises(SensormendError) as failed:
+        sink.write(alert())
+    assert not isinstance(failed.value, RefusedError)
+    assert str(failed.value).startswith("smtp://127.0.0.1:1: ")
+
+
 def test_a_login_in_the_address_is_sent_as_one(site: Site) -> None:
     with open_alert(site.address.replace("//", "//me:a%40b@")) as sink:
         sink.write(alert())
@@ -151,7 +278,7 @@ def test_what_was_sent_is_not_sent_again_while_others_are_tried_in_between(site:
 NOTE = "import os, sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '|' + os.environ['SENSORMEND_{}'] + '\\n')"
 
 
-@pytest.mark.parametrize("name", ["SENSOR", "STATE", "REASON", "SINCE", "SENTENCE"])
+@pytest.mark.parametrize("name", ["SENSOR", "STATE", "REASON", "SINCE", "TEXT", "TITLE", "SEVERITY"])
 def test_a_command_gets_the_alert_twice_over(tmp_path: Path, name: str) -> None:
     target = tmp_path / "seen; rm -rf $HOME"
     with open_alert([sys.executable, "-c", NOTE.format(name), str(target)]) as sink:
@@ -228,7 +355,12 @@ def test_names_that_no_environment_can_hold() -> None:
         sink.write(alert(sensor="nul\0half\ud800"))
 
 
-@pytest.mark.parametrize("address", ["command:", "command: 'open", "command: no-such-program-here -x", "http://", []])
+@pytest.mark.parametrize(
+    "address",
+    ["command:", "command: 'open", "command: no-such-program-here -x", "http://", [], "ntfy://host", "ntfys://host/",
+     "smtp://host", "smtp://host/?to=nobody", "smtp://host/?cc=a@b", "smtp://me:a@b@host/?to=a@b", "smtp://host:0/?to=a@b",
+     "smtp://host/?to=a@b%0d%0aRCPT"],
+)  # fmt: skip
 def test_what_cannot_work_is_told_at_once(address: Any) -> None:
     with pytest.raises(ConfigError):
         open_alert(address)

@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.pipeline.cleaner import NEVER
+from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, DatedFault
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.health import Health
+from sensormend.pipeline.health import STATES, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
-from sensormend.stream.alert_messages import TAKEN_BACK, FaultSums, one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, OpenFault, PeriodVerdict
-from sensormend.stream.deliveries import STATES, Alert
+from sensormend.recovery import Fault
+from sensormend.stream.alert_messages import WITHDRAWN, FaultSums, one_per_incident
+from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, OpenFault, PeriodVerdict, period_verdict
+from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
 
 START = 19_844 * DAY
@@ -63,23 +64,23 @@ def days(alerts: Alerts, *kinds: str, first: int = 0, wrong: int = 24) -> list[t
 def test_a_sensor_turns_faulty_after_two_days_in_a_row_and_says_it_once() -> None:
     ((day, alert),) = days(Alerts(), "good", "offset", "good", "offset", "offset", "offset", "offset")
     assert day == 4
-    assert (alert.before, alert.state, alert.reason) == ("well", "faulty", "offset")
+    assert (alert.before, alert.state, alert.reason) == ("healthy", "faulty", "offset")
     assert (alert.since, alert.at) == (START + 3 * DAY, START + 5 * DAY)
     assert alert.sentence == ("S1 turned faulty: it reads 4.1 high since 2024-05-04 00:00 (offset)")
 
 
 def test_it_is_well_again_after_two_sound_days_in_a_row() -> None:
     raised = days(Alerts(), "stuck", "stuck", "good", "stuck", "good", "suspect", "good")
-    assert [(day, alert.state) for day, alert in raised] == [(1, "faulty"), (5, "well")]
+    assert [(day, alert.state) for day, alert in raised] == [(1, "faulty"), (6, "healthy")], "doubtful is not sound"
     assert raised[1][1].since == START + 4 * DAY
     assert raised[1][1].sentence == (
-        "S1 is well again: it has agreed with the network since 2024-05-05 00:00, after 4 days of a fault (stuck)"
+        "S1 is healthy again: it has agreed with the network since 2024-05-05 00:00, after 4 days of a fault (stuck)"
     )
 
 
 def test_days_that_say_nothing_neither_count_nor_break() -> None:
     raised = days(Alerts(), "gone", "noise", "gone", "unknown", "noise", "unknown", "good", "gone", "good")
-    assert [(day, alert.state) for day, alert in raised] == [(4, "faulty"), (8, "well")]
+    assert [(day, alert.state) for day, alert in raised] == [(4, "faulty"), (8, "healthy")]
     assert raised[0][1].since == START + DAY
 
 
@@ -91,7 +92,7 @@ def test_spikes_and_a_few_bad_hours_are_no_fault() -> None:
 
 def test_how_many_periods_it_takes_can_be_set() -> None:
     raised = days(Alerts(after=3, well_after=1), "gain", "gain", "gain", "good")
-    assert [(day, alert.state) for day, alert in raised] == [(2, "faulty"), (3, "well")]
+    assert [(day, alert.state) for day, alert in raised] == [(2, "faulty"), (3, "healthy")]
     with pytest.raises(ConfigError, match="at least 1"):
         Alerts(after=0)
 
@@ -138,7 +139,12 @@ def check(
 
 
 def health(alerts: Alerts, names: Sequence[ChannelName], last: Sequence[int]) -> list[Health]:
-    return alerts.health(names, np.array(last), np.zeros(len(names), bool))
+    return alerts.health(names, np.array(last), np.zeros(len(names), bool), np.ones(len(names), bool))
+
+
+def state(alerts: Alerts) -> str:
+    """Return the state of S1."""
+    return health(alerts, ONE, [START])[0].state
 
 
 def ask(alerts: Alerts, silent: bool, last: int, now: int) -> list[Alert]:
@@ -149,27 +155,34 @@ def test_a_silent_sensor_is_reported_at_once_and_back_after_two_checks() -> None
     alerts = Alerts()
     assert ask(alerts, False, 9, 10) == []
     (alert,) = ask(alerts, True, 9, 13)
-    assert (alert.before, alert.state, alert.since, alert.at) == ("well", "silent", START + 9 * HOUR, START + 13 * HOUR)
+    assert (alert.before, alert.state, alert.since, alert.at) == (
+        "healthy",
+        "silent",
+        START + 9 * HOUR,
+        START + 13 * HOUR,
+    )
     assert alert.sentence == (
         "S1 turned silent: no reading since 2024-05-01 09:00; it usually reports at least every hour"
     )
     assert ask(alerts, True, 9, 14) == []
-    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
+    assert state(alerts) == "silent"
     assert ask(alerts, False, 20, 21) == []
     assert ask(alerts, False, 20, 22) == [], "the same reading once more is no other"
-    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
+    assert state(alerts) == "silent"
     assert ask(alerts, False, 22, 23) == [], "that it reports counts at once, the alert follows after a day"
-    assert alerts.counts == {"faulty": 0, "silent": 0, "gone": 0}
+    assert state(alerts) == "recovering"
     assert all(ask(alerts, False, hour, hour + 1) == [] for hour in range(23, 43))
     (alert,) = ask(alerts, False, 43, 44)
-    assert (alert.before, alert.state, alert.since) == ("silent", "well", START + 20 * HOUR)
-    assert alert.sentence == "S1 is well again: it has reported since 2024-05-01 20:00, after 11 hours of silence"
+    assert (alert.before, alert.state, alert.since) == ("silent", "healthy", START + 20 * HOUR)
+    assert alert.sentence == "S1 is healthy again: it has reported since 2024-05-01 20:00, after 11 hours of silence"
 
 
 def test_a_long_silence_is_over_after_two_days_of_hearing() -> None:
     alerts = Alerts()
     ask(alerts, True, 0, 4)
-    well = [hour for hour in range(100, 200) for alert in ask(alerts, False, hour, hour + 1) if alert.state == "well"]
+    well = [
+        hour for hour in range(100, 200) for alert in ask(alerts, False, hour, hour + 1) if alert.state == "healthy"
+    ]
     assert well == [147]
 
 
@@ -184,7 +197,7 @@ def test_the_last_breaths_of_a_dying_sensor_do_not_flap() -> None:
     assert [alert.state for alert in raised] == ["silent"]
     for hour in range(40):
         raised += ask(alerts, False, 1440 + hour, 1441 + hour)
-    assert [alert.state for alert in raised] == ["silent", "well"], "one that is repaired is well again all the same"
+    assert [alert.state for alert in raised] == ["silent", "healthy"], "one that is repaired is well again all the same"
 
 
 def test_one_that_comes_and_goes_is_reported_so_once_and_has_to_be_well_for_a_week() -> None:
@@ -195,8 +208,10 @@ def test_one_that_comes_and_goes_is_reported_so_once_and_has_to_be_well_for_a_we
             reporting = day % 3 < 2 or day >= 30
             last = 24 * day + hour if reporting else 24 * day - 1
             raised += ask(alerts, not reporting and hour > 4, last, 24 * day + hour + 1)
-    assert [alert.state for alert in raised] == ["silent", "well", "silent", "well"]
-    assert "; it comes and goes, and counts as well again when nothing was the matter for 7 days" in raised[2].sentence
+    assert [alert.state for alert in raised] == ["silent", "healthy", "silent", "healthy"]
+    assert (
+        "; it comes and goes, and counts as healthy again after 7 days without a fault or silence" in raised[2].sentence
+    )
     assert raised[3].at - raised[3].since >= 7 * DAY
 
 
@@ -204,12 +219,12 @@ def test_a_fault_outlasts_a_silence() -> None:
     alerts = Alerts()
     assert len(days(alerts, "offset", "offset")) == 1
     assert ask(alerts, True, 47, 51) == [], "it is one incident, which was raised"
-    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
+    assert state(alerts) == "silent"
     assert days(alerts, "gone", "offset", first=2) == []
     ask(alerts, False, 80, 81)
     assert ask(alerts, False, 82, 83) == []
-    assert alerts.counts == {"faulty": 1, "silent": 0, "gone": 0}
-    assert [raised.state for _, raised in days(alerts, "good", "good", first=4)] == ["well"]
+    assert state(alerts) == "faulty"
+    assert [raised.state for _, raised in days(alerts, "good", "good", first=4)] == ["healthy"]
 
 
 def test_a_fault_that_appears_while_a_sensor_is_silent_is_reported_when_it_is_back() -> None:
@@ -233,7 +248,7 @@ def test_a_sensor_all_of_whose_variables_fall_silent_is_reported_once() -> None:
     assert raised[0].sentence.startswith("A turned silent: no reading since 2024-05-01 01:00; it usually reports")
     assert raised[1].sentence.startswith("B pm turned silent")
     assert [(entry.variable, entry.state) for entry in health(alerts, names, last)] == [
-        ("pm", "silent"), ("temp", "silent"), ("pm", "silent"), ("temp", "well"),
+        ("pm", "silent"), ("temp", "silent"), ("pm", "silent"), ("temp", "healthy"),
     ]  # fmt: skip
 
 
@@ -244,7 +259,7 @@ def test_health_says_how_everybody_is() -> None:
     last = [START + DAY, START + DAY, START + 5 * HOUR]
     check(alerts, names, [False, False, True], last, START + DAY)
     first, second, third = health(alerts, names, last)
-    assert (first.state, first.reason, first.since, first.heard) == ("well", "", START, START + DAY)
+    assert (first.state, first.reason, first.since, first.heard) == ("healthy", "", START, START + DAY)
     assert (second.state, second.reason, second.since) == ("faulty", "offset", START)
     assert (third.state, third.reason, third.since, third.heard) == (
         "silent", "", START + 5 * HOUR, START + 5 * HOUR,
@@ -300,7 +315,7 @@ class Town:
 
     @property
     def counts(self) -> dict[str, int]:
-        return self.monitor.alerts.counts
+        return self.monitor.counts
 
 
 def test_a_sensor_that_is_gone_stays_listed_without_another_alert() -> None:
@@ -308,41 +323,41 @@ def test_a_sensor_that_is_gone_stays_listed_without_another_alert() -> None:
     assert town.live(6, "A", "B") == []
     (alert,) = town.live(4, "A")
     assert (alert.sensor, alert.state) == ("B", "silent")
-    assert town.health() == [("A", "well"), ("B", "silent")]
+    assert town.health() == [("A", "learning"), ("B", "silent")]
     assert town.live(2, "A") == []
-    assert town.health() == [("A", "well"), ("B", "gone")]
-    assert town.counts == {"faulty": 0, "silent": 0, "gone": 1}
+    assert town.health() == [("A", "learning"), ("B", "ended")]
+    assert (town.counts["silent"], town.counts["ended"]) == (0, 1)
     town.restart()
     assert town.live(100, "A") == []
-    assert town.health() == [("A", "well"), ("B", "gone")]
+    assert town.health() == [("A", "learning"), ("B", "ended")]
     assert town.monitor.health()[1].heard == START + 6 * DAY - HOUR
     back = START + town.hour * HOUR
     (alert,) = town.live(3, "A", "B")
-    assert (alert.sensor, alert.before, alert.state, alert.since) == ("B", "silent", "well", back)
-    assert town.health() == [("A", "well"), ("B", "well")]
+    assert (alert.sensor, alert.before, alert.state, alert.since) == ("B", "silent", "healthy", back)
+    assert town.health() == [("A", "learning"), ("B", "learning")]
 
 
 def test_a_removed_sensor_is_not_listed() -> None:
     town = Town("A", "B")
     town.live(6, "A", "B")
     town.live(10, "A")
-    assert town.health() == [("A", "well"), ("B", "gone")]
+    assert town.health() == [("A", "learning"), ("B", "ended")]
     town.maintenance = Maintenance((Note("B", START + 8 * DAY, START + 400 * DAY, "removed"),))
     assert town.live(2, "A") == []
-    assert town.health() == [("A", "well")]
-    assert town.counts == {"faulty": 0, "silent": 0, "gone": 0}
+    assert town.health() == [("A", "learning")]
+    assert sum(town.counts.values()) == 1, "the other one"
     town.restart()
-    assert town.health() == [("A", "well")]
+    assert town.health() == [("A", "learning")]
 
 
 def test_who_is_usually_silent_for_long_is_silent_before_it_is_gone() -> None:
     alerts, last = Alerts(), [START]
     assert check(alerts, ONE, [False], last, START + 5 * DAY, gone=[False]) == []
     (alert,) = check(alerts, ONE, [True], last, START + 5 * DAY + HOUR, gone=[True])
-    assert (alert.before, alert.state) == ("well", "silent")
+    assert (alert.before, alert.state) == ("healthy", "silent")
     assert [entry.state for entry in health(alerts, ONE, last)] == ["silent"]
     assert check(alerts, ONE, [True], last, START + 5 * DAY + 2 * HOUR, gone=[True]) == []
-    assert [entry.state for entry in health(alerts, ONE, last)] == ["gone"]
+    assert [entry.state for entry in health(alerts, ONE, last)] == ["ended"]
 
 
 def test_old_readings_do_not_end_a_silence() -> None:
@@ -352,7 +367,7 @@ def test_old_readings_do_not_end_a_silence() -> None:
     # Both send what they measured three days before.
     town.live(1, "A", "B", late=72)
     assert [(alert.sensor, alert.state) for alert in town.raised] == [("B", "silent"), ("A", "silent")]
-    assert town.health() == [("A", "silent"), ("B", "gone")]
+    assert town.health() == [("A", "silent"), ("B", "ended")]
 
 
 def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_reported() -> None:
@@ -360,7 +375,7 @@ def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_reported() -> None
     town.live(6, "A", "B")
     town.maintenance = Maintenance((Note("B", START, START + 400 * DAY, "ignore"),))
     assert town.live(30, "A") == []
-    assert town.health() == [("A", "well"), ("B", "well")]
+    assert town.health() == [("A", "learning"), ("B", "learning")]
 
 
 def test_a_variable_that_is_gone_does_not_keep_a_sensor_from_being_reported_once() -> None:
@@ -377,7 +392,7 @@ def test_a_fault_of_one_that_is_gone_is_not_reported() -> None:
     for hours in (1, 2):
         check(alerts, ONE, [True], [START], START + hours * HOUR, gone=[True])
     assert days(alerts, "offset") == []
-    assert alerts.counts == {"faulty": 0, "silent": 0, "gone": 1}
+    assert state(alerts) == "ended"
 
 
 @pytest.mark.parametrize(
@@ -415,7 +430,7 @@ def test_a_restart_changes_nothing_and_every_alert_is_a_change(story: list[tuple
 
     raised = replay(restarted=False)
     assert raised == replay(restarted=True)
-    state = "well"
+    state = "healthy"
     for alert in raised:
         assert alert.before == state
         assert alert.state != alert.before
@@ -464,8 +479,8 @@ def test_a_sure_fault_is_reported_when_it_has_stood_for_three_readings_and_an_ho
     alerts = Alerts()
     ((hour, alert),) = hours(alerts, *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
     assert hour == 5
-    assert (alert.before, alert.state, alert.reason, alert.since) == ("well", "faulty", "offset", START + 2 * HOUR)
-    assert alerts.counts["faulty"] == 1
+    assert (alert.before, alert.state, alert.reason, alert.since) == ("healthy", "faulty", "offset", START + 2 * HOUR)
+    assert state(alerts) == "faulty"
     assert hours(Alerts(), *((2 + n, {"S1": sure(2, n, 0.94)}) for n in range(1, 20))) == [], "a doubtful one waits"
     ((hour, _),) = hours(Alerts(min_duration=6 * HOUR), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
     assert hour == 8
@@ -477,12 +492,12 @@ def test_a_fault_that_turns_out_to_be_none_is_taken_back_once_in_words() -> None
     alerts = Alerts()
     assert len(hours(alerts, (6, {"S1": sure(2, 4)}))) == 1
     ((_, alert),) = days(alerts, "good")
-    assert (alert.before, alert.state, alert.reason) == ("faulty", "well", TAKEN_BACK)
+    assert (alert.before, alert.state, alert.reason) == ("faulty", "healthy", WITHDRAWN)
     assert alert.sentence == (
-        "S1 is well, and was: the fault reported since 2024-05-01 02:00 (offset) is taken back; with the readings "
-        "of the whole period it is none"
+        "False alarm withdrawn: S1 was fine; with the readings of the whole period there is no fault since "
+        "2024-05-01 02:00 (offset)"
     )
-    assert alerts.counts["faulty"] == 0
+    assert state(alerts) == "healthy"
     assert days(alerts, "good", "good", "good", first=1) == []
 
 
@@ -492,16 +507,16 @@ def test_nothing_is_taken_back_while_it_is_doubtful() -> None:
     assert close(alerts, a_day("suspect"), START, questionable) == []
     assert hours(alerts, (28, {"S1": sure(18, 10)})) == [], "it is the one that was raised"
     assert close(alerts, a_day("offset"), START + DAY, questionable) == []
-    assert [alert.state for _, alert in days(alerts, "good", "good", first=2)] == ["well"]
+    assert [alert.state for _, alert in days(alerts, "good", "good", first=2)] == ["healthy"]
 
 
 def test_a_fault_that_is_one_in_the_end_stays_until_it_is_over() -> None:
     alerts = Alerts()
     assert len(hours(alerts, (6, {"S1": sure(2, 4)}))) == 1
     assert days(alerts, "offset", wrong=4) == [], "a few wrong hours are what was raised"
-    assert alerts.counts["faulty"] == 1
+    assert state(alerts) == "faulty"
     raised = days(alerts, "good", "good", first=1)
-    assert [(day, alert.state, alert.reason) for day, alert in raised] == [(2, "well", "")]
+    assert [(day, alert.state, alert.reason) for day, alert in raised] == [(2, "healthy", "")]
 
 
 def test_sensors_that_fail_together_are_one_alert_that_names_them() -> None:
@@ -545,7 +560,89 @@ def test_one_that_comes_back_wrong_is_not_well() -> None:
     for hour in range(30, 100):
         raised += ask(alerts, False, hour, hour + 1)
         raised += [alert for _, alert in hours(alerts, (hour + 1, {"S1": sure(30, hour - 29, 0.5 + hour / 70)}))]
-        assert alerts.counts["silent"] + alerts.counts["faulty"] == 1
+        assert state(alerts) in ("silent", "suspect", "faulty")
     (alert,) = raised
     assert (alert.before, alert.state) == ("silent", "faulty")
     assert alert.sentence.startswith("S1 reports again, but is faulty")
+
+
+def test_every_channel_has_one_state_at_a_time() -> None:
+    names = [(f"S{number}", "") for number in range(1, 8)]
+    last, alerts = [START + DAY] * 7, Alerts(after=1)
+    close(alerts, a_day("good", "offset", "good", "offset", "suspect", "good", "good"), START, frozenset({("S5", "")}))
+    check(alerts, names, [False] * 5 + [True, True], last, START + DAY, gone=[False] * 7)
+    check(alerts, names, [False] * 5 + [True, True], last, START + DAY + HOUR, gone=[False] * 6 + [True])
+    close(alerts, a_day("good", "offset", "unknown", "good", "suspect", "good", "good"), START + DAY)
+    judged = np.array([True, True, False, True, True, True, True])
+    entries = alerts.health(names, np.array(last), np.zeros(7, bool), judged)
+    assert [entry.state for entry in entries] == [
+        "healthy", "faulty", "learning", "recovering", "healthy", "silent", "ended",
+    ]  # fmt: skip
+    close(alerts, a_day(*["good"] * 7), START + 2 * DAY, frozenset({("S1", "")}))
+    assert STATES[alerts.states(names, judged)[0]] == "suspect"
+    states = health(alerts, names, last)
+    assert [states[place].since for place in (0, 3)] == [START + 3 * DAY, START + DAY], "doubtful; sound after a fault"
+
+
+def test_a_fault_that_turns_doubtful_is_suspect_and_not_well() -> None:
+    alerts = Alerts()
+    assert [alert.state for _, alert in days(alerts, "offset", "offset")] == ["faulty"]
+    assert days(alerts, "suspect", "suspect", "suspect", "suspect", first=2) == []
+    assert state(alerts) == "suspect"
+    assert [alert.state for _, alert in days(alerts, "good", "good", first=6)] == ["healthy"]
+
+
+def test_the_monitor_counts_sensors_by_the_worst_of_their_variables() -> None:
+    variables = ("pm", "temp")
+    monitor = ChannelMonitor(GRID, 5 * DAY, NameIndex("AB"), NameIndex(variables), Alerts(after=1), {})
+    codes = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    readings = Readings(("A", "B"), variables, *codes, np.full(4, START), np.ones(4))
+    monitor.record(readings)
+    monitor.check_silence(START + HOUR, Maintenance())
+    assert monitor.counts["learning"] == 2
+    rows = a_day("good", "offset", "good", "unknown", names="AB", variables=variables)
+    empty = np.zeros(0)
+    monitor.close(CleanedPeriod(START // DAY, rows, empty, empty, empty))
+    assert {state: count for state, count in monitor.counts.items() if count} == {"faulty": 1, "learning": 1}
+
+
+def test_a_short_fault_ends_with_its_last_wrong_reading() -> None:
+    alerts = Alerts()
+    assert len(hours(alerts, (4, {"S1": sure(0, 2)}), (5, {"S1": sure(0, 4)}))) == 1
+    assert days(alerts, "offset", wrong=4) == []
+    ((_, alert),) = days(alerts, "good", "good", first=1)
+    assert (alert.since, alert.at) == (START + 4 * HOUR, START + 3 * DAY)
+    assert "after 4 hours of a fault (offset)" in alert.sentence
+
+
+def test_a_constant_value_is_stuck_if_the_others_change() -> None:
+    rows = a_day("gain", "gain")
+    rows.value[:24] = 85.0
+    rows.value[24:] = 85.0 + np.arange(24) % 2
+    network = np.tile(np.linspace(5.0, 9.0, 24), (2, 1))
+    times = GRID.times_of(START // DAY)
+    faults = tuple(
+        DatedFault(Fault(row, row, 0, "gain", 0, None, -0.045, 0.0, 0.99), row, int(times[0]), None) for row in range(2)
+    )
+
+    def kinds(resolution: float) -> list[str]:
+        mended = CleanedPeriod(START // DAY, rows, network, np.zeros(2), np.full(2, resolution), faults)
+        verdict = period_verdict(mended, GRID)
+        return [verdict.faults[name].sums.reason for name in (("S1", ""), ("S2", ""))]
+
+    assert kinds(0.1) == ["stuck", "gain"]
+    assert kinds(2.0) == ["gain", "gain"], "a coarse sensor would show nothing of it"
+
+
+def test_all_alerts_of_an_incident_have_its_id() -> None:
+    town = Town("A", "B", "C")
+    town.live(6, "A", "B", "C")
+    (silent,) = town.live(1, "A")
+    assert [(entry.sensor, entry.since) for entry in silent.channels] == [(name, silent.since) for name in "BC"]
+    town.restart()
+    (first,) = town.live(3, "A", "B")
+    assert (first.sensors, first.state, first.id) == (("B",), "healthy", silent.id)
+    (second,) = town.live(5, "A", "B", "C")
+    assert (second.sensors, second.id) == (("C",), silent.id)
+    (again,) = town.live(1, "B", "C")
+    assert again.id not in ("", silent.id)

@@ -29,7 +29,7 @@ from sensormend.stream.codec import (
     readings_to_bytes,
     unpack,
 )
-from sensormend.stream.deliveries import Alert, Delivery
+from sensormend.stream.deliveries import Alert, AlertedChannel, Delivery
 
 TEXT = st.text(max_size=6) | st.text("a\0é\ud800", max_size=4)
 
@@ -101,8 +101,10 @@ def test_nothing_comes_back_as_nothing() -> None:
 @pytest.mark.parametrize("variables", [("",), ("pm2.5", "t\0"), ("Temperatur °C",)])
 def test_deliveries_come_back(variables: tuple[str, ...]) -> None:
     rows = network(variables=variables)
-    health = [Health("s0", variables[0], "faulty", "stuck", 17, None), Health("s1", "", "well", "", 3, 4)]
-    alerts = [Alert("s0", "", "well", "faulty", "stuck", 1, 2, "s0 has been stuck since ü")]
+    health = [Health("s0", variables[0], "faulty", "stuck", 17, None), Health("s1", "", "healthy", "", 3, 4)]
+    channels = (AlertedChannel("s0", "t", "stuck", 1, 2.5), AlertedChannel("s1", "", "", 1))
+    sentence = "s0 has been stuck since ü"
+    alerts = [Alert("s0", "", "healthy", "faulty", "stuck", 1, 2, sentence, "ab", channels, ("- a line",))]
     back = delivery_from_bytes(delivery_to_bytes(Delivery("final", 3, 4, rows, health, alerts)))
     assert (back.kind, back.start, back.end) == ("final", 3, 4)
     assert back.rows is not None

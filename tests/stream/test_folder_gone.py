@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import shutil
+import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from list_source import ListSource, assert_same_rows, hourly, read_rows, run_service, settings
-from sensormend.errors import SensormendError
+from sensormend.errors import SensormendError, StorageError
 from sensormend.readings import DAY, Readings
 from sensormend.stream import retrying as retrying
 from sensormend.stream.journal import WriteAheadLog
@@ -150,3 +155,45 @@ def test_a_process_says_so_and_ends(readings: Readings, tmp_path: Path, asked: b
     # It may have been about to write a file of the folder's; nothing goes on in there.
     assert not (out / "state" / "journal").exists()
     assert not (out / "data").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the limit of open files is one of POSIX")
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_too_many_open_files_are_reported_as_such(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    import resource
+
+    def act() -> None:
+        if kind == "file":
+            (tmp_path / "new").write_text("content")
+            return
+        try:
+            sqlite3.connect(tmp_path / "new.sqlite").execute("CREATE TABLE one (number)").connection.close()
+        except sqlite3.Error as error:
+            raise StorageError(f"cannot write: {error}") from error
+
+    def free() -> None:
+        if len(metrics.answers) == 3:
+            for file in files:
+                file.close()
+
+    metrics, files = Telling(free), list[IO[bytes]]()
+    retry = retrying.DiskRetry(threading.Event(), metrics, tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+    try:
+        with caplog.at_level(logging.INFO):
+            with contextlib.suppress(OSError):
+                while True:
+                    files.append(Path(os.devnull).open("rb"))  # noqa: SIM115
+            retry(act)
+    finally:
+        for file in files:
+            file.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(metrics.answers) == 3
+    assert all(reasons[0].startswith("too many files are open") for _, reasons in metrics.answers)
+    assert metrics.disk_error is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "too many files are open",
+        "files can be opened again",
+    ]

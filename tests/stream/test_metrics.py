@@ -72,7 +72,7 @@ def test_what_is_counted_is_shown(metrics: Metrics) -> None:
     metrics.update.observe(0.3)
     metrics.estimate.observe(0.002)
     metrics.watermark = 1_699_999_000 * SECOND
-    metrics.sensors = {"known": 50, "faulty": 3, "silent": 2, "gone": 0, "strangers": 0}
+    metrics.sensors |= {"known": 50, "faulty": 3, "silent": 2, "healthy": 45}
     metrics.journal_bytes, metrics.backlog_bytes = 4096, 77
     metrics.sinks["postgres"] = sink("postgres", up=False, backlog=7, lost=1)
     metrics.connected = False

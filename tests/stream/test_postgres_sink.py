@@ -91,7 +91,7 @@ def test_of_a_row_that_is_there_twice_the_last_holds(server: Postgres) -> None:
 
 
 def test_how_sensors_are_is_in_a_table_of_its_own(server: Postgres) -> None:
-    well, faulty = Health("a", "", "well", "", 0, DAY), Health("a", "", "faulty", "stuck", DAY, None)
+    well, faulty = Health("a", "", "healthy", "", 0, DAY), Health("a", "", "faulty", "stuck", DAY, None)
     other = Health("b", "pm", "silent", "", DAY, HOUR)
     with open_sink(f"{server.address}#state.rows") as sink:
         with pytest.raises(RefusedError, match='schema "state" does not exist'):
@@ -156,7 +156,7 @@ def test_one_that_may_only_write_need_not_make_tables(server: Postgres) -> None:
 
 def test_a_delivery_is_written_as_a_whole_or_not_at_all(server: Postgres) -> None:
     with open_sink(f"{server.address}?table=whole") as sink:
-        sink.write(day(one(1.0), health=[Health("a", "", "well", "", 0, None)]))
+        sink.write(day(one(1.0), health=[Health("a", "", "healthy", "", 0, None)]))
         ask(server, "ALTER TABLE whole_health ADD CHECK (state <> 'faulty')")
         with pytest.raises(RefusedError, match="violates check constraint"):
             sink.write(day(one(2.0), health=[Health("a", "", "faulty", "stuck", 0, None)]))

@@ -76,7 +76,7 @@ def test_a_jump_in_the_night_is_reported_in_the_night(alerts: list[Alert]) -> No
     assert jump[0].at <= START + 20 * DAY + 6 * HOUR
     assert jump[0].sensors == ("s02", "s03"), "one that fails an hour later is named with it"
     silent = [alert for alert in alerts if "s05" in alert.sensors]
-    assert [alert.state for alert in silent] == ["silent", "well"]
+    assert [alert.state for alert in silent] == ["silent", "healthy"]
     assert all(alert.sensors == ("s05", "s06", "s07") for alert in silent)
     wrong = [alert for alert in alerts if "s09" in alert.sensors]
     assert [alert.state for alert in wrong] == ["silent", "faulty"], "at 122 degrees it is not well"
@@ -184,8 +184,37 @@ def test_batteries_that_die_give_an_alert_or_two_each() -> None:
     for which in dying:
         mine = [alert.state for alert in alerts if f"s{which:02d}" in alert.sensors]
         assert 1 <= len(mine) <= 2, mine
-        assert "well" not in mine
+        assert "healthy" not in mine
         assert "faulty" in mine
+
+
+def test_an_alert_has_the_reading_and_what_was_expected(alerts: list[Alert]) -> None:
+    (jump,) = (alert for alert in alerts if "s02" in alert.sensors)
+    first, second = jump.channels
+    assert (first.sensor, first.value, second.sensor, second.value) == ("s02", 44.0, "s03", 44.0)
+    truth = town()[2, :, 20]
+    assert first.expected is not None
+    assert truth.min() - 3 < first.expected < truth.max() + 3
+    assert (first.since, second.since) == (START + 20 * DAY + 2 * HOUR, START + 20 * DAY + 3 * HOUR)
+
+
+def test_a_faulty_sensor_that_was_away_is_faulty_when_it_is_back() -> None:
+    readings = city(12, 40, seed=1, faults=False).truth
+    line = np.moveaxis(readings, 1, 2).reshape(12, -1)
+    line[4, 20 * 24 :] += 6
+    line[4, 25 * 24 : 25 * 24 + 10] = np.nan
+    readings = np.moveaxis(line.reshape(12, 40, 24), 1, 2)
+    stream, states = Stream(Options.of(step="1h", period="1d")), dict[int, str]()
+    alerts = list[Alert]()
+    for hour, part in enumerate(hourly(tensor_readings(readings))):
+        alerts += raised([part], stream)
+        if stream.cleaner is not None:
+            states[hour] = next(entry.state for entry in stream.health() if entry.sensor == "s04")
+    assert [alert.state for alert in alerts if "s04" in alert.sensors] == ["faulty"], "it is one incident"
+    assert states[25 * 24 - 1] == "faulty"
+    assert states[25 * 24 + 9] == "silent"
+    assert {states[hour] for hour in range(25 * 24 + 14, 40 * 24)} == {"faulty"}
+    assert (stream.counts["faulty"], stream.counts["silent"], stream.counts["healthy"]) == (1, 0, 11)
 
 
 def test_ten_minutes_are_judged_every_half_hour_and_reported_after_one() -> None:

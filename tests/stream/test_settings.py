@@ -88,6 +88,8 @@ PLACES = [
     ("sinks", "postgresql://me:{}@host/air?table=rows"),
     ("alerts", "https://me:{}@hooks.example.org/hook"),
     ("alerts", "mqtt://me:{}@broker"),
+    ("alerts", "ntfys://me:{}@ntfy.example.org/topic"),
+    ("alerts", "smtp://me:{}@mail.example.org/?to=me@example.org"),
 ]
 
 
@@ -268,6 +270,9 @@ def test_paths_are_meant_from_where_the_file_lies(tmp_path: Path) -> None:
         ("[alerts]\nto = ['ftp://x']", "alerts go to"),
         ("[alerts]\nto = ['https://']", "alerts go to"),
         ("alerts = 3", "alerts is a table"),
+        ("[alerts]\nurl = 'sensors.example.org'", "url is a web address"),
+        ("[alerts]\ndigest = '25:00'", "digest is a time of day"),
+        ("[alerts]\nto = ['smtp://mail.example.org']", "e-mail goes to"),
         ("sinks = ['nowhere']", "a sink is"),
         ("sinks = 'influx://me:hush@h'", "a sink is .*influx://me@h"),
         ("sinks = [3]", "sinks is a list of texts"),

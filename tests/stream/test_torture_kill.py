@@ -82,7 +82,7 @@ def _same_alerts(reported: Path, network: ReferenceArchive, folder: Path) -> Non
         result.append(one)
         at += len(text[at:]) - len(text[at:].lstrip())
     reported_in = Counter(map(_key, result))
-    assert {key[1] for key in expected} == {"faulty", "well", "silent"}
+    assert {key[1] for key in expected} == {"faulty", "healthy", "silent"}
     assert set(reported_in) == set(expected)
     assert len(result) - len(expected) <= KILLS / 3
     # What was told twice was told in the same words.

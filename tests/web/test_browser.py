@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import urllib.request
 from pathlib import Path
@@ -15,7 +17,7 @@ from selenium.webdriver.common.keys import Keys
 from browser import PHONE, Browser
 from city_source import CitySource
 from list_source import settings
-from output_folders import big_output
+from output_folders import big_output, small_output
 from sensormend.stream.service import Service
 
 HOSTILE = (
@@ -196,6 +198,23 @@ def test_names_are_text_whatever_is_in_them(browser: Browser, hostile: Path) -> 
         browser.one("#find-box").send_keys("img")
         assert browser.wait("#find-list li").text.startswith("<img src=x")
         assert not browser.all("main img, main script, #find-list img")
+
+
+def test_a_faulty_sensor_with_markup_in_its_name_is_text_everywhere(browser: Browser, tmp_path: Path) -> None:
+    name = "=<b onclick=alert(1)>bold</b>"
+    names = ("S1", name, "<!channel>", "S4", "S5", "S6")
+    out = small_output(tmp_path / "out", names=names, variables=("<i>temp</i>",)).path
+    with browser.serving(out) as server:
+        browser.open(f"{server.address}/", "overview")
+        browser.wait("main", name)
+        browser.open(f"{server.address}/#/faults", "faults")
+        browser.wait("main", name)
+        assert "<i>temp</i>" in browser.text()
+        assert not browser.all("main b[onclick], main i:not([class])")
+        with urllib.request.urlopen(f"{server.address}/api/faults.csv", timeout=20) as answer:
+            lines = list(csv.reader(io.StringIO(answer.read().decode())))
+        assert f"'{name}" in {line[0] for line in lines}
+        assert not any(line[0] == name for line in lines)
 
 
 def test_a_token_opens_it(browser: Browser, city_out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import signal
@@ -29,7 +30,7 @@ from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.stream.service import open_service
 from sensormend.stream.settings import Settings
 from sensormend.views.matrix import matrix
-from sensormend.web import api, security
+from sensormend.web import api, connections, security
 from sensormend.web import server as servers
 from sensormend.web.server import Server
 from waiting import wait_until
@@ -176,6 +177,97 @@ def test_a_connection_that_is_not_used_again_is_closed(city_out: Path, monkeypat
             line.settimeout(1.5)
             with pytest.raises(TimeoutError):
                 line.recv(4096)
+
+
+def closed_after(line: socket.socket, trickle: bytes = b"") -> float:
+    """Return after how many seconds the other end closes; meanwhile bytes are sent, one after the other."""
+    began = time.monotonic()
+    line.settimeout(0.05)
+    with contextlib.suppress(ConnectionError):
+        for place in range(200):
+            if trickle:
+                line.sendall(trickle[place % len(trickle) :][:1])
+            try:
+                if not line.recv(65536):
+                    break
+            except TimeoutError:
+                pass
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("head", "trickle"),
+    [
+        (b"", b""),
+        (b"GET /api/network HTTP/1.1\r\n", b"x"),
+        (b"GET /api/network HTTP/1.1\r\nHost: localhost\r\n\r\nGET ", b"x"),
+        (b"GET /api/network HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n", b"x"),
+    ],
+    ids=["nothing", "a head without end", "a second head without end", "a body without end"],
+)
+def test_what_never_ends_is_closed(
+    city_out: Path, monkeypatch: pytest.MonkeyPatch, head: bytes, trickle: bytes
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.6)
+    with Server(city_out, port=0) as server:
+        server.start()
+        with socket.create_connection(("127.0.0.1", server.port)) as line:
+            line.sendall(head)
+            assert closed_after(line, trickle) < 5
+        with listening(server.address) as line:
+            line.settimeout(1.2)
+            with pytest.raises(TimeoutError):
+                line.recv(4096)
+        assert httpx.get(f"{server.address}/api/network").status_code == 200
+
+
+def test_a_response_that_nobody_takes_is_dropped(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "WRITE_TIMEOUT", 0.5)
+    with Server(city_out, port=0) as server:
+        server.start()
+        with socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.connect(("127.0.0.1", server.port))
+            # Responses wait for each other, and none is read.
+            line.sendall(b"GET /static/vendor/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200)
+            wait_until(lambda: len(server._uvicorn.server_state.connections) == 1)
+            wait_until(lambda: not server._uvicorn.server_state.connections)
+
+
+def own_address() -> str | None:
+    """Return an address of this machine that is not one of the loopback interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line, contextlib.suppress(OSError):
+        line.connect(("192.0.2.1", 9))
+        return str(line.getsockname()[0])
+    return None
+
+
+@pytest.mark.skipif(own_address() is None, reason="this machine has no network")
+def test_one_address_has_no_more_than_its_share(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_PER_ADDRESS", 3)
+    own, token = str(own_address()), "abcdefgh" * 4
+    with Server(city_out, host="0.0.0.0", port=0, token=token) as server, ExitStack() as stack:
+        server.start()
+        for _ in range(3):
+            stack.enter_context(socket.create_connection((own, server.port)))
+        state = server._uvicorn.server_state
+        wait_until(lambda: len(state.connections) == 3)
+        with socket.create_connection((own, server.port)) as line:
+            assert closed_after(line) < 5
+        assert len(state.connections) == 3
+        headers = {"Authorization": f"Bearer {token}"}
+        assert httpx.get(f"http://127.0.0.1:{server.port}/api/network", headers=headers).status_code == 200
+
+
+def test_connections_beyond_all_limits_are_closed(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_OPEN", 3)
+    with Server(city_out, port=0) as server, ExitStack() as stack:
+        server.start()
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        wait_until(lambda: len(server._uvicorn.server_state.connections) == 3)
+        with socket.create_connection(("127.0.0.1", server.port)) as line:
+            assert closed_after(line) < 5
 
 
 def test_a_connection_is_used_again(city_out: Path) -> None:

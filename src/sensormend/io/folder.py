@@ -20,7 +20,7 @@ from sensormend.errors import InputError
 from sensormend.files import Closing, signature
 from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
-from sensormend.io.sql import literal, path_literal, read_parquet, reason_of
+from sensormend.io.sql import literal, original_text, path_literal, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
 
@@ -334,7 +334,7 @@ class Archive(Closing):
                 if source is None:
                     yield engine, []
                     return
-                engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {source}")
+                engine.execute(f"CREATE TEMP VIEW source AS SELECT * {self._restored_names()} FROM {source}")
                 columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
                 lacking = [name for name in COLUMNS if name not in columns and name != "variable"]
                 if lacking:
@@ -343,13 +343,24 @@ class Archive(Closing):
             except duckdb.Error as error:
                 raise InputError(f"cannot read {self.path}: {reason_of(error)}") from error
 
-    def _csv_types(self) -> str:
-        """Return the columns of the CSV file, from its header, with their types."""
+    def _restored_names(self) -> str:
+        """Return SQL that gives the names in a CSV file back as they were before they were made harmless."""
+        if self._ending not in (".csv", ".csv.gz"):
+            return ""
+        names = [name for name in ("sensor", "variable") if name in self._csv_columns()]
+        return f"REPLACE ({', '.join(f'{original_text(name)} AS {name}' for name in names)})" if names else ""
+
+    def _csv_columns(self) -> list[str]:
+        """Return the columns of the CSV file, from its header."""
         try:
             with (gzip.open if self._ending == ".csv.gz" else open)(self.path, "rt", encoding="utf-8") as file:
-                names = file.readline().strip().split(",")
+                return file.readline().strip().split(",")
         except (OSError, EOFError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read {self.path}: {error}") from None
+
+    def _csv_types(self) -> str:
+        """Return the columns of the CSV file with their types."""
+        names = self._csv_columns()
         unknown = [name for name in names if name not in COLUMNS]
         if unknown:
             raise InputError(f"{self.path} has a column {unknown[0]!r}: sensormend did not write it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,9 @@ __all__ = [
     "FaultInterval",
     "SensorSummary",
     "csv_lines",
+    "harmless",
     "iso",
+    "original",
     "read_faults",
     "read_json",
     "read_sensors",
@@ -111,6 +114,34 @@ def iso(time: int) -> str:
     return str(exact if time % SECOND else exact.astype("datetime64[s]"))
 
 
+def harmless(text: str) -> str:
+    """Return a text for a cell that no spreadsheet takes for a formula: names come from whoever sends a reading.
+
+    A text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets a single quote in front, as OWASP
+    advises, and so does one that looks as if it had one already.
+
+    Examples
+    --------
+    >>> harmless("=1+1"), harmless("'=1+1"), harmless("roof")
+    ("'=1+1", "''=1+1", 'roof')
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def original(text: str) -> str:
+    """Return the text that `harmless` was given.
+
+    Examples
+    --------
+    >>> original("'=1+1"), original("''=1+1"), original("'roof'")
+    ('=1+1', "'=1+1", "'roof'")
+    """
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+_FORMULA = re.compile("'*[=+@\t\r-]")
+
+
 def time_of(text: str) -> int:
     """Return the microseconds of an ISO time; without a zone it is UTC, and a date alone is its midnight.
 
@@ -128,7 +159,10 @@ def time_of(text: str) -> int:
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:
-    """Write a table as CSV: None and NaN are empty, whole numbers in the columns of `TIMES` are microseconds."""
+    """Write a table as CSV: None and NaN are empty, whole numbers in the columns of `TIMES` are microseconds.
+
+    Texts are written by `harmless`.
+    """
     with write_beside(Path(path)) as file:
         _write_lines(file, header, chain([header], rows))
 
@@ -199,7 +233,7 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
 
 
 _TYPES: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("sensor", "variable", "reason", "sentence"), str),
+    **dict.fromkeys(("sensor", "variable", "reason", "sentence"), original),
     **dict.fromkeys(("from", "to"), time_of),
     **dict.fromkeys(("first", "last"), lambda text: time_of(text) if text else None),
     "readings": lambda text: int(text or 0),
@@ -217,6 +251,8 @@ def _cell(name: str, value: object) -> object:
     if isinstance(value, float | np.floating):
         # Twelve digits: no reading has more, and 0.1 + 0.2 is written as 0.3.
         return "" if math.isnan(value) else f"{float(value):.12g}"
+    if isinstance(value, str):
+        return harmless(value)
     return "" if value is None else value
 
 

@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Iterable
 
-__all__ = ["literal", "path_literal", "quoted", "read_parquet", "reason_of"]
+__all__ = ["harmless_text", "literal", "original_text", "path_literal", "quoted", "read_parquet", "reason_of"]
 
 
 def literal(text: object) -> str:
@@ -18,6 +18,22 @@ def literal(text: object) -> str:
     "'it''s'"
     """
     return "'" + str(text).replace("'", "''") + "'"
+
+
+def harmless_text(column: str) -> str:
+    """Return SQL of a column whose texts no spreadsheet takes for formulas, as `metadata.harmless` writes them."""
+    return f"CASE WHEN regexp_matches({column}, {_FORMULA}) THEN chr(39) || {column} ELSE {column} END"
+
+
+def original_text(column: str) -> str:
+    """Return SQL of the texts that `harmless_text` was given."""
+    return (
+        f"CASE WHEN starts_with({column}, chr(39)) AND regexp_matches({column}, {_FORMULA}) "
+        f"THEN substring({column}, 2) ELSE {column} END"
+    )
+
+
+_FORMULA = literal("^'*[=+@\\t\\r-]")
 
 
 def quoted(name: str) -> str:

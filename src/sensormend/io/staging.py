@@ -17,7 +17,7 @@ from sensormend.files import Closing, beside
 from sensormend.io.loading import Loader
 from sensormend.io.options import Options
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
-from sensormend.io.sql import literal, reason_of
+from sensormend.io.sql import harmless_text, literal, reason_of
 from sensormend.readings import Readings
 
 __all__ = ["Progress", "Staging"]
@@ -289,7 +289,8 @@ class Staging(Closing):
         """Write the rows that could not be read as CSV: file, row, reason, line."""
         with beside(path) as new:
             self.ask(f"""
-                COPY (SELECT shown AS file, row, reason, line FROM rejected JOIN files USING (file)
+                COPY (SELECT {harmless_text("shown")} AS file, row, reason, {harmless_text("line")} AS line
+                    FROM rejected JOIN files USING (file)
                     ORDER BY files.file, row, reason)
                 TO {literal(new)} (FORMAT csv, HEADER true)""")
 

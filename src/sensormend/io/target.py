@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.files import beside, locked
 from sensormend.io.folder import Archive, data_files, ending_of
-from sensormend.io.metadata import read_sensors
-from sensormend.io.sql import literal, quoted, read_parquet, reason_of
+from sensormend.io.metadata import harmless, read_sensors
+from sensormend.io.sql import harmless_text, literal, quoted, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import Rows
 
@@ -169,7 +169,7 @@ def export(
         raise InputError(f"there are no rows in {folder}")
     with _source(files, target) as engine:
         if ending in FORMATS:
-            query = _wide_query(engine) if wide else _rows_query(engine, is_csv=ending != ".parquet")
+            query = (_wide_query if wide else _rows_query)(engine, is_csv=ending != ".parquet")
             with beside(target) as new:
                 engine.execute(f"COPY ({query}) TO {literal(new)} ({FORMATS[ending]}, USE_TMP_FILE false)")
             return target
@@ -203,19 +203,23 @@ def _rows_query(engine: Any, *, is_csv: bool) -> str:
     present = _columns(engine)
     # In CSV an empty text would be written as two quotation marks, NULL as an empty cell.
     expressions = {"reason": "nullif(reason, '')"} if is_csv else {}
+    if is_csv:
+        expressions |= {name: harmless_text(f"source.{name}") for name in ("sensor", "variable")}
     columns = (f"{expressions.get(name, name)} AS {name}" for name in COLUMNS if name in present)
     keys = (f"source.{name}" for name in ("time", "sensor", "variable", "file_row_number") if name in present)
     return f"SELECT {', '.join(columns)} FROM source ORDER BY {', '.join(keys)}"
 
 
-def _wide_query(engine: Any) -> str:
+def _wide_query(engine: Any, *, is_csv: bool) -> str:
     names = _names(engine, "variable")
     across, keys = ("variable", "time, sensor") if len(names) > 1 else ("sensor", "time")
     names = names if len(names) > 1 else _names(engine, "sensor")
     # A sensor named `time` or `sensor` would collide with that column.
-    columns = [f"{literal(name)} AS {quoted(f'{name}_' if name in ('time', 'sensor') else name)}" for name in names]
+    titles = [f"{name}_" if name in ("time", "sensor") else harmless(name) if is_csv else name for name in names]
+    columns = [f"{literal(name)} AS {quoted(title)}" for name, title in zip(names, titles, strict=True)]
+    harmless_names = f" REPLACE ({harmless_text('sensor')} AS sensor)" if is_csv and across == "variable" else ""
     return (
-        f"SELECT * FROM (PIVOT (SELECT time, sensor, {across} AS across, cleaned FROM source) "
+        f"SELECT *{harmless_names} FROM (PIVOT (SELECT time, sensor, {across} AS across, cleaned FROM source) "
         f"ON across IN ({', '.join(columns)}) USING any_value(cleaned) GROUP BY {keys}) ORDER BY {keys}"
     )
 

@@ -1,9 +1,10 @@
-"""`Health` and `states` describe the health of a channel, now and by day, in the words that all pages share."""
+"""`channel_states` computes the one state of each channel now, and `states` that of each of its days."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,12 @@ __all__ = [
     "PLAIN_REASONS",
     "SEVERITY",
     "SPIKE",
+    "STATES",
+    "ChannelState",
     "Health",
     "by_trouble",
     "carry_over_gaps",
+    "channel_states",
     "days_per_cell",
     "letters",
     "shade_words",
@@ -31,6 +35,25 @@ __all__ = [
     "states_by_cell",
     "trouble",
 ]
+
+
+class ChannelState(StrEnum):
+    """The states of a channel; it has one at a time.
+
+    They are listed from the worst to the best: a sensor has the first of the states of its variables.
+    """
+
+    FAULTY = "faulty"
+    SILENT = "silent"
+    ENDED = "ended"
+    SUSPECT = "suspect"
+    RECOVERING = "recovering"
+    LEARNING = "learning"
+    HEALTHY = "healthy"
+
+
+STATES = tuple(ChannelState)
+"""The states in the order of the codes that `channel_states` returns."""
 
 HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
 
@@ -75,7 +98,7 @@ class Health:
     Attributes
     ----------
     state
-        `well`, `faulty`, `silent` or `gone`.
+        Its state, of `ChannelState`.
     reason
         The kind of its fault; empty for other states.
     since
@@ -90,6 +113,57 @@ class Health:
     reason: str
     since: int
     heard: int | None
+
+
+def channel_states(
+    *, ended: BoolArray, silent: BoolArray, faulty: BoolArray, doubtful: BoolArray, open_incident: BoolArray,
+    judged: BoolArray,
+) -> NDArray[np.int8]:  # fmt: skip
+    """Return the state of each channel at one time, as an index into `STATES`.
+
+    This is the only place that decides what state a channel has. The first of these that applies is its state:
+    `ended`, `silent`, `faulty`, `suspect` (doubtful), `recovering` (its incident is open), `learning` (not judged yet),
+    `healthy`. A fault may be open in a channel that is silent; that nothing comes from it is what one sees first.
+
+    Parameters
+    ----------
+    ended
+        No reading has come for so long that none is expected any more: for `gone_after` in a feed, and until the end of
+        an archive whose other channels go on.
+    silent
+        No reading has come for longer than usual.
+    faulty
+        A fault is open that is sure, or has lasted for long enough to be reported.
+    doubtful
+        The newest reading is wrong or doubtful, without a fault that counts as `faulty`.
+    open_incident
+        A fault or a silence was reported, and that it is over was not: its readings are sound again, but not for long
+        enough.
+    judged
+        At least one of its readings was judged by now.
+
+    Examples
+    --------
+    >>> yes, no = np.array([True]), np.array([False])
+    >>> verdicts = dict.fromkeys(("ended", "silent", "faulty", "doubtful", "open_incident"), no) | {"judged": yes}
+    >>> def state(**given):
+    ...     return str(STATES[channel_states(**verdicts | given)[0]])
+    >>> state(), state(judged=no), state(open_incident=yes), state(open_incident=yes, faulty=yes)
+    ('healthy', 'learning', 'recovering', 'faulty')
+    >>> state(silent=yes, faulty=yes), state(silent=yes, ended=yes)
+    ('silent', 'ended')
+    """
+    chosen = (
+        (ended, ChannelState.ENDED),
+        (silent, ChannelState.SILENT),
+        (faulty, ChannelState.FAULTY),
+        (doubtful, ChannelState.SUSPECT),
+        (open_incident, ChannelState.RECOVERING),
+        (~judged, ChannelState.LEARNING),
+    )
+    codes = [STATES.index(state) for _, state in chosen]
+    code = np.select([mask for mask, _ in chosen], codes, STATES.index(ChannelState.HEALTHY))
+    return np.asarray(code, dtype=np.int8)
 
 
 def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:

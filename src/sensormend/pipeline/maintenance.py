@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.files import beside, read_table, sync
-from sensormend.io.metadata import iso, time_of
+from sensormend.io.metadata import harmless, iso, original, time_of
 from sensormend.readings import NameIndex
 from sensormend.recovery import BoolArray
 
@@ -144,7 +144,7 @@ def write_note(path: str | os.PathLike[str], note: Note) -> bool:
         text = f"{header},variable{text[len(header) :]}"
     text += "" if text.endswith(("\n", "\r")) else newline
     start, end = ("" if abs(time) >= EVER else iso(time) for time in (note.start, note.end))
-    cells = dict(zip(COLUMNS, (note.sensor, start, end, note.action, note.variable), strict=True))
+    cells = dict(zip(COLUMNS, (harmless(note.sensor), start, end, note.action, harmless(note.variable)), strict=True))
     line = io.StringIO()
     csv.writer(line, lineterminator=newline).writerow([cells.get(name, "") for name in columns])
     with beside(path) as new:
@@ -201,7 +201,8 @@ def _note(cells: Mapping[str, str], where: str) -> Note:
         raise ConfigError(f"{where}: to is not after from")
     if action == "recalibrated" and start == -EVER and end == EVER:
         raise ConfigError(f"{where}: recalibrated needs a time, from or to")
-    return Note(cells["sensor"], start, end, action, cells.get("variable", ""))
+    # A name may have been copied from a table of sensormend.
+    return Note(original(cells["sensor"]), start, end, action, original(cells.get("variable", "")))
 
 
 def as_time(text: str, where: str) -> int:

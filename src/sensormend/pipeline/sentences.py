@@ -13,6 +13,7 @@ from sensormend.io.metadata import SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
+    "ADVICE",
     "FaultEffect",
     "add_sums",
     "comma",
@@ -44,11 +45,22 @@ INTERVALS = tuple(
 )
 """The intervals in which `how_often` is expressed."""
 
+ADVICE = {
+    "stuck": "Check whether it is frozen, blocked or disconnected, then restart or replace it.",
+    "noise": "Check the cable, the supply and the mounting; a loose contact looks like this.",
+    "drift": "Clean it and compare it with a reference; then calibrate or replace it.",
+    "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
+    "gain": "Check its range and scaling, then calibrate it.",
+    "implausible": "Check the wiring and the unit that the logger takes.",
+    "silent": "Check the supply and the connection.",
+}
+"""What to do about a fault of each kind, and about silence."""
+
 MINUS = "\N{MINUS SIGN}"
 
 LONGEST_CLIMB, LEAST_READINGS = 3 * DAY, 3
-"""The longest duration and the least number of readings of a fault that is described by the course of its readings:
-over more days they rise and fall by themselves."""
+"""The longest duration and the least number of readings of an implausible fault that is described by the course of its
+readings: over more days they rise and fall by themselves, as those of a drift do in a day."""
 
 INTERVAL_EDGES = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(INTERVALS)]
 
@@ -237,7 +249,7 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
     side = "high" if shift > 0 else "low"
     change = fault.last_value - fault.first_value
     climbs = span <= LONGEST_CLIMB and fault.count >= LEAST_READINGS and abs(change) >= 0.5 * abs(fault.farthest) > 0
-    if fault.reason in ("drift", "implausible") and climbs:
+    if fault.reason == "implausible" and climbs:
         climb = verb("climbs", "climbed") if change > 0 else verb("falls", "fell")
         return f"{climb} from {number(fault.first_value)} to {number(fault.last_value)}"
     gain = f"{number(fault.size)} times as much as" if math.isfinite(fault.size) else "more or less than"

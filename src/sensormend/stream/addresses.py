@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import UNCLEAR, is_unclear, shown
@@ -14,15 +15,21 @@ from sensormend.stream.formats.topics import overlap
 
 __all__ = [
     "ALERTS",
+    "ALERT_ADDRESSES",
     "COMMAND",
+    "MAIL",
     "MQTT",
+    "NTFY",
     "PREFIX",
     "REPLAY",
     "WEB",
+    "MailServer",
     "clear",
     "host_of",
     "is_address",
+    "is_loopback",
     "login_of",
+    "mail_server",
     "plain",
     "refuse_loops",
     "topic_of",
@@ -30,8 +37,16 @@ __all__ = [
 
 MQTT = ("mqtt://", "mqtts://")
 WEB = ("http://", "https://")
+NTFY = ("ntfy://", "ntfys://")
+MAIL = ("smtp://", "smtps://")
 REPLAY = "replay:"
 COMMAND = "command:"
+
+ALERT_ADDRESSES = (
+    "alerts go to https://..., ntfys://host/topic, smtp://user:password@host/?to=me@example.org, mqtt://host/topic or "
+    "command: words"
+)
+"""The addresses of alerts, for messages."""
 
 PREFIX, ALERTS = "sensormend", "sensormend/alerts"
 """Topic prefix of results and topic of alerts at a broker, unless the address names others."""
@@ -50,7 +65,9 @@ def is_address(text: str) -> bool:
 
 def clear(address: str) -> str:
     """Return the address; refuse one in which the end of the password is ambiguous, without showing it."""
-    if is_unclear(address):
+    if address.startswith(MAIL):
+        mail_server(address)
+    elif is_unclear(address):
         raise ConfigError(f"{address.partition('://')[0]}://...: {UNCLEAR}")
     return address
 
@@ -114,10 +131,15 @@ def plain(address: str) -> str:
     --------
     >>> plain("mqtt://me:secret@broker/city"), plain("https://hooks.example.org/T0/secret")
     ('mqtt://me@broker/city', 'https://hooks.example.org/...')
-    >>> plain("command: notify --token secret")
-    'command: notify ...'
+    >>> plain("command: notify --token secret"), plain("smtp://me:secret@mail.example.org/?to=you@example.org")
+    ('command: notify ...', 'smtp://me@mail.example.org')
     """
-    if address.lower().startswith(WEB):
+    if address.startswith(MAIL):
+        match = _MAIL.fullmatch(address)
+        user = f"{match['user']}@" if match and match["user"] else ""
+        port = f":{match['port']}" if match and match["port"] else ""
+        return f"{address.partition('://')[0]}://{user}{match['host']}{port}" if match else "smtp://..."
+    if address.lower().startswith((*WEB, *NTFY)):
         scheme, _, rest = address.partition("://")
         if is_unclear(address):
             return f"{scheme}://..."
@@ -127,6 +149,67 @@ def plain(address: str) -> str:
         words = address.removeprefix(COMMAND).split(maxsplit=1)
         return " ".join([COMMAND, *map(shown, words[:1]), *["..."] * (len(words) > 1)])
     return shown(address)
+
+
+_MAIL = re.compile(
+    r"smtps?://(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^@/?#]*))?@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^:@/?#\[\]]+)"
+    r"(?::(?P<port>\d{1,5}))?/?\?(?P<query>[^#]*)"
+)
+
+
+@dataclass(frozen=True)
+class MailServer:
+    """A server for e-mail, and who gets it from whom."""
+
+    host: str
+    port: int
+    encrypted: bool
+    user: str | None
+    password: str | None
+    sender: str
+    recipients: tuple[str, ...]
+
+
+def mail_server(address: str) -> MailServer:
+    """Return the server and the recipients of an address for e-mail.
+
+    Examples
+    --------
+    >>> server = mail_server("smtps://me:a%2Fb@mail.example.org/?to=you@example.org,her@example.org")
+    >>> server.host, server.port, server.password, server.recipients
+    ('mail.example.org', 465, 'a/b', ('you@example.org', 'her@example.org'))
+    """
+    match = _MAIL.fullmatch(address)
+    query = dict(parse_qsl(match["query"])) if match else {}
+    recipients = tuple(part.strip() for part in query.get("to", "").split(",") if part.strip())
+    sender = query.pop("from", None)
+    query.pop("to", None)
+    port = int(match["port"] or (465 if address.startswith("smtps:") else 587)) if match else 0
+    mails = (*recipients, *([] if sender is None else [sender]))
+    if not match or not recipients or query or not 0 < port < 65536 or not all(map(_MAILBOX.fullmatch, mails)):
+        raise ConfigError(
+            f"{plain(address)}: e-mail goes to smtp://user:password@host:587/?to=me@example.org, or smtps://; in the "
+            "password write / as %2F, @ as %40 and : as %3A"
+        )
+    user = unquote(match["user"]) if match["user"] else None
+    password = unquote(match["password"]) if match["password"] else None
+    host = match["host"].strip("[]")
+    usual = user if user is not None and _MAILBOX.fullmatch(user) else f"sensormend@{host}"
+    return MailServer(host, port, address.startswith("smtps:"), user, password, sender or usual, recipients)
+
+
+_MAILBOX = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine.
+
+    Examples
+    --------
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("mail.example.org")
+    (True, True, False)
+    """
+    return host.lower() in ("localhost", "::1") or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
 
 
 def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[str], alerts: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from sensormend.pipeline.sentences import who
 from sensormend.readings import IntArray, NameIndex, Readings
 from sensormend.recovery import BoolArray
 from sensormend.stream.arrivals import Rejected
-from sensormend.stream.deliveries import FLOOD, Alert
+from sensormend.stream.deliveries import FLOOD, Alert, identified
 from sensormend.stream.formats.values import TOO_MANY_NAMES
 
 __all__ = [
@@ -168,7 +168,7 @@ class Admission:
             f"{len(refused):,} unknown sensor names came at once, the first is {refused[0]!r}: "
             "readings of more unknown sensors than are admitted are refused, those of known sensors are not"
         )
-        return [Alert("", "", "well", FLOOD, TOO_MANY_NAMES, at, at, sentence)]
+        return [identified(Alert("", "", "healthy", FLOOD, TOO_MANY_NAMES, at, at, sentence))]
 
     def record(self, sensor: NDArray[np.int64], period: int) -> None:
         """Record which sensors have reported, by their numbers, in the period of the current event time."""

@@ -14,21 +14,21 @@ from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.sentences import add_sums, comma, how_long, how_often, readable, what_it_does, who
 from sensormend.readings import REASONS, SECOND, Rows
 from sensormend.recovery import BoolArray
-from sensormend.stream.deliveries import Alert
+from sensormend.stream.deliveries import Alert, AlertedChannel
 
 __all__ = [
-    "TAKEN_BACK",
+    "WITHDRAWN",
     "FaultSums",
     "faulty_sentence",
+    "healthy_sentence",
     "one_per_incident",
     "one_per_sensor",
     "silent_sentence",
     "sum_readings",
-    "taken_back_sentence",
-    "well_sentence",
+    "withdrawn_sentence",
 ]
 
-TAKEN_BACK = "taken back"
+WITHDRAWN = "withdrawn"
 """The reason of an alert that withdraws a fault."""
 
 MOST_NAMED = 8
@@ -47,6 +47,8 @@ class FaultSums:
         The number of readings, and the sums that `what_it_does` describes.
     size, rate
         The size of the fault by the model, NaN where that is unknown, and its growth in a period.
+    last_expected
+        What the last of the readings should have been; NaN where that is unknown.
     """
 
     reasons: dict[str, int]
@@ -59,6 +61,7 @@ class FaultSums:
     last_value: float
     size: float = math.nan
     rate: float = 0.0
+    last_expected: float = math.nan
 
     @property
     def reason(self) -> str:
@@ -69,7 +72,7 @@ class FaultSums:
         """Add the sums of a later period."""
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
-        self.size, self.rate = later.size, later.rate
+        self.size, self.rate, self.last_expected = later.size, later.rate, later.last_expected
         add_sums(self, later)
 
 
@@ -87,6 +90,7 @@ def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> FaultSums:
         farthest=float(distance[np.abs(distance).argmax()]),
         first_value=float(value[0]),
         last_value=float(value[-1]),
+        last_expected=float(cleaned[-1]),
     )
 
 
@@ -102,21 +106,21 @@ def silent_sentence(name: str, last: int, usual: int) -> str:
     return f"{name} turned silent: no reading since {readable(last)}; it usually reports at least {how_often(usual)}"
 
 
-def taken_back_sentence(name: str, reason: str, since: int) -> str:
+def withdrawn_sentence(name: str, reason: str, since: int) -> str:
     """Return the sentence that withdraws a fault."""
     return (
-        f"{name} is well, and was: the fault reported since {readable(since)}{_bracketed(reason)} is taken back; "
-        "with the readings of the whole period it is none"
+        f"False alarm withdrawn: {name} was fine; with the readings of the whole period there is no fault since "
+        f"{readable(since)}{_bracketed(reason)}"
     )
 
 
-def well_sentence(name: str, before: str, reason: str, start: int, since: int) -> str:
-    """Return the sentence for a sensor that is well since `since`, and had another state since `start`."""
+def healthy_sentence(name: str, before: str, reason: str, start: int, since: int) -> str:
+    """Return the sentence for a sensor that is healthy since `since`, and had another state since `start`."""
     duration = how_long(max(since - start, SECOND))
     if before == "silent":
-        return f"{name} is well again: it has reported since {readable(since)}, after {duration} of silence"
-    cause = f"a fault{_bracketed(reason)}"
-    return f"{name} is well again: it has agreed with the network since {readable(since)}, after {duration} of {cause}"
+        return f"{name} is healthy again: it has reported since {readable(since)}, after {duration} of silence"
+    cause = f"{duration} of a fault{_bracketed(reason)}"
+    return f"{name} is healthy again: it has agreed with the network since {readable(since)}, after {cause}"
 
 
 def _bracketed(reason: str) -> str:
@@ -125,23 +129,23 @@ def _bracketed(reason: str) -> str:
 
 def one_per_sensor(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[np.int64]) -> list[Alert]:
     """Merge the alerts of a sensor all of whose variables changed alike into one alert without a variable."""
-    by_sensor: dict[tuple[str, str, str], list[Alert]] = {}
+    by_sensor: dict[tuple[str, str, str, str], list[Alert]] = {}
     for alert in alerts:
-        by_sensor.setdefault((alert.sensor, alert.before, alert.state), []).append(alert)
+        by_sensor.setdefault((alert.sensor, alert.before, alert.state, alert.id), []).append(alert)
     if len(by_sensor) == len(alerts):
         return alerts
-    several = {sensor for (sensor, _, _), group in by_sensor.items() if len(group) > 1}
+    several = {sensor for (sensor, _, _, _), group in by_sensor.items() if len(group) > 1}
     variables = Counter(
         sensor for (sensor, _), time in zip(names, last.tolist(), strict=True) if time != NEVER and sensor in several
     )
     merged: list[Alert] = []
-    for (sensor, _, state), group in by_sensor.items():
+    for (sensor, _, state, _), group in by_sensor.items():
         if state == "faulty" or len(group) < max(variables[sensor], 2):
             merged += group
             continue
         latest = max(group, key=lambda alert: alert.since)
         sentence = latest.sentence.replace(who(sensor, latest.variable), sensor, 1)
-        merged.append(replace(latest, variable="", sentence=sentence))
+        merged.append(replace(latest, variable="", sentence=sentence, channels=_channels(group)))
     return merged
 
 
@@ -161,9 +165,13 @@ def one_per_incident(alerts: Sequence[Alert], max_gap: int) -> list[Alert]:
     return sorted(incidents, key=lambda alert: (alert.sensor, alert.variable))
 
 
-def _change(alert: Alert) -> tuple[str, str]:
-    """Return the change that an alert reports; a fault that is taken back differs from one that is over."""
-    return alert.state, alert.reason if alert.state == "well" else ""
+def _change(alert: Alert) -> tuple[str, str, str]:
+    """Return the change that an alert reports; a fault that is withdrawn differs from one that is over."""
+    return alert.state, alert.reason if alert.state == "healthy" else "", alert.id
+
+
+def _channels(alerts: Sequence[Alert]) -> tuple[AlertedChannel, ...]:
+    return tuple(channel for alert in alerts for channel in alert.channels)
 
 
 def _incident(group: list[Alert]) -> Alert:
@@ -178,13 +186,12 @@ def _incident(group: list[Alert]) -> Alert:
     sentence = {
         "silent": f"{subject} turned silent together: no reading since {readable(since)}",
         "faulty": f"{subject} turned faulty together, since {readable(since)} ({kinds})",
-        "well": f"{subject} are well, and were: the faults reported since {readable(since)} are taken back"
-        if kinds == TAKEN_BACK
-        else f"{subject} are well again, since {readable(since)}",
+        "healthy": f"False alarms withdrawn: {subject} were fine; there are no faults since {readable(since)}"
+        if kinds == WITHDRAWN
+        else f"{subject} are healthy again, since {readable(since)}",
     }[first.state]
-    sensors = tuple(dict.fromkeys(alert.sensor for alert in group))
     variable = first.variable if len({alert.variable for alert in group}) == 1 else ""
     return replace(
         first, variable=variable, reason=max(reasons, key=lambda word: (reasons[word], word), default=""), since=since,
-        sentence=sentence, sensors=sensors,
+        sentence=sentence, channels=_channels(group),
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,30 +14,30 @@ from sensormend.errors import ConfigError
 from sensormend.io.options import EVERY
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.grid import Grid, no_number
-from sensormend.pipeline.health import Health
+from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.sentences import how_long, who
 from sensormend.readings import DAY, HOUR, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.alert_messages import (
-    TAKEN_BACK,
+    WITHDRAWN,
     FaultSums,
     faulty_sentence,
+    healthy_sentence,
     one_per_incident,
     one_per_sensor,
     silent_sentence,
     sum_readings,
-    taken_back_sentence,
-    well_sentence,
+    withdrawn_sentence,
 )
-from sensormend.stream.deliveries import STATES, Alert
+from sensormend.stream.deliveries import Alert, AlertedChannel, identified
 from sensormend.stream.silence import Silence
 
 __all__ = [
     "Alerts",
     "ChannelMonitor",
     "ChannelName",
-    "ChannelState",
+    "ChannelRecord",
     "OpenFault",
     "PeriodVerdict",
     "period_verdict",
@@ -55,9 +55,10 @@ FAULTY_SHARE = 0.5
 """The fraction of faulty readings from which a period is faulty: a sensor that breaks at noon is faulty that day."""
 
 CHECKS_TO_RESUME = 2
-"""Checks with a new reading after which a silent sensor reports again, if its newest reading is neither wrong nor
-doubtful. The alert that it is well again follows when it has reported for as long as it was silent, at least one period
-and at most `well_after`: a sensor that dies slowly, with a few readings a day, is one incident."""
+"""Checks with a new reading after which a silent sensor reports again, be its readings right or wrong. The alert that
+it is healthy again follows when it has reported for as long as it was silent, at least one period and at most
+`well_after`, and its newest reading is neither wrong nor doubtful: a sensor that dies slowly, with a few readings a
+day, is one incident."""
 
 RELAPSE_PERIODS = 7
 """Periods since the end of the last incident within which a new one is a relapse. A relapse ends after as many periods
@@ -69,16 +70,21 @@ MAX_RELAPSES = 4
 MAX_SLOTS_APART = 2
 """Most slots between the failures, or silences, of two sensors of one incident."""
 
+CONSTANT_READINGS, CONSTANT_STEPS = 3, 4
+"""Fewest equal readings that are called stuck, while the others imply a change of so many times the smallest one that
+the channel has shown: readings of a coarse sensor repeat when nothing changes."""
+
 MIN_JOINING_READINGS = 2
 """Fewest readings of a sure fault that joins the alert of another one that began at the same time."""
 
 
-@dataclass
-class ChannelState:
-    """The state of one channel that is, or recently was, not well.
 
-    An incident begins with an alert and ends with the alert that the channel is well again. The state may change within
-    an incident; there is at most one alert for each state.
+@dataclass
+class ChannelRecord:
+    """What is remembered of one channel that is, or recently was, not healthy.
+
+    An incident begins with an alert and ends with the alert that the channel is healthy again. The state may change
+    within an incident; there is at most one alert for each state.
 
     Attributes
     ----------
@@ -88,6 +94,8 @@ class ChannelState:
         Whether it is faulty by a verdict on an open period.
     streak, streak_start
         Periods in a row that contradict `faulty`, and the start of the first of them.
+    doubtful
+        Whether most readings of its last judged period were doubtful while it was faulty: neither wrong nor sound.
     sums
         The sums over the faulty periods among them; None where there is none.
     silent_since
@@ -101,6 +109,10 @@ class ChannelState:
         The start of the last silence that is over.
     alerted
         The states of the alerts of the open incident; empty where none is open.
+    incident
+        The id of the open or the last incident.
+    fault_end
+        The end of the last slot with a wrong reading, or of the last doubtful period, of its fault.
     ended, relapses
         The end of the last incident, and the number of relapses in a row.
     """
@@ -111,6 +123,7 @@ class ChannelState:
     provisional: bool = False
     streak: int = 0
     streak_start: int = 0
+    doubtful: bool = False
     sums: FaultSums | None = None
     silent_since: int | None = None
     gone: bool = False
@@ -119,24 +132,35 @@ class ChannelState:
     resumed: int = 0
     last_silence: int = 0
     alerted: list[str] = field(default_factory=list)
+    incident: str = ""
+    fault_end: int = 0
     ended: int = NEVER
     relapses: int = 0
 
     @property
-    def state(self) -> str:
-        """Its state, of `STATES`; silence takes precedence."""
-        if self.silent_since is not None:
-            return "gone" if self.gone else "silent"
-        return "faulty" if self.faulty else "well"
+    def wrong(self) -> bool:
+        """Whether its fault is open by its last judged period; sound periods since then mean that it recovers."""
+        return self.faulty and not self.streak and not self.doubtful
 
     @property
     def alerted_state(self) -> str:
         """The state of its last alert."""
-        return self.alerted[-1] if self.alerted else "well"
+        return self.alerted[-1] if self.alerted else ChannelState.HEALTHY
+
+    @property
+    def sound_since(self) -> int:
+        """The end of its fault, by the sound periods since then."""
+        return min(self.fault_end or self.streak_start, self.streak_start)
+
+    def since_of(self, state: ChannelState) -> int:
+        """Return the start of its state."""
+        if self.silent_since is not None:
+            return self.silent_since
+        return self.sound_since if state is ChannelState.RECOVERING and self.faulty and self.streak else self.since
 
     def end_fault(self) -> None:
         """Mark it as not faulty."""
-        self.faulty, self.reason, self.sums, self.streak = False, "", None, 0
+        self.faulty, self.reason, self.sums, self.streak, self.doubtful = False, "", None, 0, False
 
 
 @dataclass(frozen=True)
@@ -206,10 +230,25 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
             continue
         sums = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
         sums.reasons, sums.size, sums.rate = {fault.kind: sums.count}, fault.size, fault.rate
+        if fault.kind not in ("stuck", "implausible") and _is_constant(mended, rows, row, slots, mask):
+            sums.reasons, sums.size, sums.rate = {"stuck": sums.count}, sums.last_value, 0.0
         readings = sums.count + max(0, (start - episode.start) // grid.step)
         faults[name] = OpenFault(episode.start, readings, fault.confidence, sums)
     names = (_channel_name(rows, slots, row) for row in np.flatnonzero(questionable).tolist())
     return PeriodVerdict(faults, frozenset(names))
+
+
+def _is_constant(mended: CleanedPeriod, rows: Rows, row: int, slots: int, wrong: BoolArray) -> bool:
+    """Return whether the wrong readings are all equal, while the others imply changes that the channel would show.
+
+    The model may call such readings a gain of about zero; to a person the sensor is stuck.
+    """
+    value = rows.value[row * slots : (row + 1) * slots][wrong]
+    implied = mended.network[row][wrong]
+    implied = implied[np.isfinite(implied)]
+    if value.size < CONSTANT_READINGS or np.ptp(value) or not implied.size:
+        return False
+    return bool(np.ptp(implied) >= CONSTANT_STEPS * mended.resolution[row])
 
 
 def _by_channel(rows: Rows, slots: int) -> tuple[NDArray[np.int8], BoolArray, BoolArray]:
@@ -232,7 +271,7 @@ class Alerts:
         Faulty periods in a row until a fault that is not sure is reported; periods in which the sensor cannot be
         judged do not count.
     well_after
-        Sound periods in a row until a faulty sensor is well again.
+        Sound periods in a row until a faulty sensor is healthy again.
     min_duration, min_readings
         The duration and the number of readings after which a sure fault is reported: the options `stood` and
         `stood_readings`.
@@ -258,32 +297,23 @@ class Alerts:
             raise ConfigError("alerts come after one reading or more: stood_readings is at least 1")
         self._after, self._well_after = after, well_after
         self.min_duration, self._min_readings = min_duration, min_readings
-        self._channels: dict[ChannelName, ChannelState] = {}
-        self._questionable: frozenset[ChannelName] = frozenset()
+        self._channels: dict[ChannelName, ChannelRecord] = {}
+        # The channels of the last `PeriodVerdict.questionable`, and since when each of them is.
+        self._questionable: dict[ChannelName, int] = {}
         self._start: int | None = None
         self._period = DAY
         self._names: Sequence[ChannelName] = ()
         self._places: dict[ChannelName, int] = {}
 
     @property
-    def counts(self) -> dict[str, int]:
-        """The number of sensors that are faulty, silent and gone; a sensor has the worst state of its variables."""
-        worst: dict[str, str] = {}
-        for (sensor, _), channel in self._channels.items():
-            state = channel.state
-            worst[sensor] = min(worst.get(sensor, state), state, key=STATES.index)
-        states = Counter(worst.values())
-        return {state: states[state] for state in STATES[:-1]}
-
-    @property
     def waiting(self) -> bool:
-        """Whether a state may change by time alone: a sensor reports again, and may become well."""
+        """Whether a state may change by time alone: a sensor reports again, and may become healthy."""
         return any(channel.alerted and channel.silent_since is None for channel in self._channels.values())
 
     def apply_verdict(self, verdict: PeriodVerdict, now: int, step: int) -> list[Alert]:
         """Apply the verdict of an open period and return its alerts; `step` is the length of a slot."""
         self._begin(now)
-        self._questionable = verdict.questionable
+        self._questionable = {name: self._questionable.get(name, now) for name in verdict.questionable}
         alerts = []
         for name, fault in self._due_faults(verdict, now, step).items():
             channel = self._channel(name, now)
@@ -297,11 +327,12 @@ class Alerts:
         self._period, slots, end = grid.period, grid.slots, start + grid.period
         if not len(rows):
             return []
-        self._questionable = verdict.questionable
+        self._questionable = {name: self._questionable.get(name, end) for name in verdict.questionable}
         flag, present, wrong = _by_channel(rows, slots)
         any_wrong = np.asarray(wrong.any(axis=1))
         faulty = any_wrong & (wrong.sum(axis=1) >= FAULTY_SHARE * present.sum(axis=1))
         judged = ((flag == Flag.GOOD) | (flag == Flag.SUSPECT)).any(axis=1)
+        doubtful = (present & (flag == Flag.SUSPECT)).sum(axis=1) >= FAULTY_SHARE * present.sum(axis=1)
         sure = self._due_faults(verdict, end, grid.step)
         alerts: list[Alert | None] = []
         for name, fault in sure.items():
@@ -321,13 +352,16 @@ class Alerts:
                     if name not in verdict.questionable:
                         alerts.append(self._withdraw(name, channel, end))
                 elif channel.faulty and any_wrong[row]:
-                    channel.streak = 0
+                    channel.streak, channel.doubtful = 0, False
+                elif channel.faulty and doubtful[row]:
+                    channel.doubtful, channel.fault_end = True, end
                 else:
                     alerts.append(self._apply_sound_period(name, start, end))
         for row in np.flatnonzero(any_wrong).tolist():
             channel = self._channels.get(_channel_name(rows, slots, row))
             if channel is not None:
                 channel.provisional = False
+                channel.fault_end = start + (int(np.flatnonzero(wrong[row])[-1]) + 1) * grid.step
         return _sorted(alerts)
 
     def check_silence(
@@ -386,20 +420,49 @@ class Alerts:
         absent = self._mask(name for name, channel in self._channels.items() if channel.gone)
         return one_per_sensor(_sorted(alerts), names, np.where(absent, NEVER, last))
 
-    def health(self, names: Sequence[ChannelName], last: NDArray[np.int64], removed: BoolArray) -> list[Health]:
+    def states(self, names: Sequence[ChannelName], judged: BoolArray) -> NDArray[np.int8]:
+        """Return the state of every channel, as an index into `STATES`; `judged` is for `channel_states`."""
+        self._index(names)
+        channels = self._channels.items()
+        return channel_states(
+            ended=self._mask(name for name, channel in channels if channel.gone),
+            silent=self._mask(name for name, channel in channels if channel.silent_since is not None),
+            faulty=self._mask(name for name, channel in channels if channel.wrong),
+            doubtful=self._mask(name for name, channel in channels if channel.doubtful)
+            | self._mask(name for name in self._questionable if name in self._places),
+            open_incident=self._mask(name for name, channel in channels if channel.faulty or channel.alerted),
+            judged=judged,
+        )
+
+    def health(
+        self, names: Sequence[ChannelName], last: NDArray[np.int64], removed: BoolArray, judged: BoolArray
+    ) -> list[Health]:
         """Return the health of every channel that has reported and is not removed; arguments as in `check_silence`."""
-        states = []
+        entries = []
+        states = self.states(names, judged)
         for place in np.flatnonzero(~removed).tolist():
             name, newest = names[place], int(last[place])
             channel = self._channels.get(name)
-            if channel is None:
-                if newest != NEVER:
-                    states.append(Health(*name, "well", "", self._start or 0, newest))
+            if channel is None and newest == NEVER:
                 continue
-            reason = channel.reason if channel.state == "faulty" else ""
-            since = channel.since if channel.silent_since is None else channel.silent_since
-            states.append(Health(*name, channel.state, reason, since, None if newest == NEVER else newest))
-        return states
+            state, since = STATES[states[place]], self._start or 0
+            if channel is not None:
+                since = channel.since_of(state)
+            if state is ChannelState.SUSPECT and (channel is None or not channel.faulty):
+                since = self._questionable[name]
+            reason = channel.reason if channel is not None and state is ChannelState.FAULTY else ""
+            entries.append(Health(*name, state.value, reason, since, None if newest == NEVER else newest))
+        return entries
+
+    def identify(self, alerts: Sequence[Alert]) -> list[Alert]:
+        """Return alerts with the ids of their incidents, and remember these for the alerts that follow."""
+        result = [identified(alert) for alert in alerts]
+        for alert in result:
+            for entry in alert.channels:
+                channel = self._channels.get((entry.sensor, entry.variable))
+                if channel is not None:
+                    channel.incident = alert.id
+        return result
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON."""
@@ -407,23 +470,23 @@ class Alerts:
             "start": self._start,
             "period": self._period,
             "channels": [[*name, asdict(channel)] for name, channel in self._channels.items()],
-            "questionable": [list(name) for name in sorted(self._questionable)],
+            "questionable": [[*name, since] for name, since in sorted(self._questionable.items())],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load a state."""
         self._start, self._period = state["start"], state["period"]
-        self._questionable = frozenset((sensor, variable) for sensor, variable in state["questionable"])
+        self._questionable = {(sensor, variable): since for sensor, variable, since in state["questionable"]}
         self._channels = {}
         for sensor, variable, values in state["channels"]:
             sums = values["sums"] and FaultSums(**values["sums"])
-            self._channels[sensor, variable] = ChannelState(**{**values, "sums": sums})
+            self._channels[sensor, variable] = ChannelRecord(**{**values, "sums": sums})
 
     def _begin(self, time: int) -> None:
         self._start = time if self._start is None else self._start
 
-    def _channel(self, name: ChannelName, time: int) -> ChannelState:
-        return self._channels.setdefault(name, ChannelState(self._start or time))
+    def _channel(self, name: ChannelName, time: int) -> ChannelRecord:
+        return self._channels.setdefault(name, ChannelRecord(self._start or time))
 
     def _index(self, names: Sequence[ChannelName]) -> None:
         """Index the names if they are new, and drop the channels that are no longer among them."""
@@ -458,38 +521,41 @@ class Alerts:
         return due | joining
 
     def _turn_faulty(
-        self, name: ChannelName, channel: ChannelState, sums: FaultSums, since: int, now: int
+        self, name: ChannelName, channel: ChannelRecord, sums: FaultSums, since: int, now: int
     ) -> Alert | None:
         """Mark a channel as faulty, and return the alert if it is due."""
-        channel.streak, channel.sums, channel.reason = 0, sums, sums.reason
+        channel.streak, channel.doubtful, channel.sums, channel.reason = 0, False, sums, sums.reason
         if not channel.faulty:
             channel.faulty, channel.since = True, since
-        if "faulty" in channel.alerted or (channel.silent_since is not None and not channel.reports):
+        if channel.silent_since is not None and not channel.reports:
             return None
-        again = channel.silent_since is not None
         channel.silent_since, channel.gone, channel.reports = None, False, 0
+        if "faulty" in channel.alerted:
+            return None
         before = channel.alerted_state
         self._record_alert(channel, "faulty", now)
+        again = before == "silent"
         text = faulty_sentence(who(*name), sums, channel.since, now, again=again) + self._relapse_note(channel)
-        return Alert(*name, before, "faulty", channel.reason, channel.since, now, text)
+        return _faulty_alert(name, channel, sums, before, now, text)
 
-    def _record_alert(self, channel: ChannelState, state: str, now: int) -> None:
+    def _record_alert(self, channel: ChannelRecord, state: str, now: int) -> None:
         """Record an alert in the incident of a channel, which may begin with it."""
         if not channel.alerted:
             relapse = channel.ended != NEVER and now - channel.ended <= RELAPSE_PERIODS * self._period
             channel.relapses = channel.relapses + 1 if relapse else 0
+            channel.incident = ""
         channel.alerted.append(state)
 
-    def _sound_periods_needed(self, channel: ChannelState) -> int:
-        """Return the number of sound periods until a relapsed channel is well again; 0 for others."""
+    def _sound_periods_needed(self, channel: ChannelRecord) -> int:
+        """Return the number of sound periods until a relapsed channel is healthy again; 0 for others."""
         return RELAPSE_PERIODS * min(channel.relapses, MAX_RELAPSES)
 
-    def _relapse_note(self, channel: ChannelState) -> str:
+    def _relapse_note(self, channel: ChannelRecord) -> str:
         """Return the addition to the sentence of a relapse."""
         if not channel.relapses:
             return ""
         needed = how_long(self._sound_periods_needed(channel) * self._period)
-        return f"; it comes and goes, and counts as well again when nothing was the matter for {needed}"
+        return f"; it comes and goes, and counts as healthy again after {needed} without a fault or silence"
 
     def _apply_faulty_period(self, name: ChannelName, sums: FaultSums, start: int, end: int) -> Alert | None:
         """Apply a faulty period to a channel that has no sure fault."""
@@ -499,14 +565,14 @@ class Alerts:
         else:
             channel.sums.add(sums)
         if channel.faulty:
-            channel.streak, channel.reason = 0, channel.sums.reason
+            channel.streak, channel.doubtful, channel.reason = 0, False, channel.sums.reason
             return None
         channel.streak += 1
         if channel.streak < self._after:
             return None
         return self._turn_faulty(name, channel, channel.sums, channel.streak_start, end)
 
-    def _withdraw(self, name: ChannelName, channel: ChannelState, end: int) -> Alert | None:
+    def _withdraw(self, name: ChannelName, channel: ChannelRecord, end: int) -> Alert | None:
         """Withdraw the provisional fault of a period that has none when it is final."""
         reason, before = channel.reason, channel.alerted_state
         channel.end_fault()
@@ -516,30 +582,30 @@ class Alerts:
         channel.alerted.remove("faulty")
         if channel.alerted or channel.silent_since is not None:
             return None
-        text = taken_back_sentence(who(*name), reason, channel.since)
-        return Alert(*name, before, "well", TAKEN_BACK, channel.since, end, text)
+        text = withdrawn_sentence(who(*name), reason, channel.since)
+        return Alert(*name, before, ChannelState.HEALTHY, WITHDRAWN, channel.since, end, text, channel.incident)
 
     def _apply_sound_period(self, name: ChannelName, start: int, end: int) -> Alert | None:
-        """Apply a sound period to a channel that was not well."""
+        """Apply a sound period to a channel that was not healthy."""
         channel = self._channels[name]
         if not channel.faulty:
-            channel.streak, channel.streak_start, channel.sums = 0, 0, None
-            if channel == ChannelState(self._start or start):
+            channel.streak, channel.streak_start, channel.sums, channel.fault_end = 0, 0, None, 0
+            if channel == ChannelRecord(self._start or start):
                 del self._channels[name]
             return None
         channel.streak_start = start if channel.streak == 0 else channel.streak_start
-        channel.streak += 1
+        channel.streak, channel.doubtful = channel.streak + 1, False
         if channel.streak < max(self._well_after, self._sound_periods_needed(channel)):
             return None
         fault_start, reason = channel.since, channel.reason
         channel.end_fault()
-        channel.since = channel.streak_start
+        channel.since = channel.sound_since
         if channel.silent_since is not None:
             return None
         before = channel.alerted_state
         channel.alerted, channel.ended = [], end
-        text = well_sentence(who(*name), "faulty", reason, fault_start, channel.since)
-        return Alert(*name, before, "well", "", channel.since, end, text)
+        text = healthy_sentence(who(*name), "faulty", reason, fault_start, channel.since)
+        return Alert(*name, before, ChannelState.HEALTHY, "", channel.since, end, text, channel.incident)
 
     def _turn_silent(self, name: ChannelName, last: int, now: int, usual: int) -> Alert | None:
         channel = self._channel(name, now)
@@ -548,7 +614,7 @@ class Alerts:
             return None
         self._record_alert(channel, "silent", now)
         text = silent_sentence(who(*name), last, usual) + self._relapse_note(channel)
-        return Alert(*name, "well", "silent", "", last, now, text)
+        return Alert(*name, ChannelState.HEALTHY, "silent", "", last, now, text)
 
     def _check_resumed(self, name: ChannelName, silent: bool, last: int, now: int) -> Alert | None:
         """Check whether a silent channel reports again."""
@@ -559,7 +625,7 @@ class Alerts:
         if last > channel.newest:
             channel.resumed = last if channel.reports == 0 else channel.resumed
             channel.reports, channel.newest = channel.reports + 1, last
-        if channel.reports < CHECKS_TO_RESUME or name in self._questionable:
+        if channel.reports < CHECKS_TO_RESUME:
             return None
         silent_since = channel.silent_since
         assert silent_since is not None
@@ -572,10 +638,10 @@ class Alerts:
         before = channel.alerted_state
         self._record_alert(channel, "faulty", now)
         text = faulty_sentence(who(*name), channel.sums, channel.since, now, again=True)
-        return Alert(*name, before, "faulty", channel.reason, channel.since, now, text)
+        return _faulty_alert(name, channel, channel.sums, before, now, text)
 
-    def _check_recovered(self, name: ChannelName, channel: ChannelState, now: int) -> Alert | None:
-        """Check whether a channel that was silent in the open incident and reports again is well again."""
+    def _check_recovered(self, name: ChannelName, channel: ChannelRecord, now: int) -> Alert | None:
+        """Check whether a channel that was silent in the open incident and reports again is healthy again."""
         silent_since = channel.last_silence
         needed = min(max(channel.since - silent_since, self._period), self._well_after * self._period)
         needed = max(needed, self._sound_periods_needed(channel) * self._period)
@@ -583,8 +649,8 @@ class Alerts:
             return None
         before = channel.alerted_state
         channel.alerted, channel.ended = [], now
-        text = well_sentence(who(*name), "silent", "", silent_since, channel.since)
-        return Alert(*name, before, "well", "", channel.since, now, text)
+        text = healthy_sentence(who(*name), "silent", "", silent_since, channel.since)
+        return Alert(*name, before, ChannelState.HEALTHY, "", channel.since, now, text, channel.incident)
 
 
 def _overdue(turning: BoolArray, last: NDArray[np.int64], now: int, usual: NDArray[np.int64], step: int) -> BoolArray:
@@ -595,9 +661,27 @@ def _overdue(turning: BoolArray, last: NDArray[np.int64], now: int, usual: NDArr
     return np.asarray((last > NEVER) & (usual > NEVER) & (now - last > usual) & (near <= MAX_SLOTS_APART * step))
 
 
+def _faulty_alert(
+    name: ChannelName, channel: ChannelRecord, sums: FaultSums, before: str, now: int, text: str
+) -> Alert:
+    """Return the alert that a channel is faulty, with its newest wrong reading."""
+    value = sums.last_value if math.isfinite(sums.last_value) else None
+    # Six digits: an estimate has no more.
+    expected = float(f"{sums.last_expected:.6g}") if math.isfinite(sums.last_expected) else None
+    entry = AlertedChannel(*name, channel.reason, channel.since, value, expected)
+    return Alert(*name, before, "faulty", channel.reason, channel.since, now, text, channel.incident, (entry,))
+
+
 def _sorted(alerts: Sequence[Alert | None]) -> list[Alert]:
     raised = (alert for alert in alerts if alert is not None)
     return sorted(raised, key=lambda alert: (alert.sensor, alert.variable))
+
+
+def _resized(mask: BoolArray, size: int) -> BoolArray:
+    """Return a mask of another size; what is new is False."""
+    resized = np.zeros(size, dtype=bool)
+    resized[: mask.size] = mask[:size]
+    return resized
 
 
 class ChannelMonitor:
@@ -616,6 +700,7 @@ class ChannelMonitor:
         self._grid, self._sensors, self._variables, self.alerts = grid, sensors, variables, alerts
         self.silence = Silence(grid.step, grid.period, gone_after)
         self._removed: BoolArray = np.zeros(0, dtype=bool)
+        self._judged: BoolArray = np.zeros(0, dtype=bool)
         self._channel_names: Sequence[ChannelName] = ()
 
     def record(self, readings: Readings) -> None:
@@ -633,6 +718,7 @@ class ChannelMonitor:
     def close(self, mended: CleanedPeriod) -> list[Alert]:
         """Apply a period that is over, and return its alerts."""
         grid, verdict = self._grid, period_verdict(mended, self._grid)
+        self._note_judged(mended.rows)
         return self._incidents(self.alerts.close_period(mended.rows, grid, grid.start_of(mended.period), verdict))
 
     def provisional(self, mended: CleanedPeriod, now: int) -> list[Alert]:
@@ -662,23 +748,45 @@ class ChannelMonitor:
     def health(self) -> list[Health]:
         """Return the health of every channel that is not removed."""
         names = self._names()
-        removed = np.zeros(len(names), dtype=bool)
-        removed[: self._removed.size] = self._removed[: len(names)]
-        return self.alerts.health(names, self.silence.last, removed)
+        return self.alerts.health(names, self.silence.last, *self._removed_and_judged())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of sensors in each state; a sensor has the worst state of its variables."""
+        names = self._names()
+        removed, judged = self._removed_and_judged()
+        states = self.alerts.states(names, judged)
+        states[removed | (self.silence.last == NEVER)] = len(STATES)
+        worst = np.full(len(self._sensors), len(STATES))
+        np.minimum.at(worst, np.arange(len(names)) // len(self._variables), states)
+        return dict(zip(STATES, np.bincount(worst, minlength=len(STATES)).tolist(), strict=False))
+
+    def _removed_and_judged(self) -> tuple[BoolArray, BoolArray]:
+        """Return which channels are removed, and which were ever judged."""
+        return _resized(self._removed, len(self.silence)), _resized(self._judged, len(self.silence))
+
+    def _note_judged(self, rows: Rows) -> None:
+        """Remember the channels with a reading that was judged."""
+        rows = rows.taken((rows.flag != Flag.NOT_EVALUATED) & (rows.flag != Flag.MISSING))
+        channel = self._sensors.codes(rows.sensors, rows.sensor) * len(self._variables)
+        channel += self._variables.codes(rows.variables, rows.variable)
+        self._judged = _resized(self._judged, max(self._judged.size, int(channel.max(initial=-1)) + 1))
+        self._judged[channel] = True
 
     def _incidents(self, alerts: list[Alert]) -> list[Alert]:
-        return one_per_incident(alerts, MAX_SLOTS_APART * self._grid.step)
+        return self.alerts.identify(one_per_incident(alerts, MAX_SLOTS_APART * self._grid.step))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return settings and arrays for a state file, without the alerts."""
         settings, arrays = self.silence.state()
-        return {**settings, "removed": np.flatnonzero(self._removed).tolist()}, arrays
+        return {**settings, "removed": np.flatnonzero(self._removed).tolist()}, {**arrays, "judged": self._judged}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Load a state."""
         self.silence.restore(settings, arrays)
         self._removed = np.zeros(len(self.silence), dtype=bool)
         self._removed[settings["removed"]] = True
+        self._judged = arrays["judged"].copy()
 
     def _channels(self, readings: Readings) -> NDArray[np.int64]:
         return (readings.sensor * len(self._variables) + readings.variable).astype(np.int64, copy=False)

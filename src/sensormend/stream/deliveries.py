@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sensormend.files import Closing
 from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
 
-__all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Kind", "Sink", "SinkState"]
-
-STATES = ("faulty", "silent", "gone", "well")
-"""The states of a sensor, from worst to best. A sensor that is gone has no alert of its own: it was silent before."""
+__all__ = ["DIGEST", "FLOOD", "Alert", "AlertedChannel", "Delivery", "Kind", "Sink", "SinkState", "identified"]
 
 FLOOD = "flood"
 """The state of an alert about a flood of unknown sensor names; it concerns no known sensor."""
+
+DIGEST = "digest"
+"""The state of the daily message that sums up what is open, new and over."""
 
 Kind = Literal["final", "late", "provisional", "alert"]
 
 
 @dataclass(frozen=True)
-class Alert:
-    """One or several sensors turned faulty, silent or well again, or a flood of unknown sensors began.
+class AlertedChannel:
+    """One channel of an alert.
 
     Attributes
     ----------
-    sensor, sensors
-        The first sensor by name, and all of them. Empty for a flood.
+    reason, since
+        The kind of its fault, empty for other states, and the start of its state.
+    value, expected
+        The newest wrong reading, and what it should have been; None where that is not known.
+    """
+
+    sensor: str
+    variable: str
+    reason: str
+    since: int
+    value: float | None = None
+    expected: float | None = None
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One or several sensors turned faulty, silent or healthy again; or a flood of unknown sensors, or a digest.
+
+    Attributes
+    ----------
+    sensor, variable
+        The first sensor by name, empty for a flood or a digest, and the variable, empty where there are several.
     before, state
-        The state that was reported before, and the new one; of `STATES`, or `FLOOD`.
+        The state that was reported before, and the new one: `faulty`, `silent`, `healthy`, `FLOOD` or `DIGEST`.
     since
         The start of the state: that of the first period with it, or the last reading of a silent sensor.
     at
         The time of the decision: the end of the period, or of the slot.
     sentence
         The alert in words.
+    id
+        The name of the incident, the same in all its alerts; empty until `identified` has set it.
+    channels
+        All channels of the alert.
+    lines
+        The further lines of a digest.
     """
 
     sensor: str
@@ -47,10 +74,31 @@ class Alert:
     since: int
     at: int
     sentence: str
-    sensors: tuple[str, ...] = ()
+    id: str = ""
+    channels: tuple[AlertedChannel, ...] = ()
+    lines: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sensors", tuple(self.sensors) or (self.sensor,))
+        # From a file they come as lists.
+        channels = tuple(part if isinstance(part, AlertedChannel) else AlertedChannel(*part) for part in self.channels)
+        if not channels and self.sensor:
+            channels = (AlertedChannel(self.sensor, self.variable, self.reason, self.since),)
+        object.__setattr__(self, "channels", channels)
+        object.__setattr__(self, "lines", tuple(self.lines))
+
+    @property
+    def sensors(self) -> tuple[str, ...]:
+        """All sensors of the alert."""
+        return tuple(dict.fromkeys(channel.sensor for channel in self.channels))
+
+
+def identified(alert: Alert) -> Alert:
+    """Return the alert with an id if it has none; the same alert has the same id, also after a restart."""
+    if alert.id:
+        return alert
+    parts = (alert.state, alert.sensor, alert.variable, alert.since, alert.at)
+    text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return replace(alert, id=hashlib.sha256(text).hexdigest()[:16])
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import Closing
+from sensormend.pipeline.health import ChannelState
 from sensormend.readings import SECOND
 from sensormend.stream.deliveries import SinkState
 
@@ -64,7 +65,8 @@ class Metrics:
     newest, watermark
         The time of the newest reading, and event time; microseconds since 1970, UTC.
     sensors
-        How many are `known`, `faulty`, `silent`, `gone`, and `strangers`, which have reported in too few periods.
+        How many are `known`, how many have each state of `ChannelState`, and how many are `strangers`, which have
+        reported in too few periods.
     sinks
         The state of each sink, by name.
     connected, disk_error
@@ -91,7 +93,7 @@ class Metrics:
         self.update, self.estimate = _Histogram(), _Histogram()
         self.newest: int | None = None
         self.watermark: int | None = None
-        self.sensors = dict.fromkeys(("known", "faulty", "silent", "gone", "strangers"), 0)
+        self.sensors = dict.fromkeys(("known", *ChannelState, "strangers"), 0)
         self.journal_bytes = self.backlog_bytes = 0
         self.sinks: dict[str, SinkState] = {}
         self.connected = True
@@ -166,9 +168,7 @@ class Metrics:
              float("nan") if self.newest is None else self._clock() - self.newest / SECOND),
             ("watermark_seconds", "The time by the readings, since 1970", (self.watermark or 0) / SECOND),
             ("sensors", "Sensors that have reported", self.sensors["known"]),
-            ("faulty_sensors", "Sensors that are faulty", self.sensors["faulty"]),
-            ("silent_sensors", "Sensors that are silent", self.sensors["silent"]),
-            ("gone_sensors", "Sensors that are gone, and were not removed", self.sensors["gone"]),
+            *((f"{state}_sensors", f"Sensors whose state is {state}", self.sensors[state]) for state in ChannelState),
             ("strangers", "Sensors that have reported in fewer than three periods", self.sensors["strangers"]),
             ("journal_bytes", "The journal's size", self.journal_bytes),
             ("backlog_bytes", "The size of what waits for sinks", self.backlog_bytes),

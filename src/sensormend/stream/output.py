@@ -24,6 +24,7 @@ from sensormend.io.options import in_words
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.copies import sentences
+from sensormend.pipeline.health import ChannelState
 from sensormend.pipeline.places import Places
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
@@ -260,7 +261,7 @@ class Output:
 
     def describe(self, stream: Stream, settings: Mapping[str, Any]) -> None:
         """Write faults.csv, sensors.csv, alerts.json and run.json."""
-        sensors = [asdict(health) for health in stream.health()]
+        sensors = [asdict(health) | {"state": _stored_state(health.state)} for health in stream.health()]
         write_json(self.folder / "state" / "alerts.json", {"at": now(), "sensors": sensors})
         if stream.cleaner is not None and stream.closed is not None:
             tally, grid = stream.tally, stream.cleaner.grid
@@ -325,3 +326,8 @@ class Output:
                 "notes": [*stream.survey.notes, *sentences(copies), *stream.cleaner.remarks()],
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}
+
+
+def _stored_state(state: str) -> str:
+    """Return the word for a state in alerts.json: its reader calls a channel that has ended `gone`."""
+    return "gone" if state == ChannelState.ENDED else state

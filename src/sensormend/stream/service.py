@@ -35,6 +35,7 @@ from sensormend.stream.retrying import DiskRetry, StoppedError
 from sensormend.stream.service_state import ServiceState
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import open_workers
+from sensormend.stream.sinks.messages import SEVERITIES
 from sensormend.stream.sources import check_source, open_source
 from sensormend.stream.stream import AlertsRaised, Event, LateReadings, PeriodFinal, Problem, ReadingsRejected
 
@@ -49,7 +50,8 @@ CHECKPOINT_INTERVAL, MOST_JOURNAL = 20.0, 64 << 20
 """Seconds between two checkpoints, and bytes of journal that trigger one at once: they limit what a restart replays."""
 
 TABLES_INTERVAL, TABLES_FACTOR = 5.0, 10.0
-"""Seconds between two writes of faults.csv and the other tables, and at least the duration of a write times this."""
+"""Seconds between two writes of faults.csv and the other tables, and at least the duration of a write times this; also
+between two updates of the metrics."""
 
 LATE_DELAY = 1.0
 """Seconds for which late readings are collected: a day of 1,000 sensors takes 0.1 s, for any number of readings."""
@@ -86,7 +88,7 @@ class Status:
     reached: int | None
     faulty: int
     silent: int
-    gone: int
+    ended: int
 
 
 class Service:
@@ -135,13 +137,13 @@ class Service:
 
     def status(self) -> Status:
         """Return the counts so far."""
-        reached = self.stream.watermark.time
+        reached, states = self.stream.watermark.time, self.stream.counts
         return Status(
             sensors=len(self.stream.sensors),
             readings=self.stream.readings,
             reached=None if reached == NEVER else reached,
             **self._counts,
-            **self.stream.alerts.counts,
+            **{state: states[state] for state in ("faulty", "silent", "ended")},
         )
 
     def run(self) -> None:
@@ -296,7 +298,7 @@ class Service:
         if isinstance(event, AlertsRaised):
             self._deliver(place, "alert", event.alerts[0].at, event.alerts[0].at, alerts=event.alerts)
             for alert in event.alerts:
-                say(_log, logging.INFO if alert.state == "well" else logging.WARNING, alert.sentence)
+                say(_log, logging.INFO if SEVERITIES[alert.state] == "info" else logging.WARNING, alert.sentence)
             return
         self._finish(event, number, place, seconds)
 
@@ -413,13 +415,13 @@ class Service:
         self._changed = False
 
     def _update_metrics(self) -> None:
-        metrics, stream = self.metrics, self.stream
+        metrics, stream, started = self.metrics, self.stream, time.monotonic()
         if stream.watermark.time != NEVER:
             metrics.watermark = stream.watermark.time
-        metrics.sensors = {"known": len(stream.sensors), "strangers": stream.admission.unknown, **stream.alerts.counts}
+        metrics.sensors = {"known": len(stream.sensors), "strangers": stream.admission.unknown, **stream.counts}
         metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._queue.size
         metrics.sinks = {state.name: state for state in (worker.state() for worker in self._workers)}
-        self._measure_at = time.monotonic() + SOURCE_WAIT
+        self._measure_at = time.monotonic() + max(SOURCE_WAIT, TABLES_FACTOR * (time.monotonic() - started))
 
 
 class _MaintenanceFile:

@@ -22,6 +22,7 @@ from sensormend.pipeline.cleaner import Cleaner, cleaner_for
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.survey import Survey
 from sensormend.stream.alerts import Alerts
+from sensormend.stream.digest import Digest
 from sensormend.stream.settings import Settings
 from sensormend.stream.stream import Stream
 
@@ -95,7 +96,14 @@ class ServiceState:
             min_duration=rules.stood,
             min_readings=rules.stood_readings,
         )
-        new_stream = partial(Stream, options, grace=settings.grace, late_for=settings.late_for, alerts=alerts)
+        new_stream = partial(
+            Stream,
+            options,
+            grace=settings.grace,
+            late_for=settings.late_for,
+            alerts=alerts,
+            digest=Digest(rules.digest),
+        )
         place = self._checkpoint.place
         if place is None:
             if settings.start_from is None:

@@ -34,8 +34,11 @@ from sensormend.io.options import (
 from sensormend.io.postgres import SCHEMES
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
+    ALERT_ADDRESSES,
     COMMAND,
+    MAIL,
     MQTT,
+    NTFY,
     REPLAY,
     WEB,
     clear,
@@ -59,6 +62,8 @@ __all__ = [
     "listener",
     "size",
     "texts",
+    "time_of_day",
+    "web_address",
 ]
 
 PASSWORD = "SENSORMEND_MQTT_PASSWORD"
@@ -133,6 +138,33 @@ def dashboard(name: str, given: Any) -> tuple[str, int] | None:
     return DASHBOARD if given == "on" or given is True else listener(name, given, f"{host}:{port}")
 
 
+def web_address(name: str, given: Any) -> str:
+    """Take a web address without a query; a slash at its end is dropped.
+
+    Examples
+    --------
+    >>> web_address("url", "https://sensors.example.org/city/")
+    'https://sensors.example.org/city'
+    """
+    if not isinstance(given, str) or not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", given):
+        raise refused(name, "a web address like https://sensors.example.org", given)
+    return given.rstrip("/")
+
+
+def time_of_day(name: str, given: Any) -> int:
+    """Take a time of day, and return the minutes since midnight.
+
+    Examples
+    --------
+    >>> time_of_day("digest", "07:30")
+    450
+    """
+    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", given.strip()) if isinstance(given, str) else None
+    if match is None:
+        raise refused(name, "a time of day like 07:00", given)
+    return 60 * int(match[1]) + int(match[2])
+
+
 @dataclass(frozen=True)
 class MqttSettings:
     """The options of a connection to a broker."""
@@ -163,8 +195,8 @@ class AlertSettings:
 
     to: tuple[str, ...] = option(
         texts,
-        "Where alerts go when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or "
-        '"command: words"; may be repeated.',
+        "Where alerts go when a sensor turns faulty, silent or healthy again: https://..., ntfys://host/topic, "
+        'smtp://user:password@host/?to=..., mqtt://host/topic, or "command: words"; may be repeated.',
         (),
         key="alerts",
         flag="--alert",
@@ -178,11 +210,23 @@ class AlertSettings:
         2,
         group="alerts",
     )
-    well_after: int = option(whole, "Sound periods in a row until it is well again; 2 by default.", 2, group="alerts")
+    well_after: int = option(
+        whole, "Sound periods in a row until it is healthy again; 2 by default.", 2, group="alerts"
+    )
     stood: int = option(
         span, "How long a sure fault has to stand until it is reported; 1h by default.", HOUR, group="alerts"
     )
     stood_readings: int = option(whole, "In how many readings; 3 by default.", 3, group="alerts")
+    url: str | None = option(
+        web_address,
+        "The address of the dashboard, for links in alerts: https://sensors.example.org.",
+        group="alerts",
+    )
+    digest: int | None = option(
+        time_of_day,
+        "A time of day, UTC, at which one message sums up what is open, new and over: 07:00.",
+        group="alerts",
+    )
 
 
 @dataclass(frozen=True)
@@ -375,7 +419,7 @@ def _settings_of(given: dict[str, Any]) -> Settings:
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
     _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT), "a sink is mqtt://host/prefix or "
                     "postgresql://host/database?table=name")  # fmt: skip
-    _refuse_unknown(alerts.to, (*MQTT, *WEB, COMMAND), "alerts go to mqtt://host/topic, https://... or command: words")
+    _refuse_unknown(alerts.to, (*MQTT, *WEB, *NTFY, *MAIL, COMMAND), ALERT_ADDRESSES)
     values = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
     if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:
         values["late_for"] = given["keep"]

@@ -21,7 +21,7 @@ from sensormend.io.times import FAR_AWAY
 from sensormend.model.network_model import LEARNING_PERIODS
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, Cleaner, cleaner_for
 from sensormend.pipeline.grid import ANCHOR, Grid
-from sensormend.pipeline.health import Health
+from sensormend.pipeline.health import ChannelState, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.survey import Survey, check_grid, survey_start
@@ -41,6 +41,7 @@ from sensormend.stream.alerts import Alerts, ChannelMonitor
 from sensormend.stream.arrivals import Arrived, Rejected
 from sensormend.stream.buffer import PeriodBuffer
 from sensormend.stream.deliveries import Alert
+from sensormend.stream.digest import Digest
 from sensormend.stream.event_time import NetworkPace, Watermark
 
 __all__ = ["AlertsRaised", "Event", "LateReadings", "PeriodFinal", "Problem", "ReadingsRejected", "Stream"]
@@ -64,7 +65,7 @@ class LateReadings:
 
 @dataclass(frozen=True, eq=False)
 class AlertsRaised:
-    """Sensors turned faulty, silent, or well again."""
+    """Sensors turned faulty, silent, or healthy again; or a digest is due."""
 
     alerts: Sequence[Alert]
 
@@ -144,12 +145,13 @@ class Stream:
         grace: int | None = None,
         late_for: int = 30 * DAY,
         alerts: Alerts | None = None,
+        digest: Digest | None = None,
         cleaner: Cleaner | None = None,
         survey: Survey | None = None,
     ) -> None:
         check_grid(options)
         self.options, self._grace, self._late_for = options, grace, late_for
-        self.alerts = alerts or Alerts()
+        self.alerts, self._digest = alerts or Alerts(), digest or Digest()
         named = {name: option for option, values in options.per_variable().items() for name in values if name != EVERY}
         for name, option in named.items():
             if options.variables and name not in options.variables:
@@ -221,7 +223,7 @@ class Stream:
         if rejected:
             yield ReadingsRejected(rejected)
         if admitted.alerts:
-            yield AlertsRaised(admitted.alerts)
+            yield self._raised(admitted.alerts)
         if readings.time.size:
             sensor = self.sensors.codes(readings.sensors, readings.sensor)
             variable = self.variables.codes(readings.variables, readings.variable)
@@ -267,6 +269,13 @@ class Stream:
     def health(self) -> list[Health]:
         """Return the health of every channel."""
         return self.monitor.health() if self.cleaner else []
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of sensors in each state of `ChannelState`."""
+        if self.cleaner is None:
+            return {state: len(self.sensors) if state == "learning" else 0 for state in ChannelState}
+        return self.monitor.counts
 
     def peek(self, now: int) -> Rows | None:
         """Return provisional rows of the slots of open periods that have ended by `now`."""
@@ -397,6 +406,7 @@ class Stream:
 
     def _end_slot(self, before: int, now: int) -> Iterator[Event]:
         """Process the time from `before` to `now`, the end of a slot."""
+        yield from self._digests(before, now - 1)
         times = self.buffer.column("time")
         new = (times >= before) & (times < now)
         if new.any():
@@ -405,7 +415,17 @@ class Stream:
         alerts = self._provisional_alerts(now)
         alerts += self.monitor.check_silence(now, self.maintenance, self.admission.counting)
         if alerts:
-            yield AlertsRaised(alerts)
+            yield self._raised(alerts)
+        yield from self._digests(now - 1, now)
+
+    def _raised(self, alerts: Sequence[Alert]) -> AlertsRaised:
+        self._digest.record(alerts)
+        return AlertsRaised(alerts)
+
+    def _digests(self, after: int, until: int) -> Iterator[Event]:
+        """Yield the digests that are due after `after` and not after `until`."""
+        for time in self._digest.times(after, until):
+            yield AlertsRaised([self._digest.message(time, self.health(), self.counts)])
 
     def _due(self, time: int) -> int:
         """Return the last period that is over by a time."""
@@ -537,7 +557,7 @@ class Stream:
             alerts = self.monitor.close(part)
             yield PeriodFinal(part, readings if part.period == period else readings.taken(slice(0, 0)))
             if alerts:
-                yield AlertsRaised(alerts)
+                yield self._raised(alerts)
         self.closed = period
         self._oldest = max(self._oldest, self.cleaner.grid.start_of(period + 1) - self._late_for)
         oldest = self.cleaner.grid.period_of(self._oldest)
@@ -578,6 +598,7 @@ class Stream:
             "slot": self._slot,
             "judged": self._judged,
             "alerts": self.alerts.state(),
+            "digest": self._digest.state(),
             "dropped_variables": self._dropped_variables,
             "late": list(self._late.items()),
         }
@@ -608,6 +629,7 @@ class Stream:
         self._slot, self._judged = settings["slot"], settings["judged"]
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
+        self._digest.restore(settings["digest"])
         self._dropped_variables = tuple(settings["dropped_variables"])
         self._late = dict(settings["late"])
         self.admission.restore(settings["admission"], _with_prefix("admission", arrays))

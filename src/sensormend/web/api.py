@@ -266,8 +266,8 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         """Return the faults as a CSV table, at most 50,000 lines."""
         faults = fault_list.fault_page(reader, **chosen, limit=MAX_LINES, fold=False).items
         lines = (
-            (_harmless(one.sensor), _harmless(one.variable), one.start, one.end, one.reason, one.score,
-             _harmless(one.sentence), one.size, one.rate, one.confidence)
+            (one.sensor, one.variable, one.start, one.end, one.reason, one.score, one.sentence, one.size, one.rate,
+             one.confidence)
             for one in faults
         )  # fmt: skip
         text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)
@@ -317,11 +317,6 @@ def _time(name: str, text: str | None) -> int | None:
         return time_of(text)
     except (InputError, OverflowError) as error:
         raise ConfigError(f"{name}: {error}") from None
-
-
-def _harmless(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula: names come from any client that can send a reading."""
-    return f"'{text}" if text[:1] in "=+-@\t\r" and text else text
 
 
 def handle_errors(app: FastAPI, *folders: Path) -> None:

@@ -121,16 +121,18 @@ class Server(Closing):
         try:
             import uvicorn
 
+            from sensormend.web.connections import BoundedProtocol
+
             self._reader = OutReader(self._out)
             self._app = application(self._reader, token=self._token, edit=self._edit)
         except ImportError:
             raise SensormendError("the dashboard needs fastapi and uvicorn: pip install 'sensormend[web]'") from None
         # h11 limits the size of a request's head; access_log would contain names of sensors.
         config = uvicorn.Config(
-            self._app, http="h11", ws="none", loop="asyncio", lifespan="off", log_config=None, log_level="error",
-            access_log=False, server_header=False, proxy_headers=True, forwarded_allow_ips="127.0.0.1,::1",
-            limit_concurrency=MAX_CONNECTIONS + 1, backlog=BACKLOG, timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=SHUTDOWN, h11_max_incomplete_event_size=MAX_HEAD,
+            self._app, http=BoundedProtocol, ws="none", loop="asyncio", lifespan="off", log_config=None,
+            log_level="error", access_log=False, server_header=False, proxy_headers=True,
+            forwarded_allow_ips="127.0.0.1,::1", limit_concurrency=MAX_CONNECTIONS + 1, backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=SHUTDOWN, h11_max_incomplete_event_size=MAX_HEAD,
         )  # fmt: skip
         self._uvicorn = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._uvicorn.run, args=([self._socket],), name="dashboard", daemon=True)

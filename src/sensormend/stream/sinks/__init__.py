@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import SCHEMES
-from sensormend.stream.addresses import COMMAND, MQTT, WEB, host_of, login_of, plain
+from sensormend.stream.addresses import ALERT_ADDRESSES, COMMAND, MAIL, MQTT, NTFY, WEB, host_of, login_of, plain
 from sensormend.stream.deliveries import Sink
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
@@ -38,20 +38,31 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
 
 
 def open_alert(address: str | Sequence[str], settings: Settings | None = None) -> Sink:
-    """Return the sink of an address for alerts: `mqtt://host/topic`, `https://...`, or a command, as text or list."""
-    from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
+    """Return the sink of an address for alerts, of `ALERT_ADDRESSES`; a command is a text or a list.
 
+    The settings have the address of the dashboard and the units of variables, too.
+    """
+    from sensormend.stream.sinks.alert_sinks import CommandAlerts, NtfyAlerts, WebhookAlerts
+    from sensormend.stream.sinks.messages import AlertDetails
+
+    details = AlertDetails() if settings is None else AlertDetails(settings.alerts.url, settings.options)
     if not isinstance(address, str):
-        return CommandAlerts(address)
+        return CommandAlerts(address, details=details)
     if address.startswith(COMMAND):
-        return CommandAlerts(address.removeprefix(COMMAND))
+        return CommandAlerts(address.removeprefix(COMMAND), details=details)
     if address.startswith(WEB):
-        return WebhookAlerts(address)
+        return WebhookAlerts(address, details=details)
+    if address.startswith(NTFY):
+        return NtfyAlerts(address, details=details)
+    if address.startswith(MAIL):
+        from sensormend.stream.sinks.email_alerts import EmailAlerts
+
+        return EmailAlerts(address, details=details)
     if address.startswith(MQTT):
         from sensormend.stream.sinks.mqtt_sink import MqttAlerts
 
-        return MqttAlerts(_broker(address, settings))
-    raise ConfigError(f"alerts go to mqtt://host/topic, https://... or command: words; got {plain(address)!r}")
+        return MqttAlerts(_broker(address, settings), details=details)
+    raise ConfigError(f"{ALERT_ADDRESSES}; got {plain(address)!r}")
 
 
 def open_workers(settings: Settings) -> dict[str, Callable[[DeliveryQueue], DeliveryWorker]]:

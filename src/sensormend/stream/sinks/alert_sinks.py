@@ -1,4 +1,4 @@
-"""`CommandAlerts` and `WebhookAlerts` send each alert to a program or a web address."""
+"""`CommandAlerts`, `WebhookAlerts` and `NtfyAlerts` send each alert to a program, a web address or an ntfy topic."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from email.message import Message
+from html import escape
 from http.client import HTTPException
-from typing import IO
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -22,9 +23,9 @@ from sensormend import __version__
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.stream.addresses import host_of, plain
 from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
-from sensormend.stream.sinks.messages import alert_message, json_bytes, valid_text
+from sensormend.stream.sinks.messages import NO_DETAILS, AlertDetails, alert_message, json_bytes, valid_text
 
-__all__ = ["AlertSink", "CommandAlerts", "WebhookAlerts"]
+__all__ = ["AlertSink", "CommandAlerts", "NtfyAlerts", "WebhookAlerts"]
 
 MOST_PARTLY_SENT = 100
 """Most deliveries whose sent alerts are remembered. More would have to wait at the same time."""
@@ -35,6 +36,11 @@ COMMAND_TIMEOUT = 60.0
 WEBHOOK_TIMEOUT = 10.0
 """Seconds to wait for an answer."""
 
+NTFY_PRIORITIES = {"error": 4, "warning": 3, "info": 2}
+"""The priorities of ntfy: 4 is high, with a sound; 3 is the default; 2 shows no notification at the top."""
+
+SLACK = "hooks.slack.com"
+
 TEMPORARY = (408, 425, 429)
 """Status codes of client errors after which the same request may succeed later."""
 
@@ -44,7 +50,8 @@ class AlertSink(Sink):
 
     kinds: Sequence[Kind] = ("alert",)
 
-    def __init__(self) -> None:
+    def __init__(self, details: AlertDetails = NO_DETAILS) -> None:
+        self.details = details
         self._partly_sent: dict[tuple[int, int, tuple[Alert, ...]], set[int]] = {}
 
     def write(self, delivery: Delivery) -> None:
@@ -81,9 +88,9 @@ class AlertSink(Sink):
 class CommandAlerts(AlertSink):
     """Runs a program for each alert, without a shell.
 
-    The alert is on standard input as JSON, and in `SENSORMEND_SENSOR`, `_VARIABLE`, `_STATE`, `_REASON`, `_SINCE` and
-    `_SENTENCE`. A program that ends with anything but 0 refuses the alert; one that cannot be run, or takes longer than
-    a minute, fails. It is run again later in both cases.
+    The alert is on standard input as JSON, and in `SENSORMEND_ID`, `_SEVERITY`, `_TITLE`, `_TEXT`, `_SENSOR`,
+    `_VARIABLE`, `_STATE`, `_REASON` and `_SINCE`. A program that ends with anything but 0 refuses the alert; one that
+    cannot be run, or takes longer than a minute, fails. It is run again later in both cases.
 
     Parameters
     ----------
@@ -91,8 +98,14 @@ class CommandAlerts(AlertSink):
         The program and its arguments; a text is split as by a shell, and nothing in it is expanded.
     """
 
-    def __init__(self, words: str | Sequence[str], timeout: float = COMMAND_TIMEOUT) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        words: str | Sequence[str],
+        timeout: float = COMMAND_TIMEOUT,
+        *,
+        details: AlertDetails = NO_DETAILS,
+    ) -> None:
+        super().__init__(details)
         try:
             self._words = shlex.split(words) if isinstance(words, str) else list(words)
         except ValueError as error:
@@ -105,8 +118,8 @@ class CommandAlerts(AlertSink):
 
     def send(self, alert: Alert) -> None:
         """Run the program."""
-        message = alert_message(alert)
-        names = ("sensor", "variable", "state", "reason", "since", "sentence")
+        message = alert_message(alert, self.details)
+        names = ("id", "severity", "title", "text", "sensor", "variable", "state", "reason", "since")
         environment = {**os.environ, **{f"SENSORMEND_{name.upper()}": valid_text(str(message[name])) for name in names}}
         program = self._words[0]
         # Files, no pipes: a pipe that a grandchild keeps open would be waited for without end.
@@ -147,21 +160,21 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class WebhookAlerts(AlertSink):
-    """Posts each alert to an address.
+    """Posts each alert to an address; Slack, Mattermost and others show its `text`.
 
     Any 2xx is a success. 3xx and 4xx are refusals, except for 408, 425 and 429; those, 5xx and no answer are retried. A
     user and a password in the address are sent as basic authentication. Only the host is ever logged.
     """
 
-    def __init__(self, address: str, timeout: float = WEBHOOK_TIMEOUT) -> None:
-        super().__init__()
+    def __init__(self, address: str, timeout: float = WEBHOOK_TIMEOUT, *, details: AlertDetails = NO_DETAILS) -> None:
+        super().__init__(details)
         try:
             parts = urlsplit(address)
             _ = parts.port
         except ValueError:
-            raise ConfigError(f"{plain(address)} is no address of a webhook") from None
+            raise ConfigError(f"{plain(address)} is not an address of a webhook") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"{plain(address)} is no address of a webhook: it begins with https:// and a host")
+            raise ConfigError(f"{plain(address)} is not an address of a webhook: it begins with https:// and a host")
         self._shown = plain(address)
         self._timeout = timeout
         self._headers = {
@@ -173,11 +186,20 @@ class WebhookAlerts(AlertSink):
             self._headers["Authorization"] = f"Basic {base64.b64encode(login).decode('ascii')}"
         # A fragment after # is for browsers, and not sent to the server.
         self._address = urlunsplit((parts.scheme, host_of(address), parts.path or "/", parts.query, ""))
+        self._is_slack = parts.hostname == SLACK
         self._opener = build_opener(_NoRedirects)
+
+    def content(self, alert: Alert) -> dict[str, Any]:
+        """Return what is posted."""
+        message = alert_message(alert, self.details)
+        if self._is_slack:
+            # Slack reads <...> as a link or a mention of everybody, and names come from outside.
+            message["text"] = escape(message["text"], quote=False)
+        return message
 
     def send(self, alert: Alert) -> None:
         """Post the alert."""
-        request = Request(self._address, json_bytes(alert_message(alert)), self._headers, method="POST")
+        request = Request(self._address, json_bytes(self.content(alert)), self._headers, method="POST")
         try:
             self._opener.open(request, timeout=self._timeout).close()
         except HTTPError as error:
@@ -189,6 +211,35 @@ class WebhookAlerts(AlertSink):
         except (OSError, HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, URLError) else error
             raise SensormendError(f"{self._shown}: {reason or type(error).__name__}") from None
+
+
+class NtfyAlerts(WebhookAlerts):
+    """Publishes each alert to a topic of an ntfy server: `ntfy://host/topic`, or `ntfys://` with encryption.
+
+    A user and a password in the address are sent as such; for an access token the user is empty. Answers are handled as
+    those of a webhook.
+    """
+
+    def __init__(self, address: str, timeout: float = WEBHOOK_TIMEOUT, *, details: AlertDetails = NO_DETAILS) -> None:
+        scheme, _, rest = address.partition("://")
+        server, _, topic = rest.rstrip("/").rpartition("/")
+        if not server or not topic or "?" in topic:
+            raise ConfigError(f"{plain(address)} is not an address of an ntfy topic: it is like ntfys://ntfy.sh/topic")
+        self._topic = unquote(topic)
+        super().__init__(f"{'https' if scheme == 'ntfys' else 'http'}://{server}/", timeout, details=details)
+        self._shown = plain(address)
+
+    def content(self, alert: Alert) -> dict[str, Any]:
+        """Return a message for ntfy, whose fields have other names."""
+        message = super().content(alert)
+        fields = {
+            "topic": self._topic,
+            "title": message["title"],
+            "message": message["text"],
+            "priority": NTFY_PRIORITIES[message["severity"]],
+            "tags": [message["state"]],
+        }
+        return fields | ({"click": message["url"]} if message["url"] else {})
 
 
 class _NoRedirects(HTTPRedirectHandler):

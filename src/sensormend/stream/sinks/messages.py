@@ -6,20 +6,29 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.io.metadata import iso
-from sensormend.pipeline.health import Health
+from sensormend.io.options import Options
+from sensormend.io.units import described
+from sensormend.pipeline.health import PLAIN_REASONS, Health
+from sensormend.pipeline.sentences import ADVICE, who
 from sensormend.readings import ORIGINS, REASONS, Rows
-from sensormend.stream.deliveries import Alert
+from sensormend.stream.alert_messages import WITHDRAWN
+from sensormend.stream.deliveries import DIGEST, FLOOD, Alert
 
 __all__ = [
     "FIELDS",
+    "NO_DETAILS",
+    "SEVERITIES",
+    "AlertDetails",
     "alert_message",
+    "alert_title",
     "health_message",
     "json_bytes",
     "row_fields",
@@ -30,6 +39,42 @@ __all__ = [
 
 FIELDS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
 """The names of the fields of a row."""
+
+
+SEVERITIES = {"faulty": "error", "silent": "warning", FLOOD: "warning", "healthy": "info", DIGEST: "info"}
+"""The severity of an alert by its state. A faulty sensor misleads; a silent one is only missing."""
+
+
+@dataclass(frozen=True)
+class AlertDetails:
+    """What messages contain beside the alert.
+
+    Attributes
+    ----------
+    url
+        The address of the dashboard; None where it is not known.
+    options
+        The options with the units of variables.
+    """
+
+    url: str | None = None
+    options: Options = field(default_factory=Options)
+
+    def unit(self, variable: str) -> str | None:
+        """Return the unit of a variable; None where it is not known."""
+        return described([variable], self.options).get(variable, {}).get("units") or None
+
+    def link(self, alert: Alert) -> str | None:
+        """Return the address of the page that shows the alert: that of the sensor, or the repair list."""
+        if self.url is None:
+            return None
+        if not alert.sensor or len(alert.sensors) > 1:
+            return f"{self.url}/#/faults?state=open" if alert.state in ("faulty", "silent") else f"{self.url}/"
+        names = {"sensor": alert.sensor, "variable": alert.variable}
+        return f"{self.url}/#/sensor?{urlencode({key: valid_text(name) for key, name in names.items() if name})}"
+
+
+NO_DETAILS = AlertDetails()
 
 
 def stamp(time: int | None) -> str | None:
@@ -80,19 +125,55 @@ def health_message(health: Health) -> dict[str, Any]:
     return {**asdict(health), "since": stamp(health.since), "heard": stamp(health.heard)}
 
 
-def alert_message(alert: Alert) -> dict[str, Any]:
-    """Return the fields of an alert."""
+def alert_message(alert: Alert, details: AlertDetails = NO_DETAILS) -> dict[str, Any]:
+    """Return the fields of an alert; `text` has all that a person needs, as chat programs show only that."""
+    url, advice = details.link(alert), _advice(alert)
+    one = alert.channels[0] if len(alert.channels) == 1 else None
     return {
+        "id": alert.id,
+        "severity": SEVERITIES[alert.state],
+        "title": alert_title(alert),
+        "text": "\n".join([" ".join(filter(None, [f"{alert.sentence}.", advice])), *alert.lines, *filter(None, [url])]),
         "sensor": alert.sensor,
         "variable": alert.variable,
+        "unit": details.unit(alert.variable) if alert.sensor else None,
+        "value": one.value if one else None,
+        "expected": one.expected if one else None,
+        "since": stamp(alert.since),
+        "advice": advice,
+        "url": url,
         "state": alert.state,
         "before": alert.before,
         "reason": alert.reason,
-        "since": stamp(alert.since),
         "at": stamp(alert.at),
-        "sentence": alert.sentence,
         "sensors": list(alert.sensors),
+        "channels": [
+            {**asdict(channel), "unit": details.unit(channel.variable), "since": stamp(channel.since)}
+            for channel in alert.channels
+        ],
     }
+
+
+def alert_title(alert: Alert) -> str:
+    """Return a title of a few words, for a subject or a notification."""
+    subject, several = who(alert.sensor, alert.variable), len(alert.sensors) > 1
+    if several:
+        subject = f"{len(alert.sensors):,} sensors"
+    elif len(alert.channels) > 1:
+        subject = alert.sensor
+    verb = "are" if several else "is"
+    reason = f": {PLAIN_REASONS.get(alert.reason, alert.reason)}" if alert.reason else ""
+    if alert.state == "healthy":
+        return f"False alarm withdrawn: {subject}" if alert.reason == WITHDRAWN else f"{subject} {verb} healthy again"
+    titles = {FLOOD: "Unknown sensor names are refused", DIGEST: f"Daily digest: {alert.sentence}"}
+    return titles.get(alert.state, f"{subject} {verb} {alert.state}{reason}")
+
+
+def _advice(alert: Alert) -> str | None:
+    """Return what to do about an alert; None where nothing needs to be done."""
+    if alert.state == "faulty":
+        return ADVICE.get(alert.reason)
+    return ADVICE["silent"] if alert.state == "silent" else None
 
 
 def json_bytes(message: dict[str, Any]) -> bytes:

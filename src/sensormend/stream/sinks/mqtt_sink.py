@@ -9,7 +9,14 @@ from sensormend.stream.addresses import ALERTS, PREFIX, plain, topic_of
 from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
 from sensormend.stream.mqtt import Broker, DeniedError, MqttConnection, connect
 from sensormend.stream.sinks.alert_sinks import AlertSink
-from sensormend.stream.sinks.messages import alert_message, health_message, json_bytes, row_messages
+from sensormend.stream.sinks.messages import (
+    NO_DETAILS,
+    AlertDetails,
+    alert_message,
+    health_message,
+    json_bytes,
+    row_messages,
+)
 
 __all__ = ["MqttAlerts", "MqttSink", "topic_level"]
 
@@ -78,14 +85,14 @@ class MqttSink(Sink):
 class MqttAlerts(AlertSink):
     """Publishes each alert to one topic, the path of the address; `sensormend/alerts` by default. Not retained."""
 
-    def __init__(self, broker: Broker) -> None:
-        super().__init__()
+    def __init__(self, broker: Broker, *, details: AlertDetails = NO_DETAILS) -> None:
+        super().__init__(details)
         self._topic = _base_topic(broker.address, ALERTS)
         self._publisher = _Publisher(broker)
 
     def send(self, alert: Alert) -> None:
         """Publish an alert and wait for the broker."""
-        self._publisher.publish([(self._topic, json_bytes(alert_message(alert)), False)])
+        self._publisher.publish([(self._topic, json_bytes(alert_message(alert, self.details)), False)])
 
     def close(self) -> None:
         """Close the connection."""
