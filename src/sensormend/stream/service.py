@@ -492,6 +492,7 @@ def _open_source(settings: Settings, mark: Any, state: ServiceState) -> Source:
         former=state.topics,
         speed=settings.speed,
         without=settings.out,
+        form=settings.format,
     )
     state.topics = list(dict.fromkeys([*state.topics, *mqtt.topics]))
     return source

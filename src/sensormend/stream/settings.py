@@ -46,6 +46,7 @@ from sensormend.stream.addresses import (
     refuse_loops,
     topic_of,
 )
+from sensormend.stream.formats.presets import FORMATS
 from sensormend.stream.formats.topics import filter_of
 
 __all__ = [
@@ -210,6 +211,11 @@ class Settings:
     )
     speed: float | None = option(
         number, "Seconds of a replay in one second; as fast as possible by default.", group="feed"
+    )
+    format: str | None = option(
+        choice(*FORMATS),
+        "The format of the messages, where it is not to be recognised: ttn, chirpstack, influx, json and others.",
+        group="feed",
     )
     mqtt: MqttSettings = MqttSettings()
     keep: int | None = option(
@@ -384,6 +390,8 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("keep is shorter than late_for: rows that are gone cannot be corrected")
     if settings.speed is not None and not settings.source.startswith(REPLAY):
         raise ConfigError("speed is for a replay: replay:PATH")
+    if settings.format is not None and settings.source != "-" and not settings.source.startswith(MQTT):
+        raise ConfigError("format is for messages, from mqtt:// or -; files have their format in their names")
     if settings.serve_token_file is not None and settings.serve is None:
         raise ConfigError("serve_token_file is for the dashboard: serve says where it is shown")
     if settings.serve_edit and settings.serve is None:

@@ -47,6 +47,7 @@ class MqttSource(Source):
         options: Options | None = None,
         *,
         former: Sequence[str] = (),
+        form: str | None = None,
     ) -> None:
         settings = MqttSettings() if settings is None else settings
         user, password = login_of(address)
@@ -59,7 +60,7 @@ class MqttSource(Source):
         client_id = settings.client_id or f"sensormend-{socket.gethostname()}"
         self._subscription = Subscription(client_id, settings.topics or ("#",), settings.in_flight, former)
         self._shown = plain(f"{address.partition('://')[0]}://{host_of(address)}")
-        self._decoder = Decoder(options, settings.pattern)
+        self.decoder = Decoder(options, settings.pattern, form)
         self._connection: MqttConnection | None = None
         self._attempt: futures.Future[MqttConnection] | None = None
         self._connections = 0
@@ -119,10 +120,10 @@ class MqttSource(Source):
                     return Arrived(NOTHING, clock())
 
     def _decoded(self, messages: Sequence[Message]) -> Arrived:
-        received, add = clock(), self._decoder.add
+        received, add = clock(), self.decoder.add
         for _, topic, payload, retained in messages:
             add(payload, received, topic, None, retained)
-        readings, rejected, positions = self._decoder.take()
+        readings, rejected, positions = self.decoder.take()
         numbers, connection = [message.number for message in messages], self._connections
         return Arrived(readings, received, rejected, positions, None, lambda: self._acknowledge(connection, numbers))
 
