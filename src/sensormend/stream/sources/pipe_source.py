@@ -24,6 +24,7 @@ class PipeSource(Source):
 
     def __init__(self, options: Options | None = None, descriptor: int = 0, form: str | None = None) -> None:
         self.decoder = Decoder(options, form=form)
+        self.units = self.decoder.units
         self._descriptor = descriptor
         self._partial = bytearray()
         self._too_long = False
