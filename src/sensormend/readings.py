@@ -61,6 +61,7 @@ REASONS = (
     "late",
     "silent",
     "alone",
+    "outlier",
 )
 """The reasons; `Rows.reason` is an index. New ones are appended, since files store the text but states the index."""
 

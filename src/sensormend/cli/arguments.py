@@ -18,6 +18,7 @@ GROUPS = {
     "feed": Group("The feed", sort_key=0),
     "columns": Group("The roles of columns (recognised by their names; name them where that fails)", sort_key=1),
     "data": Group("What you know about the data", sort_key=2),
+    "method": Group("The method (network needs no settings)", sort_key=3),
     "output": Group("Output", sort_key=3),
     "networks": Group("Many networks at once", sort_key=4),
     "alerts": Group("Alerts", sort_key=4),

@@ -35,7 +35,18 @@ MOST_READINGS = 100_000
     "probe",
     Settings,
     Options,
-    without=("output", "alerts", "networks", "start_from", "grace", "late_for", "speed", "maintenance", "gone_after"),
+    without=(
+        "output",
+        "alerts",
+        "networks",
+        "method",
+        "start_from",
+        "grace",
+        "late_for",
+        "speed",
+        "maintenance",
+        "gone_after",
+    ),
 )
 class ProbeArguments(Arguments):
     """The options of `probe`: those of `watch` that say how readings are decoded."""

@@ -160,7 +160,7 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     cleaner = cleaner_for(survey, readings.variables, options)
     tally = Tally(survey.grid, readings.variables)
     parts = []
-    for mended in walk(source, cleaner, one_pass=options.one_pass):
+    for mended in walk(source, cleaner, one_pass=options.one_pass, passes=options.passes):
         if details or not options.one_pass:
             tally.add(mended)
         parts.append(mended.output)

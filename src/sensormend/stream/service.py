@@ -18,6 +18,7 @@ from sensormend.files import locked
 from sensormend.io.metadata import iso
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.published import method_sentence
 from sensormend.readings import Readings, Rows
 from sensormend.stream.addresses import plain
 from sensormend.stream.admission import RARE, UNKNOWN
@@ -186,6 +187,8 @@ class Service:
             worker.start()
         self._replay(saved.get("journal", 0))
         source = stack.enter_context(self._open_source(self._mark, self._state))
+        if sentence := method_sentence(settings.options):
+            say(_log, logging.INFO, sentence)
         say(_log, logging.INFO, "watching", source=self._source_name, out=self.out, sinks=len(self._workers))
         self._describe()
         self._loop(source)

@@ -32,6 +32,7 @@ from sensormend.io.options import (
     whole,
 )
 from sensormend.io.postgres import SCHEMES
+from sensormend.methods import BATCH
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
     COMMAND,
@@ -376,6 +377,8 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("watch mends one network; networks is for clean")
     if options.per_reading:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
+    if options.method in BATCH or options.passes > 1:
+        raise ConfigError("watch meets every period once: batch methods and passes are for clean")
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
