@@ -17,6 +17,7 @@ from sensormend import OLRTR, clean
 from sensormend.cli import main
 from sensormend.errors import ConfigError, StateError
 from sensormend.explain.paragraph import explain
+from sensormend.files import read_state, write_state
 from sensormend.io.options import Options
 from sensormend.methods import BATCH, ONLINE, method_class
 from sensormend.pipeline.archive import clean_archive
@@ -163,20 +164,30 @@ def test_a_sensor_that_joins_leaves_the_others_as_they_are() -> None:
     assert after[0].shape == (8, 2)
 
 
-def test_a_period_without_readings_and_one_that_diverges_are_not_judged() -> None:
+def test_a_period_without_readings_has_no_estimates() -> None:
     model = PublishedModel("olrtr", 1, rank=2)
     for day in minibatches()[:15]:
         model.update(day)
-    nothing = model.update(np.full((SENSORS, 1, 24), np.nan))
-    assert np.isnan(nothing.cleaned).all(), "no estimate of 0 for a day without readings"
-    jacobi = PublishedModel("olrtr", 1, rank=20, alpha=70)
-    jacobi._methods = [OLRTR(20, 70, dictionary_update="jacobi", seed=0)]
+    recovery = model.update(np.full((SENSORS, 1, 24), np.nan))
+    assert np.isnan(recovery.cleaned).all(), "nor one of 0"
+
+
+def test_a_period_that_diverges_is_not_judged(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
+    model = PublishedModel("olrtr", 1, rank=20, alpha=70)
+    model.update(15 + generator.normal(size=(37, 1, 24)))
+    model.save(tmp_path / "model.npz")
+    # The sweep of the authors' code, which diverges at this rank.
+    settings, arrays = read_state(tmp_path / "model.npz", method="PublishedModel", version=1)
+    settings["methods"][0]["settings"]["dictionary_update"] = "jacobi"
+    write_state(tmp_path / "model.npz", method="PublishedModel", version=1, settings=settings, arrays=arrays)
+    model = PublishedModel.load(tmp_path / "model.npz")
     for _ in range(60):
-        recovery = jacobi.update(15 + generator.normal(size=(37, 1, 24)))
-    assert jacobi.diverged
+        recovery = model.update(15 + generator.normal(size=(37, 1, 24)))
+    assert model.diverged
+    assert model.periods == 61
     assert not recovery.evaluated.any()
-    assert "diverged" in jacobi.remarks([""])[0]
+    assert "diverged" in model.remarks([""])[0]
 
 
 def test_variables_have_methods_of_their_own() -> None:
@@ -321,10 +332,13 @@ def test_the_command_line_has_the_settings(tmp_path: Path, capsys: pytest.Captur
 def test_broken_states_are_refused(tmp_path: Path) -> None:
     model = PublishedModel("olrtr", 1)
     model.update(minibatches()[0])
-    model._seen = model._seen[:3]
     model.save(tmp_path / "model.npz")
-    with pytest.raises(StateError, match="not a whole state"):
-        PublishedModel.load(tmp_path / "model.npz")
+    settings, arrays = read_state(tmp_path / "model.npz", method="PublishedModel", version=1)
+    for broken in ({"seen": arrays["seen"][:3]}, {"0_L0": arrays["0_L0"][:3]}):
+        parts = {**arrays, **broken}
+        write_state(tmp_path / "broken.npz", method="PublishedModel", version=1, settings=settings, arrays=parts)
+        with pytest.raises(StateError, match="not a whole state"):
+            PublishedModel.load(tmp_path / "broken.npz")
     with pytest.raises(StateError, match="holds the state of"):
         BatchModel.load(tmp_path / "model.npz")
 

@@ -56,8 +56,8 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
         Any of `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
         `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
         `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
-        `interval=0.9`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`; and `wide=True`
-        for a wide table.
+        `interval=0.9`, `method="olrtr"`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`;
+        and `wide=True` for a wide table.
 
     Returns
     -------

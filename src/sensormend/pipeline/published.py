@@ -216,7 +216,9 @@ class PublishedModel:
             if used:
                 remarks.append(f"the alpha of olrtr was {', '.join(used)} at the end")
         if self.diverged:
-            remarks.append(f"{self.name} diverged {self.diverged} times; these periods are not judged: give a lower --rank")
+            remarks.append(
+                f"{self.name} diverged {self.diverged} times; these periods are not judged: give a lower --rank"
+            )
         return remarks
 
     def save(self, path: str | os.PathLike[str]) -> None:
