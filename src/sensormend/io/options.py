@@ -364,6 +364,12 @@ class Options:
         group="output",
         command="clean",
     )
+    flags: str | None = option(
+        choice("qartod", "ioc", "saqc", "nerrs"),
+        "Write the flags in another vocabulary too, into flags.csv: qartod, ioc, saqc or nerrs.",
+        group="output",
+        command="clean",
+    )
     units: Mapping[str, str] = option(
         _texts, "What variables are measured in, for pictures and NetCDF: a text for all, or one per variable.", dict
     )

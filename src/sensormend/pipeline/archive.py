@@ -23,6 +23,7 @@ from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
+from sensormend.io.vocabularies import write_flags
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
@@ -244,6 +245,8 @@ class _ArchiveRun:
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
         attributes = self._attributes()
+        if self.options.flags:
+            write_flags(work, self.options.flags)
         self.staging.close()
         write_json(work / "run.json", self._record(report) | record_of(attributes))
         if self.target.ending:

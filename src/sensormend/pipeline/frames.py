@@ -83,6 +83,8 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
     options = Options.of(**settings)
     if options.networks:
         raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
+    if options.flags:
+        raise ConfigError("flags writes a file beside the rows of an OUT; sensormend.io.vocabularies has the codes")
     if is_frame(readings) or is_series(readings):
         return _clean_frame(Frame.of(readings, options), options, details)
     if hasattr(readings, "dims") and hasattr(readings, "coords"):

@@ -379,6 +379,8 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
     if options.method in BATCH or options.passes > 1:
         raise ConfigError("watch meets every period once: batch methods and passes are for clean")
+    if options.flags:
+        raise ConfigError("flags writes a file at the end of a run; it is for clean")
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
