@@ -33,6 +33,7 @@ __all__ = [
     "sync",
     "write_beside",
     "write_state",
+    "written_by",
 ]
 
 
@@ -179,6 +180,15 @@ def read_state(
     if written < (version if oldest is None else oldest):
         raise StateError(f"{name} was written by an earlier sensormend (state version {written}); start a new model")
     return settings, arrays
+
+
+def written_by(path: str | os.PathLike[str]) -> str:
+    """Return the name of the method that wrote a state file; empty where it cannot be read."""
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return str(json.loads(str(archive["header"]))["method"])
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        return ""
 
 
 def read_table(

@@ -63,6 +63,7 @@ REASONS = (
     "late",
     "silent",
     "alone",
+    "outlier",
 )
 """The reasons; `Rows.reason` is an index. New ones are appended, since files store the text but states the index."""
 

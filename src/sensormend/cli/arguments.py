@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -18,6 +18,7 @@ GROUPS = {
     "feed": Group("The feed", sort_key=0),
     "columns": Group("The roles of columns (recognised by their names; name them where that fails)", sort_key=1),
     "data": Group("What you know about the data", sort_key=2),
+    "method": Group("The method (network needs no settings)", sort_key=3),
     "output": Group("Output", sort_key=3),
     "networks": Group("Many networks at once", sort_key=4),
     "alerts": Group("Alerts", sort_key=4),
@@ -41,8 +42,13 @@ class Arguments:
         }
 
 
-def declared_options(command: str, *declaring: type) -> Callable[[type[_Class]], type[_Class]]:
-    """Return a decorator that adds a field to a class for each option of these dataclasses that a command takes."""
+def declared_options(
+    command: str, *declaring: type, without: Collection[str] = ()
+) -> Callable[[type[_Class]], type[_Class]]:
+    """Return a decorator that adds a field to a class for each option of these dataclasses that a command takes.
+
+    `without` names groups and options that the command does not take.
+    """
 
     def decorated(kind: type[_Class]) -> type[_Class]:
         options = {
@@ -50,6 +56,7 @@ def declared_options(command: str, *declaring: type) -> Callable[[type[_Class]],
             for declared in declaring
             for name, declaration in _nested(declared)
             if declaration.group and declaration.command in (None, command)
+            if name not in without and declaration.group not in without
         }
         kind.declared = options  # type: ignore[attr-defined]
         kind.__annotations__ = {name: _annotation(declaration) for name, declaration in options.items()}

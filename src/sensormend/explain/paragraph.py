@@ -67,6 +67,7 @@ def _verdict(context: ReadingContext) -> str:
         "duplicate": "Several readings with different values came for the same time; the last one was kept.",
         "late": "It came after its period was closed, and took no part in the judgement.",
         "alone": "Too few other sensors are related to it to judge it.",
+        "outlier": "The method flags the whole period of this sensor as an outlier; it knows no kinds of faults.",
         "offset": "It keeps a distance from what the other sensors predict.",
         "drift": "It moves further and further away from what the other sensors predict.",
     }

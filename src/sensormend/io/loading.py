@@ -115,6 +115,8 @@ class Loader:
     ----------
     notes
         Remarks for the user on how the files were read, one line each.
+    layouts
+        The roles of columns, a sentence for each layout among the files.
     unit
         The unit of the one unnamed variable, where the name of its column has one.
 
@@ -129,6 +131,7 @@ class Loader:
         self._spool = staging.folder / "spool"
         self._engine, self._ask, self._columns = staging.engine, staging.ask, staging.columns
         self.notes: list[str] = []
+        self.layouts: list[str] = []
         self.unit = ""
         self._no_readings: dict[str, Exception] = {}
         self._stations: list[Table] = []
@@ -200,6 +203,7 @@ class Loader:
             raise type(reason)(str(reason) if not more else f"{reason}; {first} and {len(more)} more hold no readings")
         if self._unread is None:
             self._add_notes(files, planned)
+        self.layouts = list(dict.fromkeys(layout.sentence for _, layout, _ in planned.values()))
         units = {layout.unit for _, layout, _ in planned.values()}
         self.unit = units.pop() if len(units) == 1 else ""
         return self._with_time_formats(planned)

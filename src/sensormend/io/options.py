@@ -15,6 +15,7 @@ from typing import Any
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import shown
+from sensormend.methods import BATCH, ONLINE
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
 __all__ = [
@@ -332,6 +333,17 @@ class Options:
     interval: float = option(
         _share, "How much of the truth the interval is to hold; 0.9 by default.", 0.9, group="output"
     )
+    method: str = option(
+        choice("network", *ONLINE, *BATCH),
+        "The model: network, or a published method: olrtr and other online ones, rtr and trpca for clean only.",
+        "network",
+        group="method",
+    )
+    rank: int | None = option(whole, "The rank of an online method's dictionaries; 3 for olrtr.", group="method")
+    alpha: float | None = option(
+        number, "The alpha of olrtr: less of it flags more; by default it follows from the readings.", group="method"
+    )
+    passes: int = option(whole, "How often an online method walks the archive.", 1, group="method", command="clean")
     seed: int = option(_seed, "For the random axes by which the sensors of a large network are compared.", 0)
     one_pass: bool = option(
         flag,
@@ -349,6 +361,12 @@ class Options:
         "The cleaned values alone as one table, a column per sensor, or per variable where there are several; OUT ends "
         "in .csv, .csv.gz or .parquet, and the rows with their flags are in OUT.meta.",
         False,
+        group="output",
+        command="clean",
+    )
+    flags: str | None = option(
+        choice("qartod", "ioc", "saqc", "nerrs"),
+        "Write the flags in another vocabulary too, into flags.csv: qartod, ioc, saqc or nerrs.",
         group="output",
         command="clean",
     )
@@ -373,7 +391,21 @@ class Options:
             raise ConfigError(
                 f"a period of {in_words(options.period)} is no whole number of steps of {in_words(options.step)}"
             )
+        options.check_method()
         return options
+
+    def check_method(self) -> None:
+        """Refuse settings that the method does not have."""
+        online = self.method in ONLINE
+        for name in ("rank", "passes"):
+            if getattr(self, name) != getattr(Options, name) and not online:
+                raise ConfigError(f"{name} is a setting of online methods, as with method olrtr; not of {self.method}")
+        if self.alpha is not None and self.method != "olrtr":
+            raise ConfigError(f"alpha is a setting of olrtr; not of {self.method}")
+        if self.one_pass and (self.method in BATCH or self.passes > 1):
+            raise ConfigError(
+                f"one_pass meets every period once; method {self.method} walks the archive more often here"
+            )
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], **values: Any) -> Options:

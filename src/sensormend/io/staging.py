@@ -27,6 +27,9 @@ Progress = Callable[[float], None]
 
 VERSION = 1
 
+MOST_LAYOUTS = 20
+"""Layouts of files that are recorded."""
+
 MEMORY = "1GB"
 """The engine's limit of memory; beyond it, it writes to the folder."""
 
@@ -193,6 +196,8 @@ class Staging(Closing):
             loader.fill(files, progress)
             for note in loader.notes:
                 self._set("note", note)
+            for sentence in loader.layouts[:MOST_LAYOUTS]:
+                self._set("layout", sentence)
             self._set("unit", loader.unit)
             self._number_names()
             if not self.readings:
@@ -209,6 +214,11 @@ class Staging(Closing):
     def notes(self) -> tuple[str, ...]:
         """Return remarks for the user on how the files were read, one line each."""
         return tuple(note for (note,) in self.ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """Return the roles of the columns, a sentence for each layout among the files."""
+        return tuple(text for (text,) in self.ask("SELECT told FROM known WHERE name = 'layout' ORDER BY rowid"))
 
     @property
     def unit(self) -> str:

@@ -211,13 +211,50 @@ class PublishedOnline(ABC):
         """
         return self._repeat(tensor, passes, self._walk)
 
+    def add_sensors(self, count: int) -> None:
+        """Add sensors at the end of axis 0; what was learned of the others stays. No paper has this.
+
+        A method that has learned nothing yet takes its shape from its first minibatch.
+        """
+        if self._state is not None and count > 0:
+            shape = (self._state.shape[0] + count, *self._state.shape[1:])
+            arrays = self._with_sensors(self._state.arrays, self._initial_arrays(shape))
+            self._state = _ModelState(shape, arrays, None)
+
+    def _with_sensors(self, arrays: Arrays, initial: Arrays) -> Arrays:
+        """Return the arrays of more sensors: as at the start, and for the first of them as they were."""
+        grown = {key: np.array(part) for key, part in initial.items()}
+        for key, part in arrays.items():
+            grown[key][tuple(map(slice, part.shape))] = part
+        return grown
+
+    def begin_pass(self) -> None:
+        """Forget what belongs to one pass over the data, as `_per_pass` says."""
+        if self._state is not None:
+            initial = self._initial_arrays(self._state.shape)
+            fresh = {key: part for key, part in initial.items() if key.rstrip("0123456789") in self._per_pass}
+            self._state = replace(self._state, arrays={**self._state.arrays, **fresh})
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings and everything learned, for a state file."""
+        header: dict[str, Any] = {"settings": self._saved_settings()}
+        if self._state is None:
+            return header, {}
+        return header | {"shape": self._state.shape, "labels": self._state.labels}, dict(self._state.arrays)
+
+    @classmethod
+    def of_state(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the method of a `state`; a broken one is a `KeyError`, `TypeError`, `ValueError` or `IndexError`."""
+        model = cls(**header["settings"])
+        if "shape" in header:
+            shape = tuple(check_count("shape", length) for length in header["shape"])
+            labels = None if header["labels"] is None else as_labels(header["labels"], shape[0])
+            model._state = _ModelState(shape, _checked(arrays, model._initial_arrays(shape)), labels)
+        return model
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the settings and everything learned to a `.npz` file."""
-        header: dict[str, Any] = {"settings": self._saved_settings()}
-        arrays: dict[str, NDArray[Any]] = {}
-        if self._state is not None:
-            header |= {"shape": self._state.shape, "labels": self._state.labels}
-            arrays |= self._state.arrays
+        header, arrays = self.state()
         write_state(path, method=type(self).__name__, version=STATE_VERSION, settings=header, arrays=arrays)
 
     @classmethod
@@ -225,14 +262,9 @@ class PublishedOnline(ABC):
         """Read a model back; it continues as if it had never stopped."""
         header, arrays = read_state(path, method=cls.__name__, version=STATE_VERSION)
         try:
-            model = cls(**header["settings"])
-            if "shape" in header:
-                shape = tuple(check_count("shape", length) for length in header["shape"])
-                labels = None if header["labels"] is None else as_labels(header["labels"], shape[0])
-                model._state = _ModelState(shape, _checked(arrays, model._initial_arrays(shape)), labels)
+            return cls.of_state(header, arrays)
         except (KeyError, TypeError, ValueError, IndexError):
             raise StateError(f"{os.fspath(path)} is not a whole {cls.__name__} state") from None
-        return model
 
     def _saved_settings(self) -> dict[str, Any]:
         names = ("rank", "fiber_axis", "threshold", "seed", *self._settings)
@@ -245,7 +277,7 @@ class PublishedOnline(ABC):
         before = self._state
         try:
             for _ in range(passes):
-                self._begin_pass()
+                self.begin_pass()
                 recovery = walk(readings)
         except BaseException:
             self._state = before
@@ -256,13 +288,6 @@ class PublishedOnline(ABC):
         if readings.ndim == max(2, self.fiber_axis + 1):
             return self.update(readings)
         return Recovery.stack([self.update(readings[..., day]) for day in range(readings.shape[-1])])
-
-    def _begin_pass(self) -> None:
-        """Forget what belongs to one pass over the data, as `_per_pass` says."""
-        if self._state is not None:
-            initial = self._initial_arrays(self._state.shape)
-            fresh = {key: part for key, part in initial.items() if key.rstrip("0123456789") in self._per_pass}
-            self._state = replace(self._state, arrays={**self._state.arrays, **fresh})
 
     def _rows(
         self, sensors: Sequence[Hashable] | None, state: _ModelState

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.methods.base import ColumnMethod, SolvedColumn, check_positive
+from sensormend.methods.base import Arrays, ColumnMethod, SolvedColumn, check_positive
 from sensormend.methods.robust_fit import soft
 from sensormend.recovery import FloatArray
 
@@ -77,6 +77,13 @@ class GRASTA(ColumnMethod):
 
     def _initial_columns(self, rows: int) -> dict[str, FloatArray]:
         return initial_arrays(rows, self.rank, self.seed)
+
+    def _with_sensors(self, arrays: Arrays, initial: Arrays) -> Arrays:
+        """Return the arrays of more sensors: rows of zeros keep the columns of U orthonormal."""
+        if arrays["U"].shape[1] < initial["U"].shape[1]:
+            return initial  # there were fewer sensors than the rank: it starts over
+        missing = initial["U"].shape[0] - arrays["U"].shape[0]
+        return {**arrays, "U": np.pad(arrays["U"], ((0, missing), (0, 0))), "g": np.pad(arrays["g"], (0, missing))}
 
     def _solve_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
         return track_column(column, arrays, tol=self.tol)

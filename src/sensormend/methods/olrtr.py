@@ -195,7 +195,7 @@ class OLRTR(PublishedOnline):
         Returns X, E, the completed minibatch Z = B - E - O that X was fitted to, and the number of iterations. O is
         -X where a reading is missing and 0 elsewhere, so that Z is the X before it there.
         """
-        threshold, axis = self._lambda2(B.shape) / B.ndim, self.fiber_axis
+        threshold, axis = self.fiber_limit(B.shape), self.fiber_axis
         as_fibers = (math.prod(B.shape[:axis]), B.shape[axis], math.prod(B.shape[axis + 1 :]))
         X, E, Z, E_before, Z_before = (np.zeros(B.shape) for _ in range(5))
         iterations = 0
@@ -238,6 +238,10 @@ class OLRTR(PublishedOnline):
         inverse, _ = lapack.dtrtri(A_tilde)
         swept: FloatArray = L + residual @ np.triu(inverse)
         return swept
+
+    def fiber_limit(self, shape: tuple[int, ...]) -> float:
+        """Return lambda2 / N, the norm from which on a fiber of the residual of a minibatch is an outlier."""
+        return self._lambda2(shape) / len(shape)
 
     def _lambda2(self, shape: tuple[int, ...]) -> float:
         if self.lambda2 is not None:

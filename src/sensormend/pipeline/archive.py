@@ -23,13 +23,15 @@ from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
+from sensormend.io.vocabularies import write_flags
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
-from sensormend.pipeline.cleaner import WARM_UP, Cleaner, cleaner_for, walk
+from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
 from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.places import Places, Position
+from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.readings import DAY, Readings, Rows
@@ -153,12 +155,15 @@ class _ArchiveRun:
         cleaner = cleaner_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
         resumed = self.checkpoint.restore(cleaner, tally)
-        source = _ReadAhead(staging, self.places, survey.grid, warm_up=0 if resumed or one_pass else WARM_UP)
+        source = _ReadAhead(staging, self.places, survey.grid)
+        if not resumed:
+            passes = self.options.passes
+            source.training = sum(map(len, cleaner.training_periods(source.periods, one_pass=one_pass, passes=passes)))
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
         with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
-            for mended in walk(source, cleaner, one_pass=one_pass):
+            for mended in walk(source, cleaner, one_pass=one_pass, passes=self.options.passes):
                 tally.add(mended)
                 if written is not None:
                     written.result()
@@ -186,7 +191,14 @@ class _ArchiveRun:
             flags=tally.flags,
             filled=tally.filled,
             corrected=tally.corrected,
-            notes=(*staging.notes, *survey.notes, *self._remarks(), *sentences(copies), *cleaner.remarks()),
+            notes=(
+                *staging.notes,
+                *survey.notes,
+                *filter(None, [method_sentence(self.options)]),
+                *self._remarks(),
+                *sentences(copies),
+                *cleaner.remarks(),
+            ),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
@@ -233,6 +245,8 @@ class _ArchiveRun:
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
         attributes = self._attributes()
+        if self.options.flags:
+            write_flags(work, self.options.flags)
         self.staging.close()
         write_json(work / "run.json", self._record(report) | record_of(attributes))
         if self.target.ending:
@@ -330,7 +344,7 @@ class _ArchiveRun:
 class _ReadAhead(Closing):
     """Reads the staged readings in groups of periods, the next group while the present one is mended."""
 
-    def __init__(self, staging: Staging, places: Places, grid: Grid, warm_up: int) -> None:
+    def __init__(self, staging: Staging, places: Places, grid: Grid) -> None:
         self.periods: Sequence[int] = [int(period) for period in staging.periods]
         self._index = {period: index for index, period in enumerate(self.periods)}
         self._staging, self._places, self._grid = staging, places, grid
@@ -339,8 +353,8 @@ class _ReadAhead(Closing):
         self._reader = ThreadPoolExecutor(1)
         self._next: dict[int, Future[dict[int, Readings]]] = {}
         self._present: tuple[int, dict[int, Readings]] = (-1, {})
-        # Periods of the warm-up are read twice.
-        self._warm_up = sum(period < self.periods[0] + warm_up for period in self.periods)
+        # The number of reads that only train the model, for the progress.
+        self.training = 0
         self._reads = 0
         self.progress: Callable[[float], None] = lambda done: None
 
@@ -358,9 +372,9 @@ class _ReadAhead(Closing):
             self._present = (group, future.result())
             following = (group + 1) * self._group_size < len(self.periods)
             self._next = {group + 1: self._reader.submit(self._read_group, group + 1)} if following else {}
-        done = self._reads if self._reads < self._warm_up else index + self._warm_up
+        done = self._reads if self._reads < self.training else index + self.training
         self._reads += 1
-        self.progress(done / (len(self.periods) + self._warm_up))
+        self.progress(done / (len(self.periods) + self.training))
         return self._places.rename_moved(self._present[1][period])
 
     def _read_group(self, group: int) -> dict[int, Readings]:

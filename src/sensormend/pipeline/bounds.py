@@ -188,14 +188,19 @@ class AcceptedRange:
         listed: BoolArray,
         period: int,
         sensors: NDArray[np.intp],
+        *,
+        intervals: bool = True,
     ) -> tuple[Verdicts, AcceptedRange]:
         """Return the verdicts of a period with bounded values, and the range with the cells counted that it withholds.
 
-        `seen` readings were given to the model; only the `listed` channels of the `sensors` have rows.
+        `seen` readings were given to the model; only the `listed` channels of the `sensors` have rows. An estimate
+        without an interval is withheld, unless the method has no `intervals` at all.
         """
         low, high = (end[sensors, :, None] for end in self.limits)
         observed, absent = cells.origin == OBSERVED, np.isnan(cells.cleaned)
-        finite = np.isfinite(cells.cleaned) & np.isfinite(cells.lower) & np.isfinite(cells.upper)
+        finite = np.isfinite(cells.cleaned)
+        if intervals:
+            finite &= np.isfinite(cells.lower) & np.isfinite(cells.upper)
         far = far_outside(cells.cleaned, low, high) & (self.count >= FEW)[:, None]
         wrong = seen & (cells.flag == Flag.FAIL) & ~observed
         # A gap that the model gives no estimate for is no estimate that was withheld.

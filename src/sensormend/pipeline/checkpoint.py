@@ -18,7 +18,6 @@ from sensormend.io import postgres
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import Options
 from sensormend.io.sources import SourcePaths, find, is_stream
-from sensormend.model.network_model import NetworkModel
 from sensormend.pipeline.cleaner import Cleaner
 from sensormend.pipeline.tally import Tally
 
@@ -162,5 +161,5 @@ def fetch(place: Path, cleaner: Cleaner, tally: Tally) -> None:
         tally.restore(*read_state(place / "tally.npz", method="Tally", version=STATE_VERSION))
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"{place} is broken; --overwrite starts over") from error
-    cleaner.model = NetworkModel.load(place / "model.npz")
+    cleaner.load_model(place / "model.npz")
     cleaner.restore(place / "cleaner.npz")

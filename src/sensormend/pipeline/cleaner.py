@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StateError, ValueRangeError
-from sensormend.files import read_state, write_state
+from sensormend.files import read_state, write_state, written_by
 from sensormend.io.options import EVERY, Options
 from sensormend.model.network_model import NetworkModel
 from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
 from sensormend.pipeline.verdicts import Verdicts, judge
@@ -195,7 +196,7 @@ class Cleaner:
         interval: float = 0.9,
         seed: int = 0,
         per_reading: bool = False,
-        model: NetworkModel | None = None,
+        model: PeriodModel | None = None,
     ) -> None:
         if not variables or len(set(variables)) < len(variables):
             raise ConfigError(f"variables are one or more different names; got {list(variables)}")
@@ -210,7 +211,9 @@ class Cleaner:
         self.maintenance = maintenance or Maintenance()
         self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
-        self.model = model or NetworkModel(fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance)
+        self.model: PeriodModel = model or NetworkModel(
+            fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance
+        )
         self._index = NameIndex()
         self.period: int | None = None
         # By sensor and variable: the last period with a reading.
@@ -256,6 +259,18 @@ class Cleaner:
         """Return the rows of a period that the model cannot take, unjudged and without learning."""
         return self._mend(self._period_of(readings, period), readings, learning=None)
 
+    def training_periods(self, periods: Sequence[int], *, one_pass: bool, passes: int = 1) -> list[Sequence[int]]:
+        """Return the periods of each walk that only trains the model, before the one whose results count.
+
+        The first weeks of an archive are learned twice, unless it is to be met in `one_pass`. A published online method
+        walks the whole archive `passes` times, a batch method twice: it collects the readings first.
+        """
+        if isinstance(self.model, BatchModel):
+            return [periods]
+        if isinstance(self.model, PublishedModel):
+            return [periods] * (passes - 1)
+        return [] if one_pass else [[period for period in periods if period < periods[0] + WARM_UP]]
+
     def fresh_copy(self) -> Cleaner:
         """Return a cleaner with the same settings and the same model, but without sensors and periods."""
         twin = copy.copy(self)
@@ -292,12 +307,28 @@ class Cleaner:
                 words = f"{variable} is not judged" if variable else "the readings are not judged"
                 since = readable(self.grid.start_of(period))
                 remarks.append(f"{words} from {since} on: most of the estimates were withheld")
+        if isinstance(self.model, PublishedModel | BatchModel):
+            remarks += self.model.remarks(self.variables)
         return remarks
 
     def second_pass(self, trainer: Cleaner) -> None:
         """Prepare for the readings that the `trainer`, a fresh copy of this one, has learned from."""
         self.model.rewind()
         self._accepted = trainer._accepted.for_second_pass()
+
+    def load_model(self, path: str | os.PathLike[str]) -> None:
+        """Read the model of a state; refuse that of another method or of other settings."""
+        own, kind = self.model, type(self.model)
+        writer = written_by(path)
+        if writer and writer != kind.__name__:
+            raise ConfigError(f"the state in {Path(path).parent} is of another method; it needs another OUT")
+        model = kind.load(path)
+        if isinstance(own, PublishedModel | BatchModel) and isinstance(model, PublishedModel | BatchModel):
+            for name, value in own.settings.items():
+                if model.settings.get(name) != value:
+                    name = "method" if name == "name" else name
+                    raise ConfigError(f"the state in {Path(path).parent} has another {name}; that needs another OUT")
+        self.model = model
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the cleaner's state, without the model, which `model.save` writes to its own file."""
@@ -383,7 +414,9 @@ class Cleaner:
         if names and learning is not None:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
             accepted = accepted.extended(value, cells, sensors)
-            cells, accepted = accepted.applied(cells, value, seen, listed[sensors], period, sensors)
+            cells, accepted = accepted.applied(
+                cells, value, seen, listed[sensors], period, sensors, intervals=recovery.lower is not None
+            )
             network = clipped(network, *(end[sensors, :, None] for end in accepted.limits))
             faults = tuple(fault for fault in faults if judged[fault.variable])
         listed = listed[sensors].ravel()
@@ -597,6 +630,7 @@ def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> C
         interval=options.interval,
         seed=options.seed,
         per_reading=options.per_reading,
+        model=None if options.method == "network" else published_model(options, len(variables)),
     )
 
 
@@ -634,19 +668,18 @@ class InMemory:
         return self._readings.taken(self._parts[period])
 
 
-def walk(source: PeriodSource, cleaner: Cleaner, *, one_pass: bool = False) -> Iterator[CleanedPeriod]:
+def walk(source: PeriodSource, cleaner: Cleaner, *, one_pass: bool = False, passes: int = 1) -> Iterator[CleanedPeriod]:
     """Mend all periods that the cleaner has not seen yet.
 
-    The first weeks of an archive are learned twice: another cleaner goes through them first, and they are mended with
-    the model that it trained. With `one_pass` there is no second pass, as in a live feed.
+    Before the first of them, another cleaner goes through the periods of `Cleaner.training_periods`, and all are mended
+    with the model that it trained. With `one_pass` there is no second pass, as in a live feed.
     """
-    first = None if one_pass or cleaner.period is not None else source.periods[0]
-    if first is not None:
-        trainer = cleaner.fresh_copy()
-        for period in source.periods:
-            if period < first + WARM_UP:
+    if cleaner.period is None:
+        for periods in cleaner.training_periods(source.periods, one_pass=one_pass, passes=passes):
+            trainer = cleaner.fresh_copy()
+            for period in periods:
                 trainer.push(source.read(period))
-        cleaner.second_pass(trainer)
+            cleaner.second_pass(trainer)
     for period in source.periods:
         if cleaner.period is None or period > cleaner.period:
             yield from cleaner.push(source.read(period))

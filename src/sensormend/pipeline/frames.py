@@ -56,8 +56,8 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
         Any of `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
         `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
         `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
-        `interval=0.9`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`; and `wide=True`
-        for a wide table.
+        `interval=0.9`, `method="olrtr"`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`;
+        and `wide=True` for a wide table.
 
     Returns
     -------
@@ -83,6 +83,8 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
     options = Options.of(**settings)
     if options.networks:
         raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
+    if options.flags:
+        raise ConfigError("flags writes a file beside the rows of an OUT; sensormend.io.vocabularies has the codes")
     if is_frame(readings) or is_series(readings):
         return _clean_frame(Frame.of(readings, options), options, details)
     if hasattr(readings, "dims") and hasattr(readings, "coords"):
@@ -160,7 +162,7 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     cleaner = cleaner_for(survey, readings.variables, options)
     tally = Tally(survey.grid, readings.variables)
     parts = []
-    for mended in walk(source, cleaner, one_pass=options.one_pass):
+    for mended in walk(source, cleaner, one_pass=options.one_pass, passes=options.passes):
         if details or not options.one_pass:
             tally.add(mended)
         parts.append(mended.output)

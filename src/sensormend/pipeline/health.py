@@ -76,6 +76,7 @@ PLAIN_REASONS = {
     "offset": "offset",
     "gain": "wrong gain",
     "implausible": "implausible",
+    "outlier": "outlier",
 }
 
 COUNTS = ("slots", "missing", "faulty", "spikes", "suspect", "unjudged", "estimated")

@@ -267,6 +267,7 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
         "gain": f"{verb('moves', 'moved')} {gain} the others predict",
         "spike": f"read {number(mean)}{expected}",
         "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {far}",
+        "outlier": f"{verb('is', 'was')} {unsigned(deviation)} from the low-rank part of the network",
     }
     return words.get(fault.reason, f"{verb('is', 'was')} {unsigned(deviation)} off")
 

@@ -76,8 +76,9 @@ def judge(
     mark(recovery.spikes & wrong, Flag.FAIL, "spike")
     trusted = seen & ~wrong
     cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper
-    assert lower is not None
-    assert upper is not None
+    if lower is None or upper is None:
+        # A method without intervals: a reading that is trusted has its own, an estimate has none.
+        lower = upper = np.where(trusted, value, np.nan)
     if resolution is not None and negligible.any():
         lower, upper = (np.where(negligible, function(column, value), column)
                         for function, column in ((np.fmin, lower), (np.fmax, upper)))  # fmt: skip

@@ -54,6 +54,7 @@ ADVICE = {
     "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
     "gain": "Check its range and scaling, then calibrate it.",
     "implausible": "Check the wiring and what the logger takes for its unit.",
+    "outlier": "Compare it with its neighbours: the method says that it is wrong, not how.",
     "spike": "Single wrong values: check the contact and the transmission if they become more.",
     "silent": "Check the supply and the connection.",
     "gone": "Check whether it still exists; if it was taken away, add it to maintenance.csv as removed.",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sensormend.files import Closing
@@ -103,10 +104,13 @@ class Source(Closing):
         Whether its readings follow the clock, which then closes periods without readings. False for a replay.
     connected
         Whether it is connected to the sender.
+    units
+        The units of variables, as far as messages have them.
     """
 
     live = True
     connected = True
+    units: Mapping[str, str] = MappingProxyType({})
 
     def read(self, wait: float) -> Arrived | None:
         """Return the new inputs after at most `wait` seconds, an empty `Arrived` if there are none; None at the end."""

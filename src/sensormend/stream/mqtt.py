@@ -142,12 +142,15 @@ class Subscription:
         Most messages that the broker sends before an acknowledgement.
     former
         Topics of earlier subscriptions; those that are not in `topics` are unsubscribed.
+    lasting
+        Whether the broker keeps the session, and the messages for it, while there is no connection.
     """
 
     client_id: str
     topics: Sequence[str]
     in_flight: int = 1000
     former: Sequence[str] = ()
+    lasting: bool = True
 
 
 class _ClosingSocket(ssl.SSLSocket):
@@ -273,7 +276,7 @@ class MqttConnection:
             # Without a subscription each connection has a new identifier: the sink repeats what was not confirmed.
             arguments["client_id"] = subscription.client_id
             if not self._modern:
-                arguments["clean_session"] = False
+                arguments["clean_session"] = not subscription.lasting
         client = (_FastClient if self._fast else _PlainClient)(**arguments)
         if broker.user is not None or (subscription is None and broker.password is not None):
             client.username_pw_set(broker.user or "", broker.password)
@@ -291,10 +294,10 @@ class MqttConnection:
         session: dict[str, Any] = {}
         if self._modern and subscription is not None:
             properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-            properties.SessionExpiryInterval = _FOREVER
+            properties.SessionExpiryInterval = _FOREVER if subscription.lasting else 0
             properties.ReceiveMaximum = subscription.in_flight
             properties.MaximumPacketSize = LARGEST_PACKET
-            session = {"clean_start": False, "properties": properties}
+            session = {"clean_start": not subscription.lasting, "properties": properties}
         self._client.connect(broker.host, broker.port, KEEP_ALIVE, **session)
         alive = self._pump_until(lambda: self._answer is not None, within)
         answer = self._answer

@@ -18,7 +18,8 @@ from sensormend.files import locked
 from sensormend.io.metadata import iso
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.maintenance import Maintenance
-from sensormend.readings import Rows
+from sensormend.pipeline.published import method_sentence
+from sensormend.readings import Readings, Rows
 from sensormend.stream.addresses import plain
 from sensormend.stream.admission import RARE, UNKNOWN
 from sensormend.stream.arrivals import Arrived, End, Input, MaintenanceChanged, Source, Tick
@@ -26,6 +27,7 @@ from sensormend.stream.codec import input_from_bytes, input_to_bytes
 from sensormend.stream.deliveries import Alert, Delivery, Kind
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.event_time import EventClock
+from sensormend.stream.feed_summary import FeedSummary, joined
 from sensormend.stream.formats.values import TOO_MANY_NAMES
 from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.logs import ConditionLog, say
@@ -71,6 +73,9 @@ HINTS = {
     TOO_MANY_NAMES: {"hint": "the pattern may take something else for the sensor; coordinates names those that are"},
 }
 """Hints on how to avoid a refusal, by reason."""
+
+SUMMARY_AFTER, SUMMARY_READINGS = 10.0, 10_000
+"""Seconds after the first reading, or number of readings, after which it is logged what the feed is taken for."""
 
 MOST_WARNINGS = 100
 """Most different warnings that are logged once; the limit bounds the memory if texts come from messages."""
@@ -130,6 +135,9 @@ class Service:
         self._retry = DiskRetry(self._stopping, self.metrics, self._state.folder)
         self._tidying = ConditionLog(_log, "files of old dates cannot be put in order", "they are in order again")
         self._warned: set[str] = set()
+        # The first readings, until it is logged what they are taken for; None from then on.
+        self._first: list[Readings] | None = []
+        self._first_at = 0.0
 
     def stop(self) -> None:
         """End `run` soon; open periods stay open, and nothing is lost."""
@@ -181,6 +189,8 @@ class Service:
             worker.start()
         self._replay(saved.get("journal", 0))
         source = stack.enter_context(self._open_source(self._mark, self._state))
+        if sentence := method_sentence(settings.options):
+            say(_log, logging.INFO, sentence)
         say(_log, logging.INFO, "watching", source=self._source_name, out=self.out, sinks=len(self._workers))
         self._describe()
         self._loop(source)
@@ -216,6 +226,7 @@ class Service:
             arrived = self._retry(partial(source.read, SOURCE_WAIT))
             self._clock.check(source, self.stream.watermark.readings)
             self.metrics.connected = self._clock.connected
+            self._summarise(source, arrived)
             if arrived is None:
                 self._take(End())
                 return
@@ -235,6 +246,21 @@ class Service:
             if time.monotonic() >= self._measure_at:
                 self._update_metrics()
             self._on_event(None)
+
+    def _summarise(self, source: Source, arrived: Arrived | None) -> None:
+        """Log once what the feed is taken for, after its first readings."""
+        if self._first is None:
+            return
+        if arrived is not None and len(arrived.readings):
+            self._first_at = self._first_at if self._first else time.monotonic()
+            self._first.append(arrived.readings)
+        enough = sum(map(len, self._first)) >= SUMMARY_READINGS
+        if not self._first or not (enough or arrived is None or time.monotonic() - self._first_at > SUMMARY_AFTER):
+            return
+        parts, self._first = self._first, None
+        summary = FeedSummary.of(joined(parts), self.settings.options, live=True, units=source.units)
+        for what, choice, hint in summary.lines():
+            say(_log, logging.INFO, f"{what}: {choice}", **({"hint": hint} if hint else {}))
 
     def _take(self, item: Input) -> None:
         """Write an input to the journal, acknowledge it, and apply it."""
@@ -494,6 +520,7 @@ def _open_source(settings: Settings, mark: Any, state: ServiceState) -> Source:
         former=state.topics,
         speed=settings.speed,
         without=settings.out,
+        form=settings.format,
     )
     state.topics = list(dict.fromkeys([*state.topics, *mqtt.topics]))
     return source

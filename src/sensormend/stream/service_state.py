@@ -15,7 +15,6 @@ from sensormend.files import read_state, write_state
 from sensormend.io.folder import meta_of
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import in_words
-from sensormend.model.network_model import NetworkModel
 from sensormend.pipeline.checkpoint import Checkpoint, fetch, put
 from sensormend.pipeline.cleaner import STATE_VERSION as CLEANER_VERSION
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for
@@ -175,6 +174,6 @@ def _from_archive(settings: Settings) -> tuple[Cleaner, Survey]:
     fill |= {name: values for name in variables if (values := settings.options.fill_of(name)) is not None}
     survey = Survey(grid, fill)
     cleaner = cleaner_for(survey, variables, replace(settings.options, maintenance=None))
-    cleaner.model = NetworkModel.load(place / "model.npz")
+    cleaner.load_model(place / "model.npz")
     cleaner.restore(place / "cleaner.npz")
     return cleaner, survey

@@ -32,6 +32,7 @@ from sensormend.io.options import (
     whole,
 )
 from sensormend.io.postgres import SCHEMES
+from sensormend.methods import BATCH
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
     ALERT_ADDRESSES,
@@ -49,6 +50,7 @@ from sensormend.stream.addresses import (
     refuse_loops,
     topic_of,
 )
+from sensormend.stream.formats.presets import FORMATS
 from sensormend.stream.formats.topics import filter_of
 
 __all__ = [
@@ -255,6 +257,11 @@ class Settings:
     speed: float | None = option(
         number, "Seconds of a replay in one second; as fast as possible by default.", group="feed"
     )
+    format: str | None = option(
+        choice(*FORMATS),
+        "The format of the messages, where it is not to be recognised: ttn, chirpstack, influx, json and others.",
+        group="feed",
+    )
     mqtt: MqttSettings = MqttSettings()
     keep: int | None = option(
         span, "Drop rows that are older than this: 365d. By default they are kept for ever.", group="output"
@@ -414,6 +421,10 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("watch mends one network; networks is for clean")
     if options.per_reading:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
+    if options.method in BATCH or options.passes > 1:
+        raise ConfigError("watch meets every period once: batch methods and passes are for clean")
+    if options.flags:
+        raise ConfigError("flags writes a file at the end of a run; it is for clean")
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
@@ -428,6 +439,8 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("keep is shorter than late_for: rows that are gone cannot be corrected")
     if settings.speed is not None and not settings.source.startswith(REPLAY):
         raise ConfigError("speed is for a replay: replay:PATH")
+    if settings.format is not None and settings.source != "-" and not settings.source.startswith(MQTT):
+        raise ConfigError("format is for messages, from mqtt:// or -; files have their format in their names")
     if settings.serve_token_file is not None and settings.serve is None:
         raise ConfigError("serve_token_file is for the dashboard: serve says where it is shown")
     if settings.serve_edit and settings.serve is None:

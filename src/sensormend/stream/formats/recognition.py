@@ -15,12 +15,14 @@ from sensormend.errors import ConfigError
 from sensormend.io.options import Options
 from sensormend.io.table_layout import Kind, TableLayout, called, kind_of, recognise
 from sensormend.io.times import EARLIEST, LATEST
+from sensormend.stream.formats.presets import is_diagnostic
 from sensormend.stream.formats.topics import TopicFields
 from sensormend.stream.formats.values import (
     NO_READING,
     NO_SENSOR,
     NOT_A_NUMBER,
     NOT_A_TIME,
+    NOT_MEASURED,
     TOO_DEEP,
     InvalidReadingError,
     scale_of,
@@ -62,6 +64,8 @@ class ObjectLayout:
         The key of the time of day, where the date has a key of its own.
     simple
         Whether there is one number, and every key is used.
+    passed
+        The keys of numbers about the device or the message, which are not variables unless options name them.
     """
 
     time: str | None
@@ -74,6 +78,7 @@ class ObjectLayout:
     longitude: str | None = None
     clock: str | None = None
     simple: bool = False
+    passed: tuple[str, ...] = ()
 
 
 def flattened(entry: Mapping[str, Any], prefix: str = "", depth: int = 1) -> dict[str, Any]:
@@ -107,17 +112,40 @@ def layout_of(entry: Mapping[str, Any], options: Options, topic: TopicFields) ->
         kinds[_ARRIVAL] = "time"
         present = replace(present, time=_ARRIVAL)
     present, hidden = _find_sensor(kinds, present, options, topic)
+    passed = _diagnostic_keys(kinds, options)
+    # Those that may have another role, like `id`, are left out of the readings below.
+    hidden |= {key for key in passed if not any(called(role, key) for role in ("sensor", "variable", "time", "value"))}
     columns = [(key, kind) for key, kind in kinds.items() if key not in hidden]
     try:
         recognised = recognise(columns, present, "")
     except ConfigError:
-        raise InvalidReadingError(_reason(kinds, entry, present)) from None
+        reason = _reason({key: kind for key, kind in kinds.items() if key not in passed}, entry, present)
+        raise InvalidReadingError(NOT_MEASURED if passed and reason == NO_READING else reason) from None
+    recognised, passed = _measured(recognised, passed)
     if recognised.across == "sensor" and not present.sensors and not timed:
         raise InvalidReadingError(NO_SENSOR)  # else any object with two numbers would be two sensors
-    return _object_layout(recognised, entry, topic.variable is not None)
+    return _object_layout(recognised, entry, topic.variable is not None, passed)
 
 
-def _object_layout(layout: TableLayout, entry: Mapping[str, Any], in_topic: bool) -> ObjectLayout:
+def _diagnostic_keys(kinds: Mapping[str, Kind], options: Options) -> tuple[str, ...]:
+    """Return the keys of numbers that are not measured; none where the options name the readings."""
+    if options.value is not None or options.variables or options.sensors:
+        return ()
+    return tuple(key for key, kind in kinds.items() if kind == "number" and is_diagnostic(key))
+
+
+def _measured(layout: TableLayout, passed: tuple[str, ...]) -> tuple[TableLayout, tuple[str, ...]]:
+    """Return a layout without the columns that are not measured, and those of them that have no other role."""
+    columns = tuple(column for column in layout.columns if column not in passed)
+    if not columns:
+        raise InvalidReadingError(NOT_MEASURED)
+    layout = replace(layout, columns=columns)
+    return layout, tuple(key for key in passed if key not in layout.used)
+
+
+def _object_layout(
+    layout: TableLayout, entry: Mapping[str, Any], in_topic: bool, passed: tuple[str, ...]
+) -> ObjectLayout:
     names: tuple[str | None, ...] = layout.columns
     if layout.across == "value":
         # A number that is alone in this message may be one of several in the next.
@@ -136,6 +164,7 @@ def _object_layout(layout: TableLayout, entry: Mapping[str, Any], in_topic: bool
         layout.longitude,
         clock,
         simple=single and len(layout.used) == len(entry) + (time is None),
+        passed=passed,
     )
 
 

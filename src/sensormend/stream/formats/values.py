@@ -16,7 +16,9 @@ __all__ = [
     "NOT_A_NUMBER",
     "NOT_A_READING",
     "NOT_A_TIME",
+    "NOT_IN_FORMAT",
     "NOT_JSON",
+    "NOT_MEASURED",
     "NOT_UTF8",
     "NO_READING",
     "NO_SENSOR",
@@ -43,6 +45,8 @@ TOO_DEEP = "nested too deep"
 TOO_LARGE = "too large"
 NOT_A_READING = "not an object"
 NO_READING = "no reading in it"
+NOT_MEASURED = "only numbers about the device or the message"
+NOT_IN_FORMAT = "not in the format that is named"
 NO_SENSOR = "no sensor"
 NOT_A_TIME = "not a time"
 OUT_OF_TIME = "a time before 1678 or after 2261"

@@ -26,6 +26,7 @@ def open_source(
     former: Sequence[str] = (),
     speed: float | None = None,
     without: Path | None = None,
+    form: str | None = None,
 ) -> Source:
     """Open the source of an address.
 
@@ -42,12 +43,14 @@ def open_source(
         Topics of earlier subscriptions.
     without
         A folder that is not read even if it is in the watched one: OUT.
+    form
+        The format of the messages; by default it is recognised.
     """
     # Each kind has dependencies of its own, and is imported only when it is used.
     if address.startswith(MQTT):
         from sensormend.stream.sources.mqtt_source import MqttSource
 
-        return MqttSource(address, mqtt, options, former=former)
+        return MqttSource(address, mqtt, options, former=former, form=form)
     if address.startswith(REPLAY):
         from sensormend.stream.sources.replay_source import ReplaySource
 
@@ -55,7 +58,7 @@ def open_source(
     if address == "-":
         from sensormend.stream.sources.pipe_source import PipeSource
 
-        return PipeSource(options)
+        return PipeSource(options, form=form)
     check_source(address)
     from sensormend.stream.sources.folder_source import FolderSource
 

@@ -36,8 +36,8 @@ class MqttSource(Source):
     Each message is acknowledged after `Arrived.acknowledge`, and the broker keeps the session: messages that were not
     acknowledged come again after a lost connection or a restart. Readings without a time have the time of arrival,
     which is then another one. Without topics in the settings, all of them are read; `former` are topics that the
-    session may still be subscribed to. A broker that denies access is a `ConfigError`; one that cannot be reached is
-    retried.
+    session may still be subscribed to. A session that is not `lasting` ends with the connection. A broker that denies
+    access is a `ConfigError`; one that cannot be reached is retried.
     """
 
     def __init__(
@@ -47,6 +47,8 @@ class MqttSource(Source):
         options: Options | None = None,
         *,
         former: Sequence[str] = (),
+        form: str | None = None,
+        lasting: bool = True,
     ) -> None:
         settings = MqttSettings() if settings is None else settings
         user, password = login_of(address)
@@ -57,9 +59,10 @@ class MqttSource(Source):
             settings.ca,
         )
         client_id = settings.client_id or f"sensormend-{socket.gethostname()}"
-        self._subscription = Subscription(client_id, settings.topics or ("#",), settings.in_flight, former)
+        self._subscription = Subscription(client_id, settings.topics or ("#",), settings.in_flight, former, lasting)
         self._shown = plain(f"{address.partition('://')[0]}://{host_of(address)}")
-        self._decoder = Decoder(options, settings.pattern)
+        self.decoder = Decoder(options, settings.pattern, form)
+        self.units = self.decoder.units
         self._connection: MqttConnection | None = None
         self._attempt: futures.Future[MqttConnection] | None = None
         self._connections = 0
@@ -119,10 +122,10 @@ class MqttSource(Source):
                     return Arrived(NOTHING, clock())
 
     def _decoded(self, messages: Sequence[Message]) -> Arrived:
-        received, add = clock(), self._decoder.add
+        received, add = clock(), self.decoder.add
         for _, topic, payload, retained in messages:
             add(payload, received, topic, None, retained)
-        readings, rejected, positions = self._decoder.take()
+        readings, rejected, positions = self.decoder.take()
         numbers, connection = [message.number for message in messages], self._connections
         return Arrived(readings, received, rejected, positions, None, lambda: self._acknowledge(connection, numbers))
 

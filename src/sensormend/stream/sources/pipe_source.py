@@ -22,8 +22,9 @@ MOST = 4 << 20
 class PipeSource(Source):
     """Newline JSON: each line is a message as `sensormend.stream.formats.decoding.Decoder` takes it."""
 
-    def __init__(self, options: Options | None = None, descriptor: int = 0) -> None:
-        self._decoder = Decoder(options)
+    def __init__(self, options: Options | None = None, descriptor: int = 0, form: str | None = None) -> None:
+        self.decoder = Decoder(options, form=form)
+        self.units = self.decoder.units
         self._descriptor = descriptor
         self._partial = bytearray()
         self._too_long = False
@@ -47,7 +48,7 @@ class PipeSource(Source):
             self._add(block)
         if self._line == self._returned:
             return None if self._ended else Arrived(NOTHING, clock())
-        readings, refused, positions = self._decoder.take()
+        readings, refused, positions = self.decoder.take()
         rejected, self._rejected, self._returned = [*self._rejected, *refused], [], self._line
         return Arrived(readings, clock(), rejected, positions)
 
@@ -73,4 +74,4 @@ class PipeSource(Source):
         if self._too_long:
             self._rejected.append(Rejected(where, TOO_LARGE, line[:120].decode(errors="replace")))
         elif line.strip():
-            self._decoder.add(line, received, None, where)
+            self.decoder.add(line, received, None, where)

@@ -7,6 +7,7 @@ const REASONS = {
   offset: "shifted by an offset",
   gain: "swings wrong (gain)",
   implausible: "implausible values",
+  outlier: "outlier of the network",
   spike: "wild reading",
   silent: "silent",
   alone: "no similar sensor to compare with",

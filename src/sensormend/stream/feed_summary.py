@@ -1,0 +1,152 @@
+"""`FeedSummary` says what a feed or a file is taken for, and which option changes each choice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sensormend.errors import SensormendError
+from sensormend.io.metadata import iso
+from sensormend.io.options import EVERY, Options, in_words
+from sensormend.io.units import unit_of
+from sensormend.pipeline.survey import survey_readings, survey_start
+from sensormend.readings import NOTHING, Readings
+from sensormend.stream.arrivals import Rejected
+
+__all__ = ["FeedSummary", "joined"]
+
+SHOWN = 5
+"""Decoded readings, sensors, variables and names that are shown."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeedSummary:
+    """What some readings were taken for.
+
+    Attributes
+    ----------
+    formats
+        A sentence for each format or layout: where it has the sensor, the time and the numbers.
+    readings
+        The readings, in any order.
+    step, period
+        The grid, microseconds; None where there are too few readings to tell.
+    units
+        The units of variables, as far as they are known.
+    passed
+        Names of numbers that are not readings.
+    rejected
+        Inputs that are not readings.
+    notes
+        Remarks on how files were read.
+    """
+
+    formats: tuple[str, ...]
+    readings: Readings
+    step: int | None = None
+    period: int | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
+    rejected: Sequence[Rejected] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        readings: Readings,
+        options: Options,
+        *,
+        live: bool,
+        formats: Sequence[str] = (),
+        units: Mapping[str, str] | None = None,
+        passed: Sequence[str] = (),
+        rejected: Sequence[Rejected] = (),
+        notes: Sequence[str] = (),
+    ) -> FeedSummary:
+        """Summarise readings of a live feed, or of an archive, whose grid is found in another way."""
+        # Units in the names of variables, then those of messages, then those of the user.
+        known = {name: unit for name in readings.variables if (unit := unit_of(name)[1])} | dict(units or {})
+        known |= dict.fromkeys(readings.variables, options.units[EVERY]) if EVERY in options.units else {}
+        known |= {name: unit for name, unit in options.units.items() if name != EVERY}
+        step = period = None
+        extra: tuple[str, ...] = ()
+        if _repeats(readings):
+            try:
+                survey = (survey_start if live else survey_readings)(readings, options)
+                step, period, extra = survey.grid.step, survey.grid.period, survey.notes
+            except SensormendError as error:
+                extra = (str(error),)
+        return cls(
+            tuple(formats), readings, step, period, known, tuple(sorted(passed)), rejected, (*notes, *extra)
+        )  # fmt: skip
+
+    def lines(self) -> list[tuple[str, str, str]]:
+        """Return (what, the choice, the option that changes it) for each choice."""
+        readings = self.readings
+        sensors = [readings.sensors[code] for code in np.unique(readings.sensor).tolist()]
+        variables = [readings.variables[code] for code in np.unique(readings.variable).tolist()]
+        shown = [_with_unit(name, self.units.get(name, "")) for name in variables]
+        grid = f"{in_words(self.step)} in a period of {in_words(self.period)}" if self.step and self.period else ""
+        lines = [("format", sentence, "--format (messages), --sensor, --time, --value") for sentence in self.formats]
+        lines += [
+            ("sensors", _counted(sensors), "--sensor; {sensor} in the pattern of topics"),
+            ("variables", _counted(shown), "--variables, --variable"),
+            ("step", grid or "not known yet: too few readings", "--step, --period"),
+        ]
+        lines += [("reading", text, "") for text in self._decoded()]
+        if self.passed:
+            lines.append(("passed over", _counted(list(self.passed)), "--variables names all that are readings"))
+        for reason, count in Counter(entry.reason for entry in self.rejected).most_common(SHOWN):
+            first = next(entry for entry in self.rejected if entry.reason == reason)
+            lines.append(("refused", f"{count:,}: {reason}; the first: {first.where} {first.text[:80]}".rstrip(), ""))
+        lines += [("note", note, "") for note in self.notes]
+        return lines
+
+    def _decoded(self) -> list[str]:
+        """Return the first readings as texts, of as many channels as there are."""
+        readings = self.readings
+        channel = readings.sensor.astype(np.int64) * len(readings.variables) + readings.variable
+        _, first = np.unique(channel, return_index=True)
+        rest = np.setdiff1d(np.arange(min(len(readings), SHOWN)), first)
+        chosen = sorted([*np.sort(first)[:SHOWN].tolist(), *rest.tolist()][:SHOWN])
+        texts = []
+        for index in chosen:
+            variable = readings.variables[int(readings.variable[index])]
+            value = float(readings.value[index])
+            texts.append(
+                f"{iso(int(readings.time[index]))[:19]} {readings.sensors[int(readings.sensor[index])]} "
+                f"{variable or 'value'} {'no number' if np.isnan(value) else f'{value:g}'}"
+            )
+        return texts
+
+
+def joined(parts: Sequence[Readings]) -> Readings:
+    """Join readings of one decoder; the names are those of the last part, which begin with those of all before it."""
+    if not parts:
+        return NOTHING
+    sensor, variable, time, value = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")
+    )
+    return Readings(parts[-1].sensors, parts[-1].variables, sensor, variable, time, value)
+
+
+def _repeats(readings: Readings) -> bool:
+    """Return whether some channel has readings at three times or more, from which a step can be told."""
+    if not len(readings):
+        return False
+    channel = readings.sensor.astype(np.int64) * len(readings.variables) + readings.variable
+    distinct = np.unique(np.stack([channel, readings.time]), axis=1)
+    return bool(np.unique(distinct[0], return_counts=True)[1].max() >= 3)
+
+
+def _with_unit(name: str, unit: str) -> str:
+    plain = unit_of(name)[0] or "one without a name"
+    return f"{plain} ({unit})" if unit else plain
+
+
+def _counted(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f"{len(names):,}: {', '.join(names[:SHOWN])}{more}" if names else "none"

@@ -1,0 +1,97 @@
+"""Flags of an OUT against labels: spans and readings, by variable, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sensormend.cli import main
+from sensormend.errors import ConfigError, InputError
+from sensormend.io.folder import Archive
+from sensormend.io.metadata import iso
+from sensormend.io.options import Options
+from sensormend.pipeline.archive import clean_archive
+from sensormend.readings import HOUR, Flag
+from sensormend.views.comparison import compare
+from simulated_city import START, city_readings, write_csv
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compared")
+    path = write_csv(folder / "readings.csv", city_readings())
+    clean_archive(path, folder / "out", Options.of(step="1h", period="1d"))
+    return folder / "out"
+
+
+def labels(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_spans(out: Path, tmp_path: Path) -> None:
+    rows = Archive(out).rows()
+    start, end = START + 10 * 24 * HOUR, START + 15 * 24 * HOUR
+    path = labels(tmp_path, "sensor,from,to,who", f"s03,{iso(start)[:19]},{iso(end)[:19]},Ann", "s05,2020-01-30,,Bob")
+    (line,) = compare(out, path)
+    present = (rows.n > 0) & (rows.flag != Flag.MISSING)
+    wrong = ((rows.sensor == 3) & (rows.time >= start) & (rows.time < end)) | (
+        (rows.sensor == 5) & (rows.time >= START + 29 * 24 * HOUR)
+    )
+    fail = rows.flag == Flag.FAIL
+    assert fail.any()
+    assert line.readings == present.sum()
+    assert line.labelled == (wrong & present).sum()
+    assert line.flagged == (fail & present).sum()
+    assert line.both == (wrong & fail & present).sum()
+    assert line.unjudged == (present & (rows.flag == Flag.NOT_EVALUATED)).sum()
+    assert line.good_flagged == (fail & ~wrong & present).sum() / (~wrong & present).sum()
+    everything = labels(tmp_path, "sensor,from,to", "*,,")
+    assert compare(out, everything)[0].labelled == present.sum()
+
+
+def test_the_flags_themselves_agree_with_themselves(out: Path, tmp_path: Path) -> None:
+    rows = Archive(out).rows()
+    present = np.flatnonzero((rows.n > 0) & (rows.sensor < 4))
+    lines = [
+        f"{rows.sensors[rows.sensor[row]]},{iso(int(rows.time[row]) + HOUR // 2)[:19]},{rows.flag[row]}"
+        for row in present
+    ]
+    path = labels(tmp_path, "sensor,time,flag", *lines)
+    (line,) = compare(out, path)
+    used = rows.flag[present] != Flag.MISSING
+    assert line.readings == used.sum(), "only readings with a label are compared"
+    assert line.precision == line.recall == 1.0
+    assert line.good_flagged == 0.0
+    (line,) = compare(out, path, wrong=["1"])
+    assert line.labelled == (rows.flag[present] == Flag.GOOD).sum()
+
+
+def test_the_command(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = labels(tmp_path, "sensor,from,to", "s03,2020-01-10,2020-01-11")
+    assert main(["compare", str(out), str(path)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split()[:5] == ["variable", "readings", "wrong", "flagged", "precision"]
+    assert printed[1].split()[0] == "value"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["sensor,von,bis", "s03,1,2"], "from and to are lacking"),
+        (["sensor,from,to", "s03,yesterday,"], "row 2, from: a time is written like"),
+        (["sensor,from,to", "s03,2020-01-02,2020-01-01"], "to is not after from"),
+        (["sensor,time,flag", "s03,1999-01-01,4"], "labels no reading"),
+    ],
+)
+def test_labels_that_cannot_be_used(out: Path, tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compare(out, labels(tmp_path, *lines))
+
+
+def test_an_unknown_sensor_is_named(out: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no sensor 's3'.*did you mean s03"):
+        compare(out, labels(tmp_path, "sensor,from,to", "s3,2020-01-01,2020-01-02"))
