@@ -425,19 +425,37 @@ def test_a_silent_period_can_be_pushed_on_its_own() -> None:
         np.testing.assert_array_equal(left.rows.cleaned, right.rows.cleaned)
 
 
-def test_a_variable_that_has_no_mean_is_named() -> None:
-    random, hours = np.random.default_rng(0), np.arange(24)
-    cleaner = Cleaner(HOURLY, ("temp", "wind"))
-    sensor = np.repeat(np.arange(6), 48)
-    variable = np.tile(np.repeat([0, 1], 24), 6)
+class Refusing(NetworkModel):
+    """A model that refuses every period in which a reading is above 900."""
 
-    def days() -> None:
-        for day in range(30):
-            course = np.cumsum(random.normal(0, 40, 24)) % 360
-            value = np.where(variable == 0, 10 + np.tile(hours, 12) / 4, np.tile(course, 12))
-            value = (value + random.normal(0, 2, value.size)) % 360
-            time = START + day * DAY + np.tile(hours, 12) * HOUR
-            cleaner.push(Readings(tuple("abcdef"), ("temp", "wind"), sensor, variable, time, value))
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        if (np.asarray(minibatch) > 900).any():
+            raise FloatingPointError("overflow")
+        return super().update(minibatch, sensors)
 
-    with pytest.raises(InputError, match="variable 'wind' looks like directions"):
-        days()
+
+@pytest.mark.parametrize("variables", [("",), ("a", "b")])
+def test_what_the_model_cannot_take_passes_through_and_the_rest_is_judged(variables: tuple[str, ...]) -> None:
+    readings = fault_free(8)
+    count = len(variables)
+    many = Readings(
+        readings.sensors,
+        variables,
+        np.tile(readings.sensor, count),
+        np.repeat(np.arange(count), len(readings)),
+        np.tile(readings.time, count),
+        np.tile(readings.value, count),
+    )
+    guilty = (many.variable == 1) if count > 1 else many.sensor == 3
+    wrong = guilty & (many.time >= START + 6 * DAY) & (many.time < START + 7 * DAY)
+    many.value[wrong] += 1000
+    cleaner = Cleaner(HOURLY, variables, model=Refusing(fiber_axis=2))
+    rows = all_rows(many, cleaner)
+    today = (rows.time >= START + 6 * DAY) & (rows.time < START + 7 * DAY)
+    refused = today & ((rows.variable == 1) if count > 1 else rows.sensor == rows.sensors.index(many.sensors[3]))
+    assert set(rows.flag[refused]) == {Flag.NOT_EVALUATED}
+    np.testing.assert_array_equal(rows.cleaned[refused], rows.value[refused])
+    assert (rows.flag[today & ~refused] == Flag.GOOD).mean() > 0.95
+    assert (rows.flag[rows.time >= START + 7 * DAY] == Flag.GOOD).mean() > 0.95
+    (remark,) = cleaner.remarks()
+    assert remark.startswith(f"{'b' if count > 1 else many.sensors[3]} is not judged in a period")

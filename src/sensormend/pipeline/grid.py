@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.io.options import in_words
+from sensormend.pipeline.circular import in_turn
 from sensormend.readings import DAY, Readings
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST
@@ -117,8 +118,12 @@ def place(
     channels: int,
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
+    circular: Mapping[int, float] | None = None,
 ) -> Placed:
-    """Assign readings of one period to slots; `fill` and `valid` are by the readings' variables."""
+    """Assign readings of one period to slots; `fill` and `valid` are by the readings' variables.
+
+    `circular` has the variables that are directions in degrees, and the starts of their turns.
+    """
     value, time = readings.value, readings.time
     cell = channel * grid.slots + grid.slot_of(time)
     missing, beyond = no_number(readings, fill), np.zeros(value.size, dtype=bool)
@@ -140,8 +145,13 @@ def place(
     count, total = np.where(implausible, beyond_count, count), np.where(implausible, beyond_total, total)
     without_number = np.bincount(cell[missing], minlength=cells) > 0
     shape = (channels, grid.slots)
+    mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    for variable, start in (circular or {}).items():
+        own = counted & (readings.variable == variable) & (count[cell] > 1) & (beyond == implausible[cell])
+        if own.any():
+            _replace_by_direction(mean, cell[own], value[own], start)
     return Placed(
-        value=np.where(count > 0, total / np.maximum(count, 1), np.nan).reshape(shape),
+        value=mean.reshape(shape),
         n=count.astype(np.int32).reshape(shape),
         filled=(without_number & (count == 0)).reshape(shape),
         contradictory=contradictory.reshape(shape),
@@ -189,6 +199,15 @@ def _repetitions(
     repeated, clash = np.zeros(cell.size, dtype=bool), np.zeros(cell.size, dtype=bool)
     repeated[number], clash[number] = same, differs
     return repeated, clash
+
+
+def _replace_by_direction(mean: FloatArray, cell: NDArray[np.int64], angle: FloatArray, start: float) -> None:
+    """Replace the means of cells by the directions of the mean vectors; those of opposite directions stay."""
+    vector = np.zeros(mean.size, dtype=complex)
+    np.add.at(vector, cell, np.exp(1j * np.radians(angle)))
+    cells = np.unique(cell)
+    cells = cells[np.abs(vector[cells]) > 1e-9]
+    mean[cells] = in_turn(np.angle(vector[cells], deg=True), start)
 
 
 def _sums(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.bounds import clipped, far_outside
+from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
 from sensormend.pipeline.copies import CopyCounter
 from sensormend.pipeline.grid import Grid
@@ -228,7 +229,8 @@ class Tally:
         self.corrected += int((origin == CORRECTED).sum())
         value = rows.value.reshape(-1, slots)
         good = (flag == Flag.GOOD) & np.isfinite(mended.network)
-        square = np.where(good, value - mended.network, 0.0) ** 2
+        circular = np.isin(variable, mended.circular)[:, None]
+        square = np.where(good, distances(value, mended.network, circular), 0.0) ** 2
         counts = (
             np.full(sensor.size, slots),
             (flag == Flag.MISSING).sum(axis=1),
@@ -314,7 +316,9 @@ class Tally:
             episode.add(part)
             episode.end = part.end
         failed = slots[table.fail[row, slots]]
-        if failed.size and (math.isnan(episode.dated_size) or episode.start != dated.start):
+        # A direction is not corrected: nothing is taken out of readings before the first wrong one.
+        correctable = failed.size and not table.circular[row]
+        if correctable and (math.isnan(episode.dated_size) or episode.start != dated.start):
             episode.dated_size, episode.dated_rate = dated.fault.size, dated.fault.rate
             episode.dated_at = int(table.times[failed[-1]])
             widths = table.half_width[row, failed]
@@ -333,7 +337,10 @@ class Tally:
         episode = self._episodes.get((*channel, dated.fault.id))
         if episode is None or self._latest.get(channel) is not episode:
             return
-        episode.fault = dated.fault
+        before = episode.fault
+        # The size of a direction's fault is that of the last period with readings of it.
+        unknown = before is not None and math.isnan(dated.fault.size)
+        episode.fault = replace(dated.fault, size=before.size) if before and unknown else dated.fault
         earliest = max(episode.earliest, episode.shown - self.grid.period)
         episode.start = min(episode.shown, max(dated.start, earliest))
         episode.reach = table.end if dated.end is None else episode.end
@@ -374,7 +381,9 @@ class Tally:
     def _part(self, channel: tuple[int, int], table: _PeriodTable, row: int, slots: NDArray[np.intp]) -> FaultEpisode:
         """Return some slots of one channel as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
-        distance = np.where(np.isfinite(value) & np.isfinite(cleaned), value - cleaned, 0.0)
+        distance = np.where(
+            np.isfinite(value) & np.isfinite(cleaned), distances(value, cleaned, table.circular[row]), 0.0
+        )
         corrected = table.corrected[row, slots]
         value = value[np.isfinite(value)]
         counts = np.bincount(table.reason[row, slots]).tolist()
@@ -625,6 +634,7 @@ class _PeriodTable:
     half_width: FloatArray
     score: FloatArray
     resolution: FloatArray
+    circular: BoolArray
 
     @classmethod
     def of(cls, mended: CleanedPeriod, grid: Grid) -> _PeriodTable:
@@ -646,6 +656,7 @@ class _PeriodTable:
             half_width=(rows.upper - rows.lower).reshape(shape) / 2,
             score=mended.score,
             resolution=mended.resolution,
+            circular=np.isin(rows.variable[:: grid.slots], mended.circular),
         )
 
 
