@@ -187,10 +187,13 @@ def test_fill_values_and_repeated_readings() -> None:
     twice = float(readings.value[(readings.sensor == 1) & (readings.time == time)][0])
     readings = with_more(with_more(readings, 1, time, twice), 2, time, 16.25)
     rows = all_rows(readings, Cleaner(HOURLY, fill={"": [-999.0]}))
-    for hour in (7, 8):
-        fill = cell(rows, "s03", 9, hour)
-        assert (fill["flag"], fill["reason"], fill["n"], fill["origin"]) == (9, "fill", 0, 2)
-        assert np.isnan(float(str(fill["value"])))
+    coded, empty = cell(rows, "s03", 9, 7), cell(rows, "s03", 9, 8)
+    assert (coded["flag"], coded["reason"], coded["n"], coded["origin"]) == (4, "fill", 1, 2)
+    assert coded["value"] == -999
+    assert (empty["flag"], empty["reason"], empty["n"], empty["origin"]) == (9, "fill", 0, 2)
+    assert np.isnan(float(str(empty["value"])))
+    for fill in (coded, empty):
+        assert 0 < abs(float(str(fill["cleaned"]))) < 60
     assert cell(rows, "s01", 9, 5)["n"] == 1
     clash = cell(rows, "s02", 9, 5)
     assert (clash["value"], clash["n"]) == (16.25, 1)

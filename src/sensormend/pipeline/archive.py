@@ -74,6 +74,7 @@ class Report:
     removed: tuple[tuple[str, str], ...] = ()
     withheld: Mapping[str, int] = field(default_factory=dict)
     copies: Sequence[Mapping[str, Sequence[str]]] = ()
+    fill: int = 0
 
 
 def clean_archive(
@@ -193,6 +194,7 @@ class _ArchiveRun:
             removed=cleaner.maintenance.removed_at(survey.grid.start_of((cleaner.period or 0) + 1) - 1),
             withheld=cleaner.withheld,
             copies=copies,
+            fill=tally.fill,
         )
 
     def _mark_dated_back(self, cleaner: Cleaner, tally: Tally, writer: RowWriter) -> None:

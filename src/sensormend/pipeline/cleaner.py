@@ -418,14 +418,15 @@ class Cleaner:
         names = [self.sensors[row] for row in sensors]
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
-        seen = np.isfinite(placed.value) & ~placed.implausible
+        seen = np.isfinite(placed.value) & ~placed.implausible & ~placed.coded
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         number = self._model_periods.count
         given = np.where(seen, placed.value.reshape(shape), np.nan)
         recovery, problem = self._recover(given, names, period, learning)
         all_resolutions = np.full(last_period.shape, np.inf)
         all_resolutions[: self._resolution.shape[0]] = self._resolution
-        all_resolutions[sensors] = np.fmin(all_resolutions[sensors], _smallest_change(placed.value).reshape(shape[:2]))
+        smallest = _smallest_change(np.where(placed.coded, np.nan, placed.value)).reshape(shape[:2])
+        all_resolutions[sensors] = np.fmin(all_resolutions[sensors], smallest)
         resolution = np.where(np.isfinite(all_resolutions[sensors]), all_resolutions[sensors], np.nan)
         cells = judge(
             recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots, resolution=resolution
@@ -715,10 +716,15 @@ def _reading_rows(
     source = np.concatenate([row, np.flatnonzero(empty)])
     order = np.lexsort((np.concatenate([readings.time, slots.time[empty]]), source))
     value = np.where(placed.no_number, np.nan, readings.value)
+    # Fill values beside numbers of the same slot; a slot of fill values alone has its own verdict.
+    code = placed.fill & (slots.reason[row] != REASONS.index("fill"))
+    for cells in (hidden, real):
+        if cells is not None:
+            code = code & ~cells.ravel()[placed.cell]
     clash = placed.repeated & (value != slots.value[row]) & (slots.reason[row] == REASONS.index("duplicate"))
-    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond, Flag.FAIL, slots.flag[row]))
-    reason = np.where(placed.no_number, REASONS.index("fill"), slots.reason[row])
-    trusted = (slots.origin[row] == OBSERVED) & ~placed.no_number & ~beyond & ~placed.repeated
+    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond | code, Flag.FAIL, slots.flag[row]))
+    reason = np.where(placed.no_number | code, REASONS.index("fill"), slots.reason[row])
+    trusted = (slots.origin[row] == OBSERVED) & ~placed.no_number & ~beyond & ~code & ~placed.repeated
     own = {
         "time": readings.time,
         "value": value,

@@ -52,6 +52,11 @@ WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0
 """Fill values of some sensors (85 and -127: a DS18B20 without power); recognised where they recur."""
 
 
+FAR_OFF = 10.0
+"""How far off a value must lie, in widths of the range of all others, to be a fill value that is not well known. The
+122.153 degrees of a dying mote, 4 widths above an office, are readings."""
+
+
 @dataclass(frozen=True)
 class Survey:
     """The grid and the fill values per variable, found or given, the directions, and remarks for the user.
@@ -261,7 +266,7 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
             low, high = _bulk(inner, value)
             middle = (code + (high if end else low)) / 2
             alone = np.sum(inner > middle if end else inner < middle) <= 0.1 * count[index]
-            far = count[index] >= 10 and high > low and _beyond(code, low, high) > 1 and alone
+            far = count[index] >= 10 and high > low and _beyond(code, low, high) > FAR_OFF and alone
             if not far or not _scattered(value == code, sensor):
                 break
             unknown.append(float(code))

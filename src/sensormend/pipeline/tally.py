@@ -22,10 +22,11 @@ from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import add_sums, comma, how_long, readable, what_it_does, who
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
+from sensormend.tensor import LARGEST
 
 __all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
 
-SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate"))
+SILENT, SPIKE, DUPLICATE, FILL = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate", "fill"))
 
 CORRECTABLE = ("offset", "drift")
 """Kinds whose size at any time follows from size and rate; that of a gain or of noise does not."""
@@ -178,7 +179,7 @@ class FaultEpisode:
         """Describe it in one sentence with its size and, while it is open, its start, else its duration."""
         name, span = who(self.sensor, self.variable), self.end - self.start
         words = what_it_does(self, span, over=not open_since)
-        if self.wrong == 0 and self.reason != "silent":
+        if self.wrong == 0 and self.reason not in ("silent", "fill"):
             words = f"is doubtful: it {words}" if open_since else f"was doubtful: it {words}"
         if self.reason == "spike":
             return f"{name} {words}."
@@ -209,6 +210,8 @@ class Tally:
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
         self.corrected = 0
+        # Slots with fill values only.
+        self.fill = 0
         self._copies = CopyCounter(grid, len(self.variables))
         # Whether the readings that faults were dated back to are counted.
         self.looked_back = False
@@ -222,6 +225,8 @@ class Tally:
         self._grow(len(rows.sensors))
         sensor, variable = rows.sensor[::slots], rows.variable[::slots]
         flag, n, origin = (array.reshape(-1, slots) for array in (rows.flag, rows.n, rows.origin))
+        fill = (flag == Flag.FAIL) & (rows.reason.reshape(-1, slots) == FILL)
+        self.fill += int(fill.sum())
         by_flag = np.bincount(rows.flag, minlength=10)
         for code in self.flags:
             self.flags[code] += int(by_flag[code])
@@ -233,8 +238,8 @@ class Tally:
         square = np.where(good, distances(value, mended.network, circular), 0.0) ** 2
         counts = (
             np.full(sensor.size, slots),
-            (flag == Flag.MISSING).sum(axis=1),
-            (flag == Flag.FAIL).sum(axis=1),
+            ((flag == Flag.MISSING) | fill).sum(axis=1),
+            ((flag == Flag.FAIL) & ~fill).sum(axis=1),
             good.sum(axis=1),
             n.sum(axis=1),
             square.sum(axis=1),
@@ -242,7 +247,7 @@ class Tally:
         for total, count in zip(self._counts, counts, strict=True):
             total[sensor, variable] += count
         self._note_readings(mended.period, sensor, variable, n > 0, value)
-        self._copies.add(sensor, variable, value, mended.resolution)
+        self._copies.add(sensor, variable, np.where(fill, np.nan, value), mended.resolution)
         self._note_faults(mended, sensor, variable)
 
     def _grow(self, sensors: int) -> None:
@@ -288,7 +293,7 @@ class Tally:
                 if channel[row] == own:
                     slots = _slots_of(dated, table, row, wrong, suspect)
                     episodes.setdefault(row, []).append((dated, slots))
-        wrong |= table.silent
+        wrong |= table.silent | table.fill
         for row in sorted({*episodes, *np.flatnonzero(wrong.any(axis=1)).tolist()}):
             key = int(sensor[row]), int(variable[row])
             covered = episodes.get(row, [])
@@ -384,6 +389,7 @@ class Tally:
         distance = np.where(
             np.isfinite(value) & np.isfinite(cleaned), distances(value, cleaned, table.circular[row]), 0.0
         )
+        distance = clipped(distance, -LARGEST, LARGEST)  # The squares of larger ones are infinite.
         corrected = table.corrected[row, slots]
         value = value[np.isfinite(value)]
         counts = np.bincount(table.reason[row, slots]).tolist()
@@ -395,7 +401,7 @@ class Tally:
             slots={code: count for code, count in enumerate(counts) if count},
             score=float(table.score[row]),
             count=value.size,
-            value=float(value.sum()),
+            value=float(clipped(value, -LARGEST, LARGEST).sum()),
             distance=float(distance.sum()),
             square=float((distance**2).sum()),
             farthest=float(distance[np.abs(distance).argmax()]),
@@ -451,7 +457,7 @@ class Tally:
                 fault.reach if is_open else fault.end,
                 fault.reason,
                 # A spike exceeds a limit for single readings, which the score of its fiber does not include.
-                math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
+                math.nan if fault.reason in ("silent", "fill") else round(max(fault.score, 1.0), 3),
                 fault.sentence(open_since=readable(fault.start) if is_open else ""),
                 *((fault.size, model.rate, model.confidence) if (model := fault.fault) else ()),
             )
@@ -517,6 +523,7 @@ class Tally:
             "flags": {str(code): count for code, count in self.flags.items()},
             "filled": self.filled,
             "corrected": self.corrected,
+            "fill": self.fill,
             "looked_back": self.looked_back,
         }
         arrays = {"counts": self._counts, "span": self._span, "last_value": self._last_value}
@@ -537,6 +544,7 @@ class Tally:
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
         self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
+        self.fill = settings["fill"]
         self._counts, self._span = arrays["counts"], arrays["span"]
         # States of earlier versions lack these.
         shape = self._span.shape[1:]
@@ -618,7 +626,11 @@ def _runs(wrong: BoolArray, missing: BoolArray) -> list[NDArray[np.intp]]:
 
 @dataclass(frozen=True, eq=False)
 class _PeriodTable:
-    """A period's rows as arrays (channel, slot); `missing` slots have no reading, `silent` ones in a silent period."""
+    """A period's rows as arrays (channel, slot).
+
+    `silent` slots are in a period without readings, `fill` ones in a period of fill values alone; `missing` ones have
+    no reading, or a fill value, between others. A fill value between readings is not a fault.
+    """
 
     start: int
     end: int
@@ -627,6 +639,7 @@ class _PeriodTable:
     fail: BoolArray
     suspect: BoolArray
     silent: BoolArray
+    fill: BoolArray
     missing: BoolArray
     corrected: BoolArray
     value: FloatArray
@@ -640,16 +653,19 @@ class _PeriodTable:
     def of(cls, mended: CleanedPeriod, grid: Grid) -> _PeriodTable:
         rows, shape = mended.rows, (-1, grid.slots)
         flag, reason = rows.flag.reshape(shape), rows.reason.reshape(shape)
-        silent = reason == SILENT
+        silent, missing = reason == SILENT, flag == Flag.MISSING
+        code = (flag == Flag.FAIL) & (reason == FILL)
+        fill = code & (code | missing).all(axis=1, keepdims=True)
         return cls(
             start=grid.start_of(mended.period),
             end=grid.start_of(mended.period + 1),
             times=grid.times_of(mended.period),
             reason=reason,
-            fail=flag == Flag.FAIL,
+            fail=(flag == Flag.FAIL) & ~code,
             suspect=(flag == Flag.SUSPECT) & (reason != DUPLICATE),
             silent=silent,
-            missing=(flag == Flag.MISSING) & ~silent,
+            fill=fill,
+            missing=(missing | code) & ~silent & ~fill,
             corrected=rows.origin.reshape(shape) == CORRECTED,
             value=rows.value.reshape(shape),
             cleaned=rows.cleaned.reshape(shape),

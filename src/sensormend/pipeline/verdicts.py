@@ -48,8 +48,12 @@ def judge(
     """
     shape = seen.shape
     value, present, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
-    implausible, contradictory = placed.implausible.reshape(shape), placed.contradictory.reshape(shape)
-    # A period with fill values only is silence, too.
+    coded, implausible, contradictory = (
+        placed.coded.reshape(shape),
+        placed.implausible.reshape(shape),
+        placed.contradictory.reshape(shape),
+    )
+    # A period without a number is silence, too.
     silent = ~present.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
     flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
@@ -83,6 +87,7 @@ def judge(
                         for function, column in ((np.fmin, lower), (np.fmax, upper)))  # fmt: skip
         cleaned = np.where(negligible, value, cleaned)
     mark(implausible, Flag.FAIL, "implausible")
+    mark(coded, Flag.FAIL, "fill")
     if hidden is not None:
         mark(hidden, Flag.NOT_EVALUATED, "")
     if real is not None:

@@ -44,13 +44,13 @@ MAX_CHANGES = 1_000_000
 ZERO_WIDTH = -(1 << 20)
 """Code of an interval of width zero."""
 
-CAUSE = """CASE WHEN flag = 9 AND reason IN ('silent', 'fill') THEN reason WHEN flag = 9 THEN 'missing'
+CAUSE = """CASE WHEN reason = 'fill' OR flag = 9 AND reason = 'silent' THEN reason WHEN flag = 9 THEN 'missing'
     WHEN flag = 4 AND reason = 'spike' THEN 'spike' WHEN flag = 4 THEN 'faulty' ELSE 'ignored' END"""
 
 CAUSES = {
     "missing": "No reading came",
     "silent": "The sensor was silent for a whole period",
-    "fill": "Something came, but no number",
+    "fill": "Something came, but no number, or a fill value",
     "faulty": "The reading was replaced: the sensor was faulty",
     "spike": "The reading was replaced: a single wrong value",
     "ignored": "The reading was to be ignored",
