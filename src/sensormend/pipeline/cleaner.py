@@ -317,6 +317,11 @@ class Cleaner:
                 words = f"{variable} is not judged" if variable else "the readings are not judged"
                 since = readable(self.grid.start_of(period))
                 remarks.append(f"{words} from {since} on: most of the estimates were withheld")
+        return remarks + self.unjudged_remarks()
+
+    def unjudged_remarks(self) -> list[str]:
+        """Return remarks on what passed through."""
+        remarks = []
         for number, period in self._unjudged_from.items():
             name = self.variables[number]
             since = f" from {readable(self.grid.start_of(period))} on" if period > NEVER else ""
