@@ -18,7 +18,7 @@ from sensormend.io.loading import Loader
 from sensormend.io.options import Options
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
 from sensormend.io.sql import literal, reason_of
-from sensormend.readings import Readings
+from sensormend.readings import Readings, spans_of
 
 __all__ = ["Progress", "Staging", "sampled_sensors"]
 
@@ -284,6 +284,24 @@ class Staging(Closing):
         return self._as_readings(
             f"SELECT sensor, variable, time, value FROM sorted WHERE period BETWEEN {period} AND {last}"
         )
+
+    def spans(
+        self, rename: Callable[[Readings], Readings], renamed: Sequence[str]
+    ) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return the times of the first and the last reading of every channel, by sensor and variable.
+
+        `rename` gives the `renamed` sensors other names from some time on.
+        """
+        ends = "SELECT sensor, variable, min(time) AS first, max(time) AS last FROM sorted GROUP BY sensor, variable"
+        spans = spans_of(
+            self._as_readings(f"""
+            SELECT sensor, variable, unnest([first, last]) AS time, 0.0::DOUBLE AS value FROM ({ends})""")
+        )
+        codes = [str(code) for code, name in enumerate(self.sensors) if name in set(renamed)]
+        if codes:
+            own = f"SELECT sensor, variable, time, value FROM sorted WHERE sensor IN ({', '.join(codes)})"
+            spans |= spans_of(rename(self._as_readings(own)))
+        return spans
 
     def write_rejected(self, path: Path) -> None:
         """Write the rows that could not be read as CSV: file, row, reason, line."""

@@ -154,6 +154,8 @@ class _ArchiveRun:
         cleaner = cleaner_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
         resumed = self.checkpoint.restore(cleaner, tally)
+        if not one_pass:
+            cleaner.spans = staging.spans(self.places.rename_moved, self.places.moved)
         source = _ReadAhead(staging, self.places, survey.grid, warm_up=0 if resumed or one_pass else WARM_UP)
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()

@@ -246,6 +246,9 @@ class Cleaner:
         self._recalibrations: dict[tuple[str, int], int] = {}
         # By variable: the period from which it passes through, since it turned out to be a direction.
         self._unjudged_from: dict[int, int] = {}
+        # By sensor and variable name: the times of the first and the last reading, where they are known beforehand.
+        self.spans: Mapping[tuple[str, str], tuple[int, int]] = {}
+        self._span_of_rows = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
         # By what the model could not take: in how many periods, the first of them, and the error.
         self._problems: dict[str, tuple[int, int, str]] = {}
 
@@ -280,6 +283,7 @@ class Cleaner:
         twin.sensors, twin.period, twin._rows = (), None, {}
         twin._last_period, twin._resolution = self._last_period[:0], self._resolution[:0]
         twin._names, twin._row_of_name = (), self._row_of_name[:0]
+        twin._span_of_rows = self._span_of_rows[:, :0]
         twin._unjudged_from, twin._problems = dict(self._unjudged_from), dict(self._problems)
         return twin
 
@@ -406,6 +410,10 @@ class Cleaner:
         last_period[: self._last_period.shape[0]] = self._last_period
         last_period[rows, variable] = period
         listed = last_period > period - 1 - self._silent_periods
+        span = self._span_rows() if self.spans else None
+        if span is not None:
+            # A series that has ended gets no rows.
+            listed &= (grid.period_of(span[0]) <= period) & (period <= grid.period_of(span[1]))
         removed = self.maintenance.noted("removed", self.sensors, self.variables, times, grid.step)
         if removed is not None:
             # A removed sensor has no rows, except for periods in which it reports readings, which are not judged.
@@ -436,6 +444,9 @@ class Cleaner:
         cells = judge(
             recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots, resolution=resolution
         )
+        if span is not None:
+            first, last = span[:, sensors, :, None] + grid.early
+            cells = cells.without_estimates((times <= first - grid.step) | (times > last))
         network, faults, accepted = recovery.expected, recovery.faults, self._accepted
         if names:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
@@ -461,6 +472,14 @@ class Cleaner:
             self._circular,
             problem,
         )
+
+    def _span_rows(self) -> NDArray[np.int64]:
+        """Return the first and the last time of every channel, (2, sensor, variable); all times where it has none."""
+        if self._span_of_rows.shape[1] != len(self.sensors):
+            spans = [[self.spans.get((sensor, variable), (NEVER, -NEVER)) for variable in self.variables]
+                     for sensor in self.sensors]  # fmt: skip
+            self._span_of_rows = np.moveaxis(np.array(spans, dtype=np.int64).reshape(-1, len(self.variables), 2), 2, 0)
+        return self._span_of_rows
 
     def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool) -> tuple[Recovery, str]:
         """Run the model on a period with or without learning; return also what it could not take, in words."""

@@ -24,7 +24,7 @@ from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
-from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows
+from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, spans_of
 from sensormend.recovery import FloatArray
 
 __all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
@@ -160,6 +160,8 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     readings = places.rename_moved(readings)
     source = InMemory(readings, survey.grid)
     cleaner = cleaner_for(survey, readings.variables, options)
+    if not options.one_pass:
+        cleaner.spans = spans_of(readings)
     tally = Tally(survey.grid, readings.variables)
     parts = []
     for mended in walk(source, cleaner, one_pass=options.one_pass):

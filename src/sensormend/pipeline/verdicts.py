@@ -28,6 +28,14 @@ class Verdicts:
     lower: FloatArray
     upper: FloatArray
 
+    def without_estimates(self, outside: BoolArray) -> Verdicts:
+        """Return the verdicts with nothing in the cells outside the time of a series, which have no reading."""
+        if not outside.any():
+            return self
+        cleaned, lower, upper = (np.where(outside, np.nan, column) for column in (self.cleaned, self.lower, self.upper))
+        origin = np.where(outside, NO_ORIGIN, self.origin).astype(np.int8)
+        return Verdicts(self.flag, self.reason, origin, cleaned, lower, upper)
+
 
 def judge(
     recovery: Recovery,
