@@ -458,7 +458,7 @@ class ReportData:
         )
 
     def gone(self) -> list[tuple[str, int]]:
-        """Return removed sensors with the times of their last readings, the latest first."""
+        """Return sensors that ended or were removed with the times of their last readings, the latest first."""
         present = {sensor for sensor, _ in self.now}
         last: dict[str, int] = {}
         for entry in self.reader.summaries:
@@ -492,7 +492,9 @@ def read_report_data(reader: OutReader, done: Callable[[float], None] | None = N
         end=end,
         counts=count_rows(reader.folder, reader.step, end, len(reader.summaries), done),
         matrix=matrix(reader, start=span[0], end=end, limit=1 << 60),
-        now={name: status for name, status in channel_statuses(reader).items() if status.state != ABSENT},
+        now={
+            name: status for name, status in channel_statuses(reader).items() if status.state not in ("ended", ABSENT)
+        },
         open={(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, end)},
         troubles=_faults_by_channel(reader),
         variables=reader.variables[:MAX_VARIABLES],
