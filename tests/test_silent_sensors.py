@@ -52,8 +52,8 @@ def test_clean_reports_rows_without_a_number_as_silence(tmp_path: Path, capsys: 
     assert main(["clean", str(file), str(out), *grid]) == 0
     summary = " ".join(capsys.readouterr().out.split())
     assert summary.startswith("All readings were judged; from 2 of 12 sensors no number came.")
-    silent = {fault.sensor: fault for fault in Archive(out).faults() if fault.reason == "silent"}
-    assert set(silent) == {"s00", "s01", "s02"}
+    silent = {fault.sensor: fault for fault in Archive(out).faults()}
+    assert {name: fault.reason for name, fault in silent.items()} == {"s00": "silent", "s01": "silent", "s02": "fill"}
     assert (silent["s00"].start, silent["s00"].end) == (START, START + DAYS * DAY)
     assert (silent["s02"].start, silent["s02"].end) == (START + 12 * DAY, START + DAYS * DAY)
     rows = Archive(out).rows("s00")
@@ -80,7 +80,8 @@ def test_a_frame_without_numbers_is_silent() -> None:
     result = clean(frame, step="1h", period="1d", fill=[-999.0], details=True)
     rows = result.rows.filter(polars.col("sensor") == "s01")
     assert set(rows["reason"]) == {"silent"}
-    assert set(result.faults.filter(polars.col("reason") == "silent")["sensor"]) == {"s00", "s01", "s02"}
+    reasons = dict(result.faults.select("sensor", "reason").iter_rows())
+    assert reasons == {"s00": "silent", "s01": "silent", "s02": "fill"}
 
 
 def test_watch_reports_rows_without_a_number_as_silence(tmp_path: Path) -> None:
@@ -97,8 +98,8 @@ def test_watch_reports_rows_without_a_number_as_silence(tmp_path: Path) -> None:
     (last,) = (alert for alert in silent if "s02" in alert.sensors)
     assert (last.since, last.sensors) == (START + 12 * DAY - HOUR, ("s02",))
     assert last.at <= START + 12 * DAY + 5 * HOUR
-    assert {fault.sensor for fault in Archive(tmp_path / "out").faults() if fault.reason == "silent"} == {
-        "s00", "s01", "s02",
+    assert {fault.sensor: fault.reason for fault in Archive(tmp_path / "out").faults()} == {
+        "s00": "silent", "s01": "silent", "s02": "fill",
     }  # fmt: skip
     with OutReader(tmp_path / "out") as reader:
         assert network_overview(reader).states["silent"] == 3
@@ -110,13 +111,24 @@ def leaving(path: Path) -> Path:
     return written(path, readings.taken((readings.sensor != 3) | (readings.time < START + 5 * DAY)))
 
 
-@pytest.mark.parametrize("command", ["clean", "watch"])
-def test_a_sensor_that_is_gone_stays_on_the_list_until_it_is_removed(command: str, tmp_path: Path) -> None:
+def test_in_an_archive_a_series_that_ends_has_ended(tmp_path: Path) -> None:
     file, out = leaving(tmp_path / "readings.csv"), tmp_path / "out"
-    grid = ["--step", "1h", "--period", "1d", "--gone-after", "4d"]
-    source = {"clean": str(file), "watch": f"replay:{file}"}[command]
-    off = {"clean": [], "watch": ["--metrics", "off"]}[command]
-    assert main([command, source, str(out), *grid, *off]) == 0
+    assert main(["clean", str(file), str(out), "--step", "1h", "--period", "1d"]) == 0
+    with OutReader(out) as reader:
+        one = sensor_view(reader, "s03")
+        assert (one.state, one.heard) == ("ended", "2020-01-05T23:00:00Z")
+        assert fault_page(reader, sensor="s03", state="open").items == []
+        assert "1 ended" in network_overview(reader).sentence
+        assert not [fault for fault in reader.faults if fault.sensor == "s03"]
+    rows = Archive(out).rows("s03")
+    assert rows.time.max() == START + 5 * DAY - HOUR
+
+
+def test_a_sensor_that_is_gone_stays_on_the_list_until_it_is_removed(tmp_path: Path) -> None:
+    file, out = leaving(tmp_path / "readings.csv"), tmp_path / "out"
+    arguments = ["--step", "1h", "--period", "1d", "--gone-after", "4d", "--metrics", "off"]
+    source = f"replay:{file}"
+    assert main(["watch", source, str(out), *arguments]) == 0
     with OutReader(out) as reader:
         one = sensor_view(reader, "s03")
         assert (one.state, one.heard) == ("gone", "2020-01-05T23:00:00Z")
@@ -126,13 +138,12 @@ def test_a_sensor_that_is_gone_stays_on_the_list_until_it_is_removed(command: st
         assert math.isfinite(value)
         assert f"its last reading was at 2020-01-05 23:00, when it read {value:.3g}" in entry.sentence
         assert "1 gone" in network_overview(reader).sentence
-    if command == "watch":
-        health = json.loads((out / "state" / "alerts.json").read_text())["sensors"]
-        assert [one["state"] for one in health if one["sensor"] == "s03"] == ["gone"]
+    health = json.loads((out / "state" / "alerts.json").read_text())["sensors"]
+    assert [one["state"] for one in health if one["sensor"] == "s03"] == ["gone"]
     notes = tmp_path / "maintenance.csv"
     notes.write_text("sensor,from,to,action\ns03,2020-01-06,,removed\n")
     out = tmp_path / "again"
-    assert main([command, source, str(out), *grid, *off, "--maintenance", str(notes)]) == 0
+    assert main(["watch", source, str(out), *arguments, "--maintenance", str(notes)]) == 0
     with OutReader(out) as reader:
         assert sensor_view(reader, "s03").state == "nothing"
         assert fault_page(reader, sensor="s03", state="open").items == []

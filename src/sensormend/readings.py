@@ -33,6 +33,7 @@ __all__ = [
     "Readings",
     "Rows",
     "recoded",
+    "spans_of",
 ]
 
 
@@ -129,6 +130,23 @@ class Readings:
 
 NOTHING = Readings((), ("",), np.empty(0, np.int32), np.empty(0, np.int16), np.empty(0, np.int64), np.empty(0))
 """No reading."""
+
+
+def spans_of(readings: Readings) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return the times of the first and the last reading of every channel, by sensor and variable.
+
+    Examples
+    --------
+    >>> spans_of(Readings("ab", ("",), *np.array([[0, 1, 0], [0, 0, 0], [7, 8, 9]]), np.zeros(3)))
+    {('a', ''): (7, 9), ('b', ''): (8, 8)}
+    """
+    channel = readings.sensor.astype(np.int64) * len(readings.variables) + readings.variable
+    order = np.lexsort((readings.time, channel))
+    channels, start = np.unique(channel[order], return_index=True)
+    first, last = readings.time[order][start], readings.time[order][np.append(start[1:], order.size) - 1]
+    sensor, variable = np.divmod(channels, len(readings.variables))
+    names = zip(sensor.tolist(), variable.tolist(), first.tolist(), last.tolist(), strict=True)
+    return {(readings.sensors[row], readings.variables[column]): (begin, end) for row, column, begin, end in names}
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,7 +110,11 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
          "estimate in its place is 7.00 (6.50 to 7.50)", "which predicts"],
     ),
     "missing": (GONE, None, ["flag 9 (missing).", "No reading came for it", "most like it over the 30 days before: s"]),
-    "fill": ({"reason": code("fill"), **GONE}, None, ["flag 9 (missing, fill)", "one that is missing (-999)"]),
+    "fill": (
+        {"reason": code("fill"), **WRONG, "value": -999.0}, None,
+        ["s1 read -999", "flag 4 (fail, fill)", "a reading that is missing (-999)"],
+    ),
+    "not a number": ({"reason": code("fill"), **GONE}, None, ["flag 9 (missing, fill)", "not a number"]),
     "unknown": (
         {**GONE, "cleaned": np.nan, "lower": np.nan, "upper": np.nan, "origin": 0}, None,
         ["There is no estimate: nothing is known of it yet"],

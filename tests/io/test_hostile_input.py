@@ -1,6 +1,9 @@
 """What real files do, and what happens then: every bad row is accounted for, every bad file named in one line."""
 
 import gzip
+import os
+import time
+import zipfile
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +16,8 @@ from hypothesis import strategies as st
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.options import Options
 from sensormend.io.staging import Staging
-from sensormend.io.table_files import line_numbers
+from sensormend.io.table_files import UNPACKED_SIZE, line_numbers
+from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import HOUR
 from staged_readings import as_list, as_set, rejects, staged, staged_text
 
@@ -229,3 +233,60 @@ def test_a_quote_that_is_not_closed_costs_its_line_alone(tmp_path: Path) -> None
         staging.load(tmp_path / "readings.csv")
         assert staging.readings + staging.rejected == 600
         assert staging.readings >= 599
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")
+@pytest.mark.parametrize("kind", ["a pipe", "a folder with a pipe", "a pattern", "a link to a device"])
+def test_what_may_never_end_is_refused(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "readings"
+    folder.mkdir()
+    (folder / "a.csv").write_text("sensor,time,value\na,2020-01-01 00:00,1\na,2020-01-01 01:00,2\n")
+    special = folder / "b.csv"
+    if kind == "a link to a device":
+        special.symlink_to("/dev/zero")
+    else:
+        os.mkfifo(special)
+    source = {"a folder with a pipe": folder, "a pattern": folder / "*.csv"}.get(kind, special)
+    with pytest.raises(InputError, match="not a regular file") as caught:
+        clean_archive(source, tmp_path / "out")
+    assert "b.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_unpacked_is_bounded(tmp_path: Path) -> None:
+    bomb, row = tmp_path / "bomb.csv.gz", b"a,2020-01-01 00:00,1\n"
+    with gzip.open(bomb, "wb") as file:
+        file.write(b"sensor,time,value\n")
+        for _ in range((UNPACKED_SIZE >> 20) + 1):
+            file.write(row * ((1 << 20) // len(row) + 1))
+    with pytest.raises(InputError, match=r"bomb\.csv\.gz: unpacks to more than 256 MB"):
+        clean_archive(bomb, tmp_path / "out")
+
+
+def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    book = tmp_path / "bomb.xlsx"
+    with (
+        zipfile.ZipFile(book, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("xl/worksheets/sheet1.xml", "w") as file,
+    ):
+        for _ in range((UNPACKED_SIZE >> 20) + 1):
+            file.write(bytes(1 << 20))
+    with pytest.raises(InputError, match=r"bomb\.xlsx: unpacks to 257 MB"):
+        clean_archive(book, tmp_path / "out")
+
+
+def test_a_hundred_thousand_columns_are_refused_in_plain_words(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    names, cells = (",".join(f"{mark}{number}" for number in range(100_000)) for mark in ("s", ""))
+    path.write_text(f"time,{names}\n" + "".join(f"2020-01-0{day},{cells}\n" for day in (1, 2, 3)))
+    with pytest.raises(InputError, match=r"100,001 columns; at most 5,000 are read"):
+        clean_archive(path, tmp_path / "out")
+
+
+def test_the_lines_of_a_file_with_one_huge_line_are_numbered_in_one_pass(tmp_path: Path) -> None:
+    path = tmp_path / "readings.csv"
+    path.write_bytes(b"head\n1\n" + b"x" * (100 << 20) + b"\r\n2\n")
+    started = time.monotonic()
+    assert line_numbers(path, 1, [3], np.arange(2)).tolist() == [2, 4]
+    assert time.monotonic() - started < 10

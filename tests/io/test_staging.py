@@ -124,8 +124,8 @@ _WEEKS = _Weeks()
 def test_wide_tables_by_sensor_and_by_variable() -> None:
     with staged_text("time,north,7\n2020-01-01,1,\n2020-01-02,NA,2\n") as staging:
         assert as_set(staging.sample()) == {
-            ("north", "", NEW_YEAR, 1.0), ("north", "", NEW_YEAR + DAY, None), ("7", "", NEW_YEAR + DAY, 2.0)
-        }, "an empty cell is no reading, one with a word for nothing is a reading without a number"  # fmt: skip
+            ("north", "", NEW_YEAR, 1.0), ("7", "", NEW_YEAR + DAY, 2.0)
+        }, "an empty cell is not a reading, whatever is written for it"  # fmt: skip
     with staged_text("site,time,temp,ph\nx,2020-01-01,1,7\ny,2020-01-01,,8\n") as staging:
         assert as_set(staging.sample()) == {
             ("x", "temp", NEW_YEAR, 1.0), ("x", "ph", NEW_YEAR, 7.0), ("y", "ph", NEW_YEAR, 8.0)

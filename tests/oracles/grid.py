@@ -22,14 +22,17 @@ def place_readings(
 ) -> tuple[Floats, NDArray[np.int64], NDArray[np.object_]]:
     """Put (channel, time, value) into slots, one reading after the other: value, n, and remarks.
 
-    The remarks of a cell are a set of `filled`, `contradictory` and `implausible`.
+    The remarks of a cell are a set of `filled`, `coded`, `contradictory` and `implausible`.
     """
     latest: dict[tuple[int, int], float | None] = {}
+    codes: dict[tuple[int, int], float] = {}
     value, count = np.full((channels, slots), np.nan), np.zeros((channels, slots), dtype=np.int64)
     remarks = np.frompyfunc(lambda _: set(), 1, 1)(np.zeros((channels, slots)))
     for channel, time, number in readings:
         cell = channel, (time - start) // step
         none = not np.isfinite(number) or number in fill
+        if number in fill:
+            codes[channel, time] = number
         before = latest.get((channel, time))
         if none:
             latest.setdefault((channel, time), None)
@@ -45,9 +48,11 @@ def place_readings(
             sound = [number for number in numbers if valid[0] <= number <= valid[1]]
             if numbers and not sound:
                 remarks[channel, slot].add("implausible")
+            coded = [number for (owner, time), number in sorted(codes.items())
+                     if owner == channel and (time - start) // step == slot]  # fmt: skip
             if inside and not numbers:
-                remarks[channel, slot].add("filled")
-            counted = sound or numbers
+                remarks[channel, slot].add("coded" if coded else "filled")
+            counted = sound or numbers or coded
             if counted:
                 value[channel, slot], count[channel, slot] = sum(counted) / len(counted), len(counted)
     return value, count, remarks

@@ -275,10 +275,46 @@ def test_fill_values_notes_and_limits_reach_the_rows(tmp_path: Path) -> None:
     rows = rows_of(tmp_path / "out")
     assert (rows[rows.value > 60].reason == "implausible").all()
     assert (rows.reason == "fill").sum() >= 0.9 * np.sum(value == -9999)
-    assert rows.value.min() > -60
+    assert rows.cleaned.min() > -60
     ignored = rows[(rows.sensor == "s02") & (rows.time >= "2020-01-20") & (rows.time < "2020-01-22")]
     assert set(ignored.flag) <= {2, 4, 9}
     assert report.flags[4] == (rows.flag == 4).sum()
+
+
+def test_no_reading_is_nulled(tmp_path: Path) -> None:
+    readings = city_readings()
+    value = readings.value.copy()
+    time = readings.time - START
+    dying = (readings.sensor == 3) & (time >= 30 * DAY) & np.isfinite(value)
+    value[dying] = 122.153
+    dead = (readings.sensor == 5) & (time >= 20 * DAY) & (time < 22 * DAY)
+    value[dead] = -999
+    for place, code in ((11, -9999.0), (13, 65535.0), (17, 1e300), (19, -1e200)):
+        value[place::1501] = code
+    changed = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable, readings.time, value)
+    report = clean_archive(write_csv(tmp_path / "readings.csv", changed), tmp_path / "out")
+    rows = rows_of(tmp_path / "out")
+    assert sorted(rows.value.dropna()) == sorted(value[np.isfinite(value)])
+    assert rows.n.sum() == np.isfinite(value).sum()
+    assert set(rows.flag[rows.value.isna()]) == {9}
+    assert not rows.flag[rows.value.notna()].eq(9).any()
+    coded = rows[rows.value.isin([-999.0, -9999.0, 65535.0])]
+    assert set(zip(coded.flag, coded.reason, strict=True)) == {(4, "fill")}
+    assert report.fill == len(coded)
+    assert set(rows.reason[rows.value.abs() > 1e100]) == {"implausible"}
+    dying_rows = rows[rows.value == 122.153]
+    assert "fill" not in set(dying_rows.reason)
+    assert (dying_rows.flag == 4).mean() > 0.9
+    faults = pd.read_csv(tmp_path / "out" / "faults.csv")
+    # Two days of nothing else are listed; a fill value between readings is not.
+    fills = faults[faults.reason == "fill"]
+    assert fills.sensor.tolist() == ["s05"]
+    assert fills["from"].tolist() == ["2020-01-21T00:00:00"]
+    sensors = pd.read_csv(tmp_path / "out" / "sensors.csv").set_index("sensor")
+    assert sensors.readings.sum() == np.isfinite(value).sum()
+    own = rows[rows.sensor == "s05"]
+    missing = (own.flag == 9) | (own.reason == "fill")
+    assert sensors.share_missing["s05"] == pytest.approx(missing.mean(), abs=1e-5)
 
 
 def test_progress_is_reported_from_beginning_to_end(table: Path, tmp_path: Path) -> None:

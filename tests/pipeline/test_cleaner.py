@@ -187,10 +187,13 @@ def test_fill_values_and_repeated_readings() -> None:
     twice = float(readings.value[(readings.sensor == 1) & (readings.time == time)][0])
     readings = with_more(with_more(readings, 1, time, twice), 2, time, 16.25)
     rows = all_rows(readings, Cleaner(HOURLY, fill={"": [-999.0]}))
-    for hour in (7, 8):
-        fill = cell(rows, "s03", 9, hour)
-        assert (fill["flag"], fill["reason"], fill["n"], fill["origin"]) == (9, "fill", 0, 2)
-        assert np.isnan(float(str(fill["value"])))
+    coded, empty = cell(rows, "s03", 9, 7), cell(rows, "s03", 9, 8)
+    assert (coded["flag"], coded["reason"], coded["n"], coded["origin"]) == (4, "fill", 1, 2)
+    assert coded["value"] == -999
+    assert (empty["flag"], empty["reason"], empty["n"], empty["origin"]) == (9, "fill", 0, 2)
+    assert np.isnan(float(str(empty["value"])))
+    for fill in (coded, empty):
+        assert 0 < abs(float(str(fill["cleaned"]))) < 60
     assert cell(rows, "s01", 9, 5)["n"] == 1
     clash = cell(rows, "s02", 9, 5)
     assert (clash["value"], clash["n"]) == (16.25, 1)
@@ -425,19 +428,37 @@ def test_a_silent_period_can_be_pushed_on_its_own() -> None:
         np.testing.assert_array_equal(left.rows.cleaned, right.rows.cleaned)
 
 
-def test_a_variable_that_has_no_mean_is_named() -> None:
-    random, hours = np.random.default_rng(0), np.arange(24)
-    cleaner = Cleaner(HOURLY, ("temp", "wind"))
-    sensor = np.repeat(np.arange(6), 48)
-    variable = np.tile(np.repeat([0, 1], 24), 6)
+class Refusing(NetworkModel):
+    """A model that refuses every period in which a reading is above 900."""
 
-    def days() -> None:
-        for day in range(30):
-            course = np.cumsum(random.normal(0, 40, 24)) % 360
-            value = np.where(variable == 0, 10 + np.tile(hours, 12) / 4, np.tile(course, 12))
-            value = (value + random.normal(0, 2, value.size)) % 360
-            time = START + day * DAY + np.tile(hours, 12) * HOUR
-            cleaner.push(Readings(tuple("abcdef"), ("temp", "wind"), sensor, variable, time, value))
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        if (np.asarray(minibatch) > 900).any():
+            raise FloatingPointError("overflow")
+        return super().update(minibatch, sensors)
 
-    with pytest.raises(InputError, match="variable 'wind' looks like directions"):
-        days()
+
+@pytest.mark.parametrize("variables", [("",), ("a", "b")])
+def test_what_the_model_cannot_take_passes_through_and_the_rest_is_judged(variables: tuple[str, ...]) -> None:
+    readings = fault_free(8)
+    count = len(variables)
+    many = Readings(
+        readings.sensors,
+        variables,
+        np.tile(readings.sensor, count),
+        np.repeat(np.arange(count), len(readings)),
+        np.tile(readings.time, count),
+        np.tile(readings.value, count),
+    )
+    guilty = (many.variable == 1) if count > 1 else many.sensor == 3
+    wrong = guilty & (many.time >= START + 6 * DAY) & (many.time < START + 7 * DAY)
+    many.value[wrong] += 1000
+    cleaner = Cleaner(HOURLY, variables, model=Refusing(fiber_axis=2))
+    rows = all_rows(many, cleaner)
+    today = (rows.time >= START + 6 * DAY) & (rows.time < START + 7 * DAY)
+    refused = today & ((rows.variable == 1) if count > 1 else rows.sensor == rows.sensors.index(many.sensors[3]))
+    assert set(rows.flag[refused]) == {Flag.NOT_EVALUATED}
+    np.testing.assert_array_equal(rows.cleaned[refused], rows.value[refused])
+    assert (rows.flag[today & ~refused] == Flag.GOOD).mean() > 0.95
+    assert (rows.flag[rows.time >= START + 7 * DAY] == Flag.GOOD).mean() > 0.95
+    (remark,) = cleaner.remarks()
+    assert remark.startswith(f"{'b' if count > 1 else many.sensors[3]} is not judged in a period")

@@ -326,3 +326,34 @@ def test_a_tolerance_reaches_the_model_by_its_variable() -> None:
     assert wrong.filter(pl.col("variable") == "warm").height == 0
     with pytest.raises(ConfigError, match="tolerance names variable 'hot'; there is"):
         clean(pl.concat(parts), tolerance={"hot": 1.0})
+
+
+RAMPS = {
+    "up over six decades": lambda part, sensor: 10 ** (6 * part),
+    "down over six decades": lambda part, sensor: 10 ** (6 - 6 * part),
+    "over ninety decades": lambda part, sensor: 10 ** (90 * part - 45),
+    "each sensor its own": lambda part, sensor: 10 ** (6 * part * (sensor + 1) / 6),
+    "negative": lambda part, sensor: -(10 ** (6 * part)),
+    "in steps": lambda part, sensor: 10 ** np.floor(6 * part),
+}
+
+
+@pytest.mark.parametrize("ramp", RAMPS)
+@pytest.mark.parametrize("sensors", [1, 6])
+def test_no_ramp_stops_a_run(ramp: str, sensors: int) -> None:
+    hours, random = 24 * 30, np.random.default_rng(0)
+    part = np.linspace(0, 1, hours)
+    time = pd.date_range("2024-01-01", periods=hours, freq="h")
+    frame = pd.concat(
+        pd.DataFrame(
+            {"sensor": f"s{row}", "time": time, "value": RAMPS[ramp](part, row) * random.normal(1, 0.01, hours)}
+        )
+        for row in range(sensors)
+    )
+    rows = clean(frame)
+    np.testing.assert_array_equal(rows.value.to_numpy(), frame.value.to_numpy())
+    assert len(rows) == sensors * hours
+    low, high = frame.value.min(), frame.value.max()
+    known = rows.cleaned.dropna()
+    assert known.between(low, high).all()
+    assert len(known) > 0.95 * len(rows)

@@ -34,7 +34,7 @@ def test_slots_hold_what_the_slow_way_puts_into_them(drawn: list[tuple[int, int,
     placed = place(GRID, readings, channel, 3, [(-999.0,)], [limits])
     np.testing.assert_array_equal(placed.n, n)
     np.testing.assert_allclose(placed.value, value, rtol=1e-12)
-    for word in ("filled", "contradictory", "implausible"):
+    for word in ("filled", "coded", "contradictory", "implausible"):
         expected = np.array([[word in cell for cell in row] for row in verdict])
         np.testing.assert_array_equal(getattr(placed, word), expected, err_msg=word)
 
@@ -53,7 +53,7 @@ def test_the_order_in_which_readings_come_matters_to_duplicates_alone(
         times = np.array([entry[1] for entry in readings], dtype=np.int64)
         value = np.array([entry[2] for entry in readings], dtype=float)
         placed.append(place(GRID, Readings("abc", ("",), channel, channel * 0, times, value), channel, 3, [()], []))
-    for name in ("value", "n", "filled", "contradictory", "implausible"):
+    for name in ("value", "n", "filled", "coded", "contradictory", "implausible"):
         np.testing.assert_array_equal(getattr(placed[0], name), getattr(placed[1], name))
 
 
@@ -62,14 +62,14 @@ def test_a_fill_value_that_went_through_single_precision_is_still_one() -> None:
     zero = np.zeros(4, dtype=np.int64)
     readings = Readings("a", ("",), zero, zero, START + np.arange(4) * MINUTE, value)
     placed = place(GRID, readings, zero, 1, [(-999.9,)], [])
-    assert placed.no_number.tolist() == [True, True, False, False]
+    assert placed.fill.tolist() == [True, True, False, False]
 
 
 def test_each_variable_has_its_own_fill_values_and_limits() -> None:
     variable = np.array([0, 1, 0, 1])
     readings = Readings("a", ("x", "y"), variable * 0, variable, START + variable, np.array([-1.0, -1.0, 9.0, 9.0]))
     placed = place(GRID, readings, variable.astype(np.int64), 2, [(-1.0,), ()], [(-9, 99), (-9, 5)])
-    assert placed.no_number.tolist() == [True, False, False, False]
+    assert placed.fill.tolist() == [True, False, False, False]
     assert placed.beyond.tolist() == [False, False, False, True]
 
 

@@ -108,12 +108,12 @@ def test_a_value_in_the_midst_of_the_others_is_no_fill_value() -> None:
 
 def test_an_unknown_value_that_comes_back_far_off_is_found_and_one_that_stays_is_not() -> None:
     value = values()
-    value[::101] = 201.3
+    value[::101] = 901.3
     fill, unknown = fill_values(value, np.repeat([0, 1], 2500))
-    assert unknown == [201.3]
-    assert 201.3 in fill
+    assert unknown == [901.3]
+    assert 901.3 in fill
     stuck = values()
-    stuck[1000:1200] = 201.3
+    stuck[1000:1200] = 901.3
     assert not fill_values(stuck, np.zeros(5000, dtype=int))[1]
 
 
@@ -144,10 +144,10 @@ def test_given_fill_values_take_precedence_over_recognised_ones() -> None:
 
 def test_limits_take_precedence_over_a_guessed_fill_value() -> None:
     readings = city_readings()
-    readings.value[::50] = 99.5
-    assert 99.5 in survey_readings(readings, Options()).fill[""]
+    readings.value[::50] = 999.5
+    assert 999.5 in survey_readings(readings, Options()).fill[""]
     survey = survey_readings(readings, Options.of(valid=[-40, 50]))
-    assert 99.5 not in survey.fill[""]
+    assert 999.5 not in survey.fill[""]
     assert -9999 in survey.fill[""]
     assert not survey.notes
 

@@ -20,11 +20,11 @@ def placed_of(value: NDArray[np.float64], **more: NDArray[np.bool_]) -> Placed:
     """Readings that came one per slot, NaN for none."""
     flat = value.reshape(-1, value.shape[2])
     nothing = np.zeros(flat.shape, dtype=bool)
-    known = {"filled": nothing, "contradictory": nothing, "implausible": nothing} | {
+    known = {"filled": nothing, "coded": nothing, "contradictory": nothing, "implausible": nothing} | {
         name: cells.reshape(flat.shape) for name, cells in more.items()
     }
     empty: Any = np.zeros(0, dtype=np.int64)
-    return Placed(flat, np.isfinite(flat).astype(np.int32), **known, cell=empty, no_number=empty > 0,
+    return Placed(flat, np.isfinite(flat).astype(np.int32), **known, cell=empty, no_number=empty > 0, fill=empty > 0,
                   beyond=empty > 0, repeated=empty > 0)  # fmt: skip
 
 

@@ -307,7 +307,11 @@ def test_who_has_left_is_named(tmp_path: Path) -> None:
     write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
     run = read_json(written.path / "run.json")
     text = read(write_report(written.path)).text
-    assert "All readings were judged. All 3 sensors sound, 1 gone" in text
+    assert "All readings were judged. All 3 sensors sound, 1 ended" in text
+    assert "last heard: gone on 2 January 2024." in text
+    write_json(written.path / "run.json", {**run, "command": "watch"})
+    text = read(write_report(written.path)).text
+    assert "All 3 sensors sound, 1 gone" in text
     assert "gone is gone: its last reading was at 2024-01-02 00:00, when it read 20.5. It stays on this list" in text
     write_json(written.path / "run.json", {**run, "removed": [["gone", ""]]})
     text = read(write_report(written.path)).text
@@ -417,6 +421,6 @@ def test_who_has_left_was_heard_when_any_of_its_variables_was(tmp_path: Path) ->
         file.write("old,rh,9,0,0,0.1,,,2023-01-01T00:00:00,2023-03-05T00:00:00\n")
         file.write("old,temp,9,0,0,0.1,,,2023-01-01T00:00:00,2023-01-07T00:00:00\n")
     text = read(write_report(written.path)).text
-    assert "old rh is gone: its last reading was at 2023-03-05 00:00." in text
+    assert "last heard: old on 5 March 2023" in text
     write_json(written.path / "run.json", {**read_json(written.path / "run.json"), "removed": [["old", ""]]})
     assert "old on 5 March 2023" in read(write_report(written.path)).text

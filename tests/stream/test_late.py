@@ -142,9 +142,14 @@ def test_notes_on_readings_beyond_the_limits_hold(out: Out) -> None:
     assert only(out.late(("a", MINUTE, value + 1)))["flag"] == Flag.GOOD
 
 
-@pytest.mark.parametrize(
-    "reading", [("c", MISSING * HOUR, -999.0), ("c", MISSING * HOUR, float("nan")), ("a", 5, 99.0)]
-)
+def test_a_fill_value_alone_is_one_until_another_comes(out: Out) -> None:
+    row = only(out.late(("c", MISSING * HOUR, -999.0)))
+    assert (row["n"], row["value"], row["flag"], row["reason"]) == (1, -999.0, Flag.FAIL, "fill")
+    row = only(out.late(("c", MISSING * HOUR + MINUTE, 8.0)))
+    assert (row["n"], row["value"], row["flag"], row["reason"]) == (1, 8.0, Flag.NOT_EVALUATED, "late")
+
+
+@pytest.mark.parametrize("reading", [("a", 5, -999.0), ("c", MISSING * HOUR, float("nan")), ("a", 5, 99.0)])
 def test_what_makes_no_difference_changes_nothing(out: Out, reading: tuple[str, int, float]) -> None:
     before = out.bytes()
     assert len(out.late(reading)) == 0

@@ -78,7 +78,7 @@ def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
     with caplog.at_level(logging.WARNING):
         run_service(tmp_path / "out", hourly(readings, 24), lambda event: events.append(event) if event else None)
     assert [(event.error, event.details) for event in events if isinstance(event, Problem)] == [
-        ("a period is not judged: Eigenvalues did not converge", {"start": "2020-01-08T00:00:00"})
+        ("the network is not judged: Eigenvalues did not converge", {"start": "2020-01-08T00:00:00"})
     ]
     assert "Eigenvalues did not converge" in caplog.text
     rows = read_rows(tmp_path / "out")

@@ -168,7 +168,8 @@ def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
 def _summary(report: Report) -> RenderableType:
     """Return the summary of a run."""
     slots = sum(report.flags.values()) or 1
-    present = slots - report.flags[Flag.MISSING]
+    missing = report.flags[Flag.MISSING] + report.fill
+    present = slots - missing
 
     def share(count: int, total: int) -> str:
         return f"{count:,} ({count / max(total, 1):.1%})"
@@ -177,8 +178,8 @@ def _summary(report: Report) -> RenderableType:
         "sensors": f"{report.sensors:,}",
         "readings": _counted_readings(report),
         "grid": f"{in_words(report.grid.step)} in a period of {in_words(report.grid.period)}",
-        "missing slots": share(report.flags[Flag.MISSING], slots),
-        "faulty": share(report.flags[Flag.FAIL], present),
+        "missing slots": share(missing, slots),
+        "faulty": share(report.flags[Flag.FAIL] - report.fill, present),
         "suspect": share(report.flags[Flag.SUSPECT], present),
         "not evaluated": share(report.flags[Flag.NOT_EVALUATED], present),
         "filled or replaced": share(report.filled, slots),
@@ -287,7 +288,7 @@ def _too_short(report: Report) -> str:
 def _no_faults(report: Report) -> str:
     """Return the message for a run without faults, with the limits of what was judged."""
     flags = report.flags
-    if flags[Flag.MISSING] == sum(flags.values()):
+    if flags[Flag.MISSING] + report.fill == sum(flags.values()):
         return "There is no number at all."
     if not flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL]:
         return "Nothing was judged."

@@ -59,7 +59,7 @@ def _verdict(context: ReadingContext) -> str:
     row = context.row
     if row.flag == Flag.GOOD:
         return "Nothing contradicts it, and it is trusted as it is."
-    if row.flag == Flag.MISSING:
+    if row.flag == Flag.MISSING or row.reason == "fill":
         return _missing(context)
     if row.flag == Flag.NOT_EVALUATED:
         return _not_evaluated(context)
@@ -86,7 +86,9 @@ def _missing(context: ReadingContext) -> str:
     if context.row.reason == "fill":
         values = _per_variable(context.run.get("fill"), context.variable)
         shown = f" ({', '.join(f'{value:g}' for value in values)})" if 0 < len(values) <= MOST_LISTED else ""
-        return f"What came was no number, or a value that stands for one that is missing{shown}."
+        if math.isfinite(context.row.value):
+            return f"It is a fill value, which stands for a reading that is missing{shown}."
+        return "What came was not a number."
     return "No reading came for it, though others of the same period did."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import warnings
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from itertools import chain, islice
@@ -13,6 +14,7 @@ from typing import Any
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.sources import InputFile
 from sensormend.io.sql import reason_of
+from sensormend.io.table_files import UNPACKED_RATIO, UNPACKED_SIZE
 
 __all__ = ["sheets"]
 
@@ -20,6 +22,18 @@ SAMPLE = 200
 """Rows that are inspected to find the names of the columns, and which of them hold dates."""
 
 Row = Sequence[Any]
+
+
+def _refuse_oversized(file: InputFile) -> None:
+    """Refuse a workbook, a zip archive, that unpacks to much more than readings do."""
+    bound = max(UNPACKED_RATIO * file.path.stat().st_size, UNPACKED_SIZE)
+    try:
+        with zipfile.ZipFile(file.path) as archive:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+    except (OSError, zipfile.BadZipFile):
+        return  # the reader says what is wrong with it
+    if unpacked > bound:
+        raise InputError(f"{file.shown}: unpacks to {unpacked >> 20:,} MB, more than {UNPACKED_RATIO} times its size")
 
 
 def sheets(file: InputFile, spool: Path) -> list[InputFile]:
@@ -38,6 +52,7 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
     with warnings.catch_warnings():
         # openpyxl warns about styles and extensions of the workbook, which do not matter here.
         warnings.simplefilter("ignore")
+        _refuse_oversized(file)
         try:
             book = load_workbook(file.path, read_only=True, data_only=True)
         except Exception as error:  # whatever a broken archive of XML files makes its readers raise

@@ -627,11 +627,16 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, fmt: TimeFormat | 
                    "variable": "unnest(names) AS q, * EXCLUDE (q, names, cells)"}[layout.across]  # fmt: skip
         inner = f"SELECT unnest(cells) AS x, {renamed} FROM ({inner})"
     number = f"TRY_CAST({_plain_number('x', table.decimal_comma)} AS DOUBLE)" if as_text else "x"
-    empty = f"(x IS NULL{' OR trim(x) = ' + chr(39) * 2 if as_text else ''})"
+    # An empty cell of a wide table is not a reading, however it is written: empty, NA, NaN.
+    is_number, empty = (
+        ("v IS NOT NULL AND NOT isnan(v)", f"({_missing_sql('x', as_text)} OR isnan(v))")
+        if wide
+        else ("v IS NOT NULL", "false")
+    )
     in_network = " AND k <> ''" if layout.network else ""
     # The usual case comes first: the other branches are evaluated only for the remaining rows.
     reason = f"""CASE
-        WHEN t BETWEEN {EARLIEST} AND {LATEST} AND v IS NOT NULL AND s <> ''{in_network} THEN NULL
+        WHEN t BETWEEN {EARLIEST} AND {LATEST} AND {is_number} AND s <> ''{in_network} THEN NULL
         WHEN {"line IS NULL OR trim(line) = ''" if table.line else "false"} THEN {EMPTY}
         WHEN broken THEN 7
         WHEN s IS NULL OR s = '' THEN 2
@@ -639,7 +644,7 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, fmt: TimeFormat | 
         WHEN {_missing_sql("written", bool(layout.parts) or time.is_text)} THEN 3
         WHEN t IS NULL THEN 4
         WHEN t NOT BETWEEN {EARLIEST} AND {LATEST} THEN 5
-        WHEN {empty if wide else "false"} THEN {EMPTY}
+        WHEN {empty} THEN {EMPTY}
         WHEN NOT {_missing_sql("x", as_text)} THEN 6
         END"""
     line = (

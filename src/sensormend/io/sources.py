@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -56,7 +57,8 @@ class InputFile:
 def find(source: SourcePaths, spool: Path) -> list[InputFile]:
     """Return the files of a source in the order in which they are read: those of a folder or a pattern by name.
 
-    What is not a file is copied into the folder `spool`: standard input, pipes, databases.
+    Standard input, pipes of a shell and databases are copied into the folder `spool`; anything else that is not a
+    regular file might never end, and is refused.
     """
     if not isinstance(source, str | os.PathLike):
         files = [file for entry in source for file in find(entry, spool)]
@@ -110,8 +112,9 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path can be read only once: a pipe, `<(...)` of a shell."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    """Return whether a path is a pipe that a shell has opened, `<(...)`, which can be read only once."""
+    opened = os.fspath(path).startswith(("/dev/fd/", "/proc/self/fd/"))
+    return opened and path.exists() and stat.S_ISFIFO(path.stat().st_mode)
 
 
 def _folder(folder: Path) -> list[InputFile]:
@@ -129,6 +132,8 @@ def _folder(folder: Path) -> list[InputFile]:
 
 
 def _file(path: Path, shown: str, in_folder: bool = False) -> InputFile:
+    if path.exists() and not path.is_file():
+        raise InputError(f"{shown} is not a regular file but a pipe or a device, which may never end; give it as -")
     return InputFile(path, shown, format_of(path) or "csv", in_folder, stem(path))
 
 

@@ -18,9 +18,9 @@ from sensormend.io.loading import Loader
 from sensormend.io.options import Options
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
 from sensormend.io.sql import harmless_text, literal, reason_of
-from sensormend.readings import Readings
+from sensormend.readings import Readings, spans_of
 
-__all__ = ["Progress", "Staging"]
+__all__ = ["Progress", "Staging", "sampled_sensors"]
 
 Progress = Callable[[float], None]
 """Called with the completed share, 0 to 1, possibly from another thread."""
@@ -32,6 +32,10 @@ MOST_LAYOUTS = 20
 
 MEMORY = "1GB"
 """The engine's limit of memory; beyond it, it writes to the folder."""
+
+
+SAMPLE_READINGS, SAMPLE_SENSORS = 2_000_000, 50
+"""The most readings, and the most sensors, from which grid, fill values and directions are found."""
 
 
 class Staging(Closing):
@@ -249,17 +253,13 @@ class Staging(Closing):
             ORDER BY time, code""")
         return [(int(code), int(time), float(latitude), float(longitude)) for code, time, latitude, longitude in rows]
 
-    def sample(self, most: int = 2_000_000, sensors: int = 50) -> Readings:
+    def sample(self, most: int = SAMPLE_READINGS, sensors: int = SAMPLE_SENSORS) -> Readings:
         """Return the complete series of some sensors, evenly chosen by name, as many as fit into `most` readings."""
         counts = [count for (count,) in self.ask("""
             SELECT count(*) FROM raw JOIN sensors ON sensor = name WHERE reason IS NULL
             GROUP BY code ORDER BY code""")]  # fmt: skip
-        chosen: list[int] = []
-        total = 0
-        for code in _evenly(len(counts))[: 4 * sensors]:
-            if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
-                chosen.append(code)
-                total += counts[code]
+        chosen = sampled_sensors(counts, most, sensors)
+        total = sum(counts[code] for code in chosen)
         names = ", ".join(literal(self.sensors[code]) for code in chosen)
         # A single sensor may have more: then its first `most` readings, without gaps.
         limit = f"QUALIFY row_number() OVER (ORDER BY time, arrival) <= {most}" if total > most else ""
@@ -294,6 +294,24 @@ class Staging(Closing):
         return self._as_readings(
             f"SELECT sensor, variable, time, value FROM sorted WHERE period BETWEEN {period} AND {last}"
         )
+
+    def spans(
+        self, rename: Callable[[Readings], Readings], renamed: Sequence[str]
+    ) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return the times of the first and the last reading of every channel, by sensor and variable.
+
+        `rename` gives the `renamed` sensors other names from some time on.
+        """
+        ends = "SELECT sensor, variable, min(time) AS first, max(time) AS last FROM sorted GROUP BY sensor, variable"
+        spans = spans_of(
+            self._as_readings(f"""
+            SELECT sensor, variable, unnest([first, last]) AS time, 0.0::DOUBLE AS value FROM ({ends})""")
+        )
+        codes = [str(code) for code, name in enumerate(self.sensors) if name in set(renamed)]
+        if codes:
+            own = f"SELECT sensor, variable, time, value FROM sorted WHERE sensor IN ({', '.join(codes)})"
+            spans |= spans_of(rename(self._as_readings(own)))
+        return spans
 
     def write_rejected(self, path: Path) -> None:
         """Write the rows that could not be read as CSV: file, row, reason, line."""
@@ -347,6 +365,17 @@ class Staging(Closing):
         return Readings(
             self.sensors, self.variables, columns["sensor"], columns["variable"], columns["time"], columns["value"]
         )
+
+
+def sampled_sensors(counts: Sequence[int], most: int = SAMPLE_READINGS, sensors: int = SAMPLE_SENSORS) -> list[int]:
+    """Return some sensors, evenly chosen, as many as have `most` readings together; `counts` are theirs, by name."""
+    chosen: list[int] = []
+    total = 0
+    for code in _evenly(len(counts))[: 4 * sensors]:
+        if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
+            chosen.append(code)
+            total += counts[code]
+    return chosen
 
 
 def _evenly(count: int) -> list[int]:

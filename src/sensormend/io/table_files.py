@@ -24,6 +24,8 @@ from sensormend.io.sql import literal, path_literal, quoted, read_parquet, reaso
 from sensormend.io.table_layout import MISSING, Kind, is_missing, is_part, kind_of
 
 __all__ = [
+    "UNPACKED_RATIO",
+    "UNPACKED_SIZE",
     "Column",
     "NotATableError",
     "Table",
@@ -201,6 +203,13 @@ def _kind(engine_type: str, sample: Sequence[str]) -> Kind:
     return kind_of(sample) if engine_type.startswith(_TEXTS) else "other"
 
 
+MOST_COLUMNS = 5000
+"""The most columns of a text file: 5,000 take 20 seconds, 10,000 more than a gigabyte."""
+
+UNPACKED_RATIO, UNPACKED_SIZE = 100, 1 << 28
+"""How many times its size a compressed file may unpack to, and the bytes that it always may. Readings unpack to 4 to 40
+times the size; two gigabytes of one row, to a thousand times."""
+
 HEAD = 1 << 18
 MOST_HEAD = 1 << 25
 _DELIMITERS = (",", ";", "\t", "|")
@@ -227,6 +236,12 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     """Inspect a CSV file; where it has another encoding than UTF-8, it is copied into the folder `spool`."""
     path, text, complete = _head(path, shown, spool)
     lines = _BREAK.split(text)[: None if complete else -1]
+    columns_named = 1 + max((line.count(mark) for line in lines[:SAMPLE] for mark in _DELIMITERS), default=0)
+    if columns_named > MOST_COLUMNS:
+        raise InputError(
+            f"{shown}: a table of {columns_named:,} columns; at most {MOST_COLUMNS:,} are read. Make it a long one, "
+            "with a row for each reading: sensor, time, value"
+        )
     try:
         delimiter, fields = _delimiter(lines)
         skip, names = _header(lines, delimiter, fields)
@@ -322,6 +337,8 @@ def line_numbers(
             rows_before += row_lines.size
             lines_before += ends.size
             rest = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
+            # Of a line without an end only its ends matter; the whole would be copied with every block.
+            rest = rest[:1] + rest[-1:] if len(rest) > 2 else rest
             if not block or high == rows.size:
                 return lines
 
@@ -343,6 +360,7 @@ def _relation(path: Path, fields: int, skip: int, delimiter: str, quote: str, st
 
 def _head(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
     """Return the path of a file in UTF-8, its first lines, and whether these are the complete file."""
+    _refuse_oversized(path, shown)
     size, head, complete = HEAD, b"", False
     try:
         with _opened(path) as file:
@@ -363,6 +381,29 @@ def _head(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
     if encoding != "utf-8":
         path = _in_utf8(path, shown, spool, encoding)
     return path, head.decode(encoding, errors="ignore").removeprefix("\ufeff"), complete
+
+
+def _refuse_oversized(path: Path, shown: str) -> None:
+    """Refuse a compressed file that unpacks to much more than readings do; it is unpacked once, into nothing."""
+    packed = path.stat().st_size
+    bound = max(UNPACKED_RATIO * packed, UNPACKED_SIZE)
+    # No file of this kind unpacks to more than 1,032 times its size.
+    if 1032 * packed <= bound:
+        return
+    unpacked = 0
+    try:
+        with _opened(path) as file:
+            if not isinstance(file, gzip.GzipFile):
+                return
+            while block := file.read(1 << 20):
+                unpacked += len(block)
+                if unpacked > bound:
+                    raise InputError(
+                        f"{shown}: unpacks to more than {bound >> 20:,} MB, {unpacked // packed} times its size, "
+                        "which readings do not; unpack it first if it is right"
+                    )
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{shown}: cannot be read: {error}") from None
 
 
 def _encoding(head: bytes, complete: bool) -> str | None:

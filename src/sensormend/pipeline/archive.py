@@ -76,6 +76,7 @@ class Report:
     removed: tuple[tuple[str, str], ...] = ()
     withheld: Mapping[str, int] = field(default_factory=dict)
     copies: Sequence[Mapping[str, Sequence[str]]] = ()
+    fill: int = 0
 
 
 def clean_archive(
@@ -155,6 +156,8 @@ class _ArchiveRun:
         cleaner = cleaner_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
         resumed = self.checkpoint.restore(cleaner, tally)
+        if not one_pass:
+            cleaner.spans = staging.spans(self.places.rename_moved, self.places.moved)
         source = _ReadAhead(staging, self.places, survey.grid)
         if not resumed:
             passes = self.options.passes
@@ -205,6 +208,7 @@ class _ArchiveRun:
             removed=cleaner.maintenance.removed_at(survey.grid.start_of((cleaner.period or 0) + 1) - 1),
             withheld=cleaner.withheld,
             copies=copies,
+            fill=tally.fill,
         )
 
     def _mark_dated_back(self, cleaner: Cleaner, tally: Tally, writer: RowWriter) -> None:

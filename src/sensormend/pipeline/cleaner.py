@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import ConfigError, InputError, StateError, ValueRangeError
+from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import read_state, write_state, written_by
 from sensormend.io.options import EVERY, Options
-from sensormend.model.network_model import NetworkModel
+from sensormend.model.network_model import DIRECTION_PERIODS, NetworkModel
 from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
+from sensormend.pipeline.circular import components, in_degrees
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 STATE_VERSION = 4
+"""States of another version are refused."""
 
 NEVER = np.iinfo(np.int64).min // 4
 MOST_JUMPS = 1000
@@ -128,6 +129,10 @@ class CleanedPeriod:
         The episodes that touch the period, or are now known to have ended before it, in order of start.
     readings
         A row per reading and per empty slot, with the option `per_reading`.
+    circular
+        The numbers of the variables that are directions in degrees.
+    problem
+        What the model could not take in this period, in words; empty where it took all.
     """
 
     period: int
@@ -137,6 +142,8 @@ class CleanedPeriod:
     resolution: FloatArray
     faults: tuple[DatedFault, ...] = ()
     readings: Rows | None = None
+    circular: tuple[int, ...] = ()
+    problem: str = ""
 
     @property
     def output(self) -> Rows:
@@ -157,6 +164,9 @@ class Cleaner:
         Fill values and limits per variable; the empty name stands for every variable.
     tolerance
         The accuracy of the probes, per variable likewise.
+    circular
+        The variables that are directions in degrees, each with the start of its turn, 0 or -180. The model gets their
+        cosine and sine.
     maintenance
         The users' notes.
     gone_after
@@ -191,6 +201,7 @@ class Cleaner:
         fill: Mapping[str, Sequence[float]] | None = None,
         valid: Mapping[str, tuple[float, float]] | None = None,
         tolerance: Mapping[str, float] | None = None,
+        circular: Mapping[str, float] | None = None,
         maintenance: Maintenance | None = None,
         gone_after: int = Options.gone_after,
         interval: float = 0.9,
@@ -207,7 +218,14 @@ class Cleaner:
             return [values.get(name, values.get(EVERY, default)) for name in self.variables]
 
         self._fill, self._valid = by_variable(fill, ()), by_variable(valid, (-np.inf, np.inf))
-        self._tolerance = by_variable(tolerance, None)
+        turns = circular or {}
+        self._circular = tuple(number for number, name in enumerate(self.variables) if name in turns)
+        self._turns = tuple(turns[self.variables[number]] for number in self._circular)
+        # Of a direction the model knows the cosine, in its place, and the sine, after all variables.
+        limits = by_variable(tolerance, None)
+        for number in self._circular:
+            limits[number] = None if limits[number] is None else float(np.radians(limits[number]))
+        self._tolerance = [*limits, *(limits[number] for number in self._circular)]
         self.maintenance = maintenance or Maintenance()
         self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
@@ -225,6 +243,13 @@ class Cleaner:
         self._model_periods = ModelPeriods()
         # By sensor and variable: the number of recalibrations that the model has taken in.
         self._recalibrations: dict[tuple[str, int], int] = {}
+        # By variable: the period from which it passes through, since it turned out to be a direction.
+        self._unjudged_from: dict[int, int] = {}
+        # By sensor and variable name: the times of the first and the last reading, where they are known beforehand.
+        self.spans: Mapping[tuple[str, str], tuple[int, int]] = {}
+        self._span_of_rows = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
+        # By what the model could not take: in how many periods, the first of them, and the error.
+        self._problems: dict[str, tuple[int, int, str]] = {}
 
     @property
     def sensors(self) -> tuple[str, ...]:
@@ -252,12 +277,8 @@ class Cleaner:
         self._period_of(readings, period)
         # New sensors are numbered, by name, when the period is over; until then they are in the copy only.
         twin = copy.copy(self)
-        twin._index = self._index.copy()
+        twin._index, twin._unjudged_from = self._index.copy(), dict(self._unjudged_from)
         return twin._mend(period, readings, learning=False)
-
-    def push_unjudged(self, readings: Readings, period: int) -> CleanedPeriod:
-        """Return the rows of a period that the model cannot take, unjudged and without learning."""
-        return self._mend(self._period_of(readings, period), readings, learning=None)
 
     def training_periods(self, periods: Sequence[int], *, one_pass: bool, passes: int = 1) -> list[Sequence[int]]:
         """Return the periods of each walk that only trains the model, before the one whose results count.
@@ -276,7 +297,14 @@ class Cleaner:
         twin = copy.copy(self)
         twin._index, twin.period = NameIndex(), None
         twin._last_period, twin._resolution = self._last_period[:0], self._resolution[:0]
+        twin._span_of_rows = self._span_of_rows[:, :0]
+        twin._unjudged_from, twin._problems = dict(self._unjudged_from), dict(self._problems)
         return twin
+
+    @property
+    def circular(self) -> dict[str, float]:
+        """The variables that are directions, each with the start of its turn."""
+        return {self.variables[number]: start for number, start in zip(self._circular, self._turns, strict=True)}
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
@@ -309,12 +337,26 @@ class Cleaner:
                 remarks.append(f"{words} from {since} on: most of the estimates were withheld")
         if isinstance(self.model, PublishedModel | BatchModel):
             remarks += self.model.remarks(self.variables)
+        return remarks + self.unjudged_remarks()
+
+    def unjudged_remarks(self) -> list[str]:
+        """Return remarks on what passed through."""
+        remarks = []
+        for number, period in self._unjudged_from.items():
+            name = self.variables[number]
+            since = f" from {readable(self.grid.start_of(period))} on" if period > NEVER else ""
+            words = f"{name} is not judged" if name else "the readings are not judged"
+            remarks.append(f"{words}{since}: they look like directions in degrees; name or unit should say so")
+        for name, (count, period, error) in self._problems.items():
+            periods = "a period" if count == 1 else f"{count:,} periods"
+            remarks.append(f"{name} is not judged in {periods} from {readable(self.grid.start_of(period))}: {error}")
         return remarks
 
     def second_pass(self, trainer: Cleaner) -> None:
         """Prepare for the readings that the `trainer`, a fresh copy of this one, has learned from."""
         self.model.rewind()
         self._accepted = trainer._accepted.for_second_pass()
+        self._unjudged_from = dict.fromkeys(trainer._unjudged_from, NEVER)
 
     def load_model(self, path: str | os.PathLike[str]) -> None:
         """Read the model of a state; refuse that of another method or of other settings."""
@@ -339,6 +381,9 @@ class Cleaner:
             "period": self.period,
             "given": [self._model_periods.count, self._model_periods.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
+            "circular": self.circular,
+            "unjudged_from": [list(entry) for entry in self._unjudged_from.items()],
+            "problems": [[name, *entry] for name, entry in self._problems.items()],
         }
         accepted = {f"accepted_{part.name}": getattr(self._accepted, part.name) for part in fields(AcceptedRange)}
         arrays = {"last_period": self._last_period, "resolution": self._resolution, **accepted}
@@ -353,15 +398,18 @@ class Cleaner:
             count, jumps = settings["given"]
             model_periods = ModelPeriods(count, [(number, on_grid) for number, on_grid in jumps])
             recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
+            circular, unjudged_from = settings["circular"], dict(settings["unjudged_from"])
+            problems = {name: (count, first, error) for name, count, first, error in settings["problems"]}
             resolution = arrays["resolution"]
             accepted = AcceptedRange(**{part.name: arrays[f"accepted_{part.name}"] for part in fields(AcceptedRange)})
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
-        if (grid, variables) != (self.grid, self.variables):
+        if (grid, variables, circular) != (self.grid, self.variables, self.circular):
             raise StateError(f"{Path(path).name} was written with another grid or other variables")
         self._index, self.period, self._last_period = NameIndex(sensors), period, last_period
         self._model_periods, self._recalibrations = model_periods, recalibrations
         self._accepted, self._resolution = accepted, resolution
+        self._unjudged_from, self._problems = unjudged_from, problems
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
 
@@ -377,7 +425,7 @@ class Cleaner:
             raise InputError("readings of several periods in one push; give each period's readings on their own")
         return int(first)
 
-    def _mend(self, period: int, readings: Readings, *, learning: bool | None = True) -> CleanedPeriod:
+    def _mend(self, period: int, readings: Readings, *, learning: bool = True) -> CleanedPeriod:
         grid, times = self.grid, self.grid.times_of(period)
         rows = self._rows_of(readings)
         variable = self._variables_of(readings)
@@ -385,6 +433,10 @@ class Cleaner:
         last_period[: self._last_period.shape[0]] = self._last_period
         last_period[rows, variable] = period
         listed = last_period > period - 1 - self._silent_periods
+        span = self._span_rows() if self.spans else None
+        if span is not None:
+            # A series that has ended gets no rows.
+            listed &= (grid.period_of(span[0]) <= period) & (period <= grid.period_of(span[1]))
         removed = self.maintenance.noted("removed", self.sensors, self.variables, times, grid.step)
         if removed is not None:
             # A removed sensor has no rows, except for periods in which it reports readings, which are not judged.
@@ -395,25 +447,36 @@ class Cleaner:
         place_of[sensors] = np.arange(sensors.size)
         channel = place_of[rows] * len(self.variables) + variable
         readings = Readings(self.sensors, self.variables, rows, variable, readings.time, readings.value)
-        placed = place(grid, readings, channel, shape[0] * shape[1], self._fill, self._valid)
+        placed = place(
+            grid, readings, channel, shape[0] * shape[1], self._fill, self._valid,
+            dict(zip(self._circular, self._turns, strict=True)),
+        )  # fmt: skip
         names = [self.sensors[row] for row in sensors]
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
-        seen = np.isfinite(placed.value) & ~placed.implausible
+        seen = np.isfinite(placed.value) & ~placed.implausible & ~placed.coded
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         number = self._model_periods.count
-        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
+        given = np.where(seen, placed.value.reshape(shape), np.nan)
+        recovery, problem = self._recover(given, names, period, learning)
         all_resolutions = np.full(last_period.shape, np.inf)
         all_resolutions[: self._resolution.shape[0]] = self._resolution
-        all_resolutions[sensors] = np.fmin(all_resolutions[sensors], _smallest_change(placed.value).reshape(shape[:2]))
+        smallest = _smallest_change(np.where(placed.coded, np.nan, placed.value)).reshape(shape[:2])
+        all_resolutions[sensors] = np.fmin(all_resolutions[sensors], smallest)
         resolution = np.where(np.isfinite(all_resolutions[sensors]), all_resolutions[sensors], np.nan)
         cells = judge(
             recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots, resolution=resolution
         )
+        if span is not None:
+            first, last = span[:, sensors, :, None] + grid.early
+            cells = cells.without_estimates((times <= first - grid.step) | (times > last))
         network, faults, accepted = recovery.expected, recovery.faults, self._accepted
-        if names and learning is not None:
+        if names:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
-            accepted = accepted.extended(value, cells, sensors)
+            # A direction has no range: its estimates are not bounded.
+            ranged = value.copy() if self._circular else value
+            ranged[:, self._circular] = np.nan
+            accepted = accepted.extended(ranged, cells, sensors)
             cells, accepted = accepted.applied(
                 cells, value, seen, listed[sensors], period, sensors, intervals=recovery.lower is not None
             )
@@ -431,49 +494,102 @@ class Cleaner:
             resolution.ravel()[listed],
             self._dated(faults, names, sensors, number, period),
             _reading_rows(slots, readings, placed, listed, hidden, real) if self._per_reading else None,
+            self._circular,
+            problem,
         )
 
-    def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool | None) -> Recovery:
-        """Run the model on a period with or without learning; with `learning=None` it is not run."""
-        if not names or learning is None:
-            cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
-            return Recovery(
-                expected=minibatch,
-                outliers=0.0 * cells,
-                wrong=cells,
-                doubtful=cells,
-                spikes=cells,
-                corrected=cells,
-                cleaned=minibatch,
-                lower=minibatch,
-                upper=minibatch,
-                faulty=fibers,
-                suspect=fibers,
-                evaluated=fibers,
-                score=np.zeros(fibers.shape),
-                reason=np.full(fibers.shape, ""),
-                faults=(),
-                iterations=0,
-            )
+    def _span_rows(self) -> NDArray[np.int64]:
+        """Return the first and the last time of every channel, (2, sensor, variable); all times where it has none."""
+        if self._span_of_rows.shape[1] != len(self.sensors):
+            spans = [[self.spans.get((sensor, variable), (NEVER, -NEVER)) for variable in self.variables]
+                     for sensor in self.sensors]  # fmt: skip
+            self._span_of_rows = np.moveaxis(np.array(spans, dtype=np.int64).reshape(-1, len(self.variables), 2), 2, 0)
+        return self._span_of_rows
+
+    def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool) -> tuple[Recovery, str]:
+        """Run the model on a period with or without learning; return also what it could not take, in words."""
+        if not names:
+            return _unjudged(minibatch), ""
+        unjudged = np.zeros(minibatch.shape[:2], dtype=bool)
+        unjudged[:, self._new_directions(minibatch, period)] = True
         recalibrated = self._new_recalibrations(names, period)
         # A peek changes nothing, including the accepted levels.
         model = self.model.copy() if recalibrated and not learning else self.model
         modelled = set(model.sensors) if recalibrated else set()
         for name, variable in recalibrated:
             if name in modelled:
-                model.accept(name, variable)
+                for component in self._components_of(variable):
+                    model.accept(name, component)
+        first_slot, problem = self._model_periods.count * self.grid.slots, ""
+        given = components(np.where(unjudged[..., None], np.nan, minibatch), self._circular)
+        recovery: Recovery | None
         try:
-            recovery = (model.update if learning else model.estimate)(minibatch, sensors=names)
-        except ValueRangeError as error:
-            # The model numbers the variables; users name them.
-            message = re.sub(
-                r"^variable (\d+)", lambda match: f"variable {self.variables[int(match[1])]!r}", str(error)
-            )
-            raise ValueRangeError(message) from None
+            recovery = (model.update if learning else model.estimate)(given, sensors=names)
+        except (ArithmeticError, ValueError) as error:
+            if not learning:
+                raise
+            recovery, refused, who = self._recover_rest(given, names)
+            unjudged[refused] = True
+            problem = f"{who} is not judged: {error}"
+            count, first, _ = self._problems.get(who, (0, period, ""))
+            self._problems[who] = count + 1, first, str(error)
+        if recovery is None:
+            return _unjudged(minibatch), problem
         if learning:
             self._model_periods.add(period)
             self._recalibrations.update(recalibrated)
-        return recovery
+        recovery = in_degrees(recovery, minibatch, self._circular, self._turns, names, first_slot)
+        return _passed_through(recovery, minibatch, unjudged, names), problem
+
+    def _components_of(self, variable: int) -> list[int]:
+        """Return the model's variables that stand for a variable."""
+        sine = [len(self.variables) + place for place, number in enumerate(self._circular) if number == variable]
+        return [variable, *sine]
+
+    def _new_directions(self, minibatch: FloatArray, period: int) -> list[int]:
+        """Return the variables that pass through, with those that this period shows to be directions."""
+        if self.model.periods <= DIRECTION_PERIODS:
+            from sensormend.model.scales import looks_circular
+
+            for number in range(len(self.variables)):
+                known = number in self._circular or number in self._unjudged_from
+                if not known and looks_circular(minibatch[:, number]):
+                    self._unjudged_from[number] = period
+        return [number for number, since in self._unjudged_from.items() if since <= period]
+
+    def _recover_rest(self, given: FloatArray, names: list[str]) -> tuple[Recovery | None, tuple[Any, ...], str]:
+        """Let the model learn from a period that it refuses, without the one variable or sensor that it cannot take.
+
+        Return the recovery, the fibers that it lacks, and their name; None where no single one is the cause.
+        """
+
+        def without(model: PeriodModel, hidden: Any) -> Recovery:
+            rest = given.copy()
+            rest[hidden] = np.nan
+            return model.update(rest, sensors=names)
+
+        def takes(hidden: Any) -> bool:
+            try:
+                without(self.model.copy(), hidden)
+            except (ArithmeticError, ValueError):
+                return False
+            return True
+
+        if takes((slice(0),)):
+            # It takes the same readings now: none of them is the cause.
+            return None, (), "the network"
+        for variable, name in enumerate(self.variables if len(self.variables) > 1 else ()):
+            columns = (slice(None), self._components_of(variable))
+            if takes(columns):
+                return without(self.model, columns), (slice(None), variable), name
+        rows = np.arange(len(names))
+        # Half of the suspects is left out at a time, as long as the model takes the others.
+        while rows.size > 1:
+            halves = np.array_split(rows, 2)
+            rows = next((half for half in halves if takes(half)), rows[:0])
+        if rows.size and takes(rows):
+            return without(self.model, rows), (rows,), names[int(rows[0])]
+        return None, (), "the network"
 
     def _new_recalibrations(self, names: list[str], period: int) -> dict[tuple[str, int], int]:
         """Return the channels whose number of recalibrations by the end of a period differs from the model's.
@@ -533,6 +649,46 @@ class Cleaner:
         if unknown:
             raise InputError(f"variable {unknown[0]!r} was not there from the start; there are {list(self.variables)}")
         return NameIndex(self.variables).codes(readings.variables, readings.variable)
+
+
+def _unjudged(minibatch: FloatArray) -> Recovery:
+    """Return the recovery of a period that is not judged: the readings as they came, and no estimate."""
+    cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
+    return Recovery(
+        expected=minibatch,
+        outliers=0.0 * cells,
+        wrong=cells,
+        doubtful=cells,
+        spikes=cells,
+        corrected=cells,
+        cleaned=minibatch,
+        lower=minibatch,
+        upper=minibatch,
+        faulty=fibers,
+        suspect=fibers,
+        evaluated=fibers,
+        score=np.zeros(fibers.shape),
+        reason=np.full(fibers.shape, ""),
+        faults=(),
+        iterations=0,
+    )
+
+
+def _passed_through(recovery: Recovery, minibatch: FloatArray, unjudged: BoolArray, names: Sequence[str]) -> Recovery:
+    """Return a recovery with the readings of some fibers, (sensor, variable), as they came."""
+    if not unjudged.any():
+        return recovery
+    plain = _unjudged(minibatch)
+    columns: dict[str, Any] = {}
+    for part in fields(Recovery):
+        own = getattr(recovery, part.name)
+        if isinstance(own, np.ndarray):
+            mask = unjudged if own.ndim == unjudged.ndim else unjudged[..., None]
+            columns[part.name] = np.where(mask, getattr(plain, part.name), own)
+    row_of = {name: row for row, name in enumerate(names)}
+    judged = ((row_of.get(str(fault.sensor)), fault) for fault in recovery.faults)
+    faults = tuple(fault for row, fault in judged if row is None or not unjudged[row, fault.variable])
+    return replace(recovery, **columns, faults=faults)
 
 
 LEAST_CHANGE = 1e-9
@@ -598,10 +754,15 @@ def _reading_rows(
     source = np.concatenate([row, np.flatnonzero(empty)])
     order = np.lexsort((np.concatenate([readings.time, slots.time[empty]]), source))
     value = np.where(placed.no_number, np.nan, readings.value)
+    # Fill values beside numbers of the same slot; a slot of fill values alone has its own verdict.
+    code = placed.fill & (slots.reason[row] != REASONS.index("fill"))
+    for cells in (hidden, real):
+        if cells is not None:
+            code = code & ~cells.ravel()[placed.cell]
     clash = placed.repeated & (value != slots.value[row]) & (slots.reason[row] == REASONS.index("duplicate"))
-    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond, Flag.FAIL, slots.flag[row]))
-    reason = np.where(placed.no_number, REASONS.index("fill"), slots.reason[row])
-    trusted = (slots.origin[row] == OBSERVED) & ~placed.no_number & ~beyond & ~placed.repeated
+    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond | code, Flag.FAIL, slots.flag[row]))
+    reason = np.where(placed.no_number | code, REASONS.index("fill"), slots.reason[row])
+    trusted = (slots.origin[row] == OBSERVED) & ~placed.no_number & ~beyond & ~code & ~placed.repeated
     own = {
         "time": readings.time,
         "value": value,
@@ -625,6 +786,7 @@ def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> C
         fill=survey.fill,
         valid=options.valid,
         tolerance=options.tolerance,
+        circular=survey.circular,
         maintenance=Maintenance.read(options.maintenance) if options.maintenance else None,
         gone_after=options.gone_after,
         interval=options.interval,

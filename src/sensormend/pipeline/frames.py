@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, InputError, ValueRangeError
 from sensormend.io.metadata import FaultInterval, SensorSummary, time_of
 from sensormend.io.options import EVERY, Options
+from sensormend.io.staging import SAMPLE_READINGS, sampled_sensors
 from sensormend.io.table_layout import MISSING, Kind, TableLayout, is_quantity, kind_of, recognise
 from sensormend.io.times import plausible_periods, typed_time
 from sensormend.io.units import described, record_of
@@ -23,7 +24,7 @@ from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
-from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows
+from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, spans_of
 from sensormend.recovery import FloatArray
 
 __all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
@@ -156,16 +157,21 @@ def _columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
 
 
 def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
-    readings = places.rename_moved(_without_wrong_clocks(readings))
-    survey = survey_readings(readings, options)
+    readings = _without_wrong_clocks(readings)
+    survey = survey_readings(_sample(readings), options)
+    readings = places.rename_moved(readings)
     source = InMemory(readings, survey.grid)
     cleaner = cleaner_for(survey, readings.variables, options)
+    if not options.one_pass:
+        cleaner.spans = spans_of(readings)
     tally = Tally(survey.grid, readings.variables)
     parts = []
     for mended in walk(source, cleaner, one_pass=options.one_pass, passes=options.passes):
         if details or not options.one_pass:
             tally.add(mended)
         parts.append(mended.output)
+    for remark in cleaner.unjudged_remarks():
+        warnings.warn(remark, stacklevel=4)
     rows = Rows.concatenate(parts)
     if not options.one_pass:
         before = rows
@@ -174,6 +180,17 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
         tally.count_dated_back(before, marked)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
+
+
+def _sample(readings: Readings) -> Readings:
+    """Return the readings of some sensors, the same ones as of a file."""
+    counts = np.bincount(readings.sensor, minlength=len(readings.sensors))
+    by_name = sorted(np.flatnonzero(counts).tolist(), key=lambda code: readings.sensors[code])
+    chosen = [by_name[place] for place in sampled_sensors(counts[by_name].tolist())]
+    sample = readings.taken(np.isin(readings.sensor, chosen))
+    if len(sample) > SAMPLE_READINGS:
+        sample = sample.taken(np.sort(np.argsort(sample.time, kind="stable")[:SAMPLE_READINGS]))
+    return sample
 
 
 def _without_wrong_clocks(readings: Readings) -> Readings:
@@ -208,12 +225,15 @@ class Frame:
         The times were the index of a pandas frame.
     series
         The name of a pandas Series; None for a frame.
+    zone
+        The time zone of its times; None where they have none.
     """
 
     table: nw.DataFrame[Any]
     layout: TableLayout
     indexed: bool = False
     series: tuple[Any] | None = None
+    zone: Any = None
 
     @classmethod
     def of(cls, frame: Any, options: Options) -> Frame:
@@ -222,14 +242,17 @@ class Frame:
         if series:
             frame = _framed(frame)
         indexed = False
+        zones: dict[str, Any] = {}
         if nw.dependencies.is_pandas_dataframe(frame):
             indexed = "datetime" in str(frame.index.dtype)
-            frame = _plain_pandas(frame)
+            frame, zones = _plain_pandas(frame)
         table = nw.from_native(frame, eager_only=True)
         if len(table) == 0:
             raise InputError("the frame has no rows")
         kinds = [(name, _kind(table[name])) for name in table.columns]
-        return cls(table, recognise(kinds, options, "the frame"), indexed, series)
+        layout = recognise(kinds, options, "the frame")
+        zone = zones.get(layout.time) or getattr(table[layout.time].dtype, "time_zone", None)
+        return cls(table, layout, indexed, series, zone)
 
     def readings(self) -> Readings:
         """Return the readings, in the order of the rows."""
@@ -303,10 +326,19 @@ class Frame:
             columns[self.layout.sensor or "sensor"] = np.array(rows.sensors, dtype=object)[rows.sensor[first]]
         columns[time] = rows.time[first].astype("datetime64[us]")
         columns |= {names[number]: cleaned[number] for number in present}
-        frame = self.like(columns)
+        frame = self._in_zone(self.like(columns), time)
         if self.series is not None:
             return frame.set_index(time)[names[present[0]]].rename(self.series[0])
         return frame.set_index(time) if self.indexed else frame
+
+    def _in_zone(self, frame: Any, time: str) -> Any:
+        """Return a frame with its times, which are UTC, in the zone of the input."""
+        if self.zone is None:
+            return frame
+        if self.table.implementation.is_pandas():
+            return frame.assign(**{time: frame[time].dt.tz_localize("UTC").dt.tz_convert(self.zone)})
+        zoned = nw.col(time).dt.replace_time_zone("UTC").dt.convert_time_zone(self.zone)
+        return nw.from_native(frame, eager_only=True).with_columns(zoned).to_native()
 
     def like(self, columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
         """Return columns as a frame of the same kind; missing values are null where the kind of frame has it.
@@ -376,8 +408,8 @@ def rows_of(frame: Any) -> Rows:
     )  # fmt: skip
 
 
-def _plain_pandas(frame: Any) -> Any:
-    """Return a pandas frame with single-level, distinct column names and times in UTC."""
+def _plain_pandas(frame: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a pandas frame with single-level, distinct column names and times in UTC, and the zones that they had."""
     if frame.columns.nlevels > 1:
         raise InputError("the frame has columns with names of several levels; give each column one name")
     if _has_meaning(frame.index):
@@ -392,7 +424,8 @@ def _plain_pandas(frame: Any) -> Any:
     zoned = [name for name, dtype in frame.dtypes.items() if str(dtype).startswith(("datetime64[", "timestamp["))
              and ("," in str(dtype) or "tz=" in str(dtype))]  # fmt: skip
     # narwhals does not accept every zone of pandas; it accepts UTC.
-    return frame.assign(**{name: frame[name].dt.tz_convert("UTC").dt.tz_localize(None) for name in zoned})
+    zones = {name: frame[name].dt.tz for name in zoned}
+    return frame.assign(**{name: frame[name].dt.tz_convert("UTC").dt.tz_localize(None) for name in zoned}), zones
 
 
 def _framed(series: Any) -> Any:
@@ -434,9 +467,10 @@ def _codes(column: nw.Series[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise InputError(f"column {column.name!r} is empty in row {row}; a reading without a name cannot be mended")
     names = column.unique().to_list()
-    texts = sorted({str(name) for name in names})
+    # Spaces around a name do not belong to it, as in a file.
+    texts = sorted({str(name).strip() for name in names})
     code = {text: index for index, text in enumerate(texts)}
-    codes = column.replace_strict(names, [code[str(name)] for name in names], return_dtype=nw.Int64)
+    codes = column.replace_strict(names, [code[str(name).strip()] for name in names], return_dtype=nw.Int64)
     return tuple(texts), codes.to_numpy()
 
 

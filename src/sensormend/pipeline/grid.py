@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.io.options import in_words
+from sensormend.pipeline.circular import in_turn
 from sensormend.readings import DAY, Readings
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST
 
-__all__ = ["ANCHOR", "Grid", "Placed", "no_number", "place"]
+__all__ = ["ANCHOR", "Grid", "Placed", "is_fill", "place"]
 
 _Number = TypeVar("_Number", int, NDArray[np.int64])
 
@@ -87,25 +89,30 @@ class Placed:
     Attributes
     ----------
     value, n
-        The mean and the number of the slot's readings; NaN and 0 where there is no number.
+        The mean and the number of the slot's readings; NaN and 0 where there is no number. Readings within the limits
+        count, else those beyond them, else fill values.
     filled
         The slot has readings, but no number.
+    coded
+        All numbers of the slot are fill values; `value` is their mean.
     contradictory
         Two readings of one time differ; the last one counts.
     implausible
-        All readings of the slot are beyond the limits; `value` is their mean.
-    cell, no_number, beyond, repeated
-        For each reading: its cell (channel * slots + slot), and whether it is no number, beyond the limits, or
-        repeated later.
+        All readings of the slot but fill values are beyond the limits; `value` is their mean.
+    cell, no_number, fill, beyond, repeated
+        For each reading: its cell (channel * slots + slot), and whether it is not a number, a fill value, beyond the
+        limits or too large for the model, or repeated later.
     """
 
     value: FloatArray
     n: NDArray[np.int32]
     filled: BoolArray
+    coded: BoolArray
     contradictory: BoolArray
     implausible: BoolArray
     cell: NDArray[np.int64]
     no_number: BoolArray
+    fill: BoolArray
     beyond: BoolArray
     repeated: BoolArray
 
@@ -117,54 +124,75 @@ def place(
     channels: int,
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
+    circular: Mapping[int, float] | None = None,
 ) -> Placed:
-    """Assign readings of one period to slots; `fill` and `valid` are by the readings' variables."""
+    """Assign readings of one period to slots; `fill` and `valid` are by the readings' variables.
+
+    `circular` has the variables that are directions in degrees, and the starts of their turns.
+    """
     value, time = readings.value, readings.time
     cell = channel * grid.slots + grid.slot_of(time)
-    missing, beyond = no_number(readings, fill), np.zeros(value.size, dtype=bool)
+    missing, code = ~np.isfinite(value), is_fill(readings, fill)
+    beyond = ~missing & ~code & (np.abs(value) > LARGEST)
     for variable, (low, high) in enumerate(valid):
         if low > -np.inf or high < np.inf:
-            beyond |= (readings.variable == variable) & ~missing & ((value < low) | (value > high))
+            beyond |= (readings.variable == variable) & ~missing & ~code & ((value < low) | (value > high))
     cells = channels * grid.slots
     repeated, contradictory = np.zeros(value.size, dtype=bool), np.zeros(cells, dtype=bool)
     order: NDArray[np.intp] | slice = slice(None)
     if (np.bincount(cell, minlength=1) > 1).any():
         # Readings are summed in order of time, so that the sums do not depend on the order of arrival.
         order = np.lexsort((np.arange(value.size), time, cell))
-        repeated[order], clash = _repetitions(cell[order], time[order], value[order], missing[order])
+        repeated[order], clash = _repetitions(cell[order], time[order], value[order], (missing | code)[order])
         contradictory[cell[order][clash]] = True
+        if code.any():
+            repeated[order] |= _repetitions(cell[order], time[order], value[order], ~code[order])[0]
     counted = ~(missing | repeated)
-    total, count = _sums(cell[order], value[order], (counted & ~beyond)[order], cells)
-    beyond_total, beyond_count = _sums(cell[order], value[order], (counted & beyond)[order], cells)
-    implausible = (count == 0) & (beyond_count > 0)
-    count, total = np.where(implausible, beyond_count, count), np.where(implausible, beyond_total, total)
+
+    def means(chosen: BoolArray) -> tuple[FloatArray, NDArray[np.int64]]:
+        return _means(cell[order], value[order], (counted & chosen)[order], cells)
+
+    mean, count = means(~beyond & ~code)
+    implausible = coded = np.zeros(cells, dtype=bool)
+    if beyond.any():
+        beyond_mean, beyond_count = means(beyond)
+        implausible = (count == 0) & (beyond_count > 0)
+        mean, count = np.where(implausible, beyond_mean, mean), np.where(implausible, beyond_count, count)
+    if code.any():
+        code_mean, code_count = means(code)
+        coded = (count == 0) & (code_count > 0)
+        mean, count = np.where(coded, code_mean, mean), np.where(coded, code_count, count)
     without_number = np.bincount(cell[missing], minlength=cells) > 0
     shape = (channels, grid.slots)
+    for variable, start in (circular or {}).items():
+        own = counted & ~code & (readings.variable == variable) & (count[cell] > 1) & (beyond == implausible[cell])
+        if own.any():
+            _replace_by_direction(mean, cell[own], value[own], start)
     return Placed(
-        value=np.where(count > 0, total / np.maximum(count, 1), np.nan).reshape(shape),
+        value=mean.reshape(shape),
         n=count.astype(np.int32).reshape(shape),
         filled=(without_number & (count == 0)).reshape(shape),
+        coded=coded.reshape(shape),
         contradictory=contradictory.reshape(shape),
         implausible=implausible.reshape(shape),
         cell=cell,
         no_number=missing,
+        fill=code,
         beyond=beyond,
         repeated=repeated,
     )
 
 
-def no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
-    """Return which readings are no numbers; `fill` has the fill values of each variable."""
-    value = readings.value
-    # The comparison is also False for NaN.
-    missing = np.asarray(~(np.abs(value) <= LARGEST))
-    if missing.any():
-        value = np.where(missing, 0.0, value)
+def is_fill(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
+    """Return which readings are fill values; `fill` has those of each variable."""
+    # No fill value is as large as what this replaces.
+    value = np.where(np.abs(readings.value) <= LARGEST, readings.value, LARGEST)
+    matches = np.zeros(value.size, dtype=bool)
     for variable, codes in enumerate(fill):
         if codes:
             coded = _is_one_of(value, np.unique(codes))
-            missing |= coded & (readings.variable == variable) if len(fill) > 1 else coded
-    return missing
+            matches |= coded & (readings.variable == variable) if len(fill) > 1 else coded
+    return matches
 
 
 def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:
@@ -191,9 +219,22 @@ def _repetitions(
     return repeated, clash
 
 
-def _sums(
+def _replace_by_direction(mean: FloatArray, cell: NDArray[np.int64], angle: FloatArray, start: float) -> None:
+    """Replace the means of cells by the directions of the mean vectors; those of opposite directions stay."""
+    vector = np.zeros(mean.size, dtype=complex)
+    np.add.at(vector, cell, np.exp(1j * np.radians(angle)))
+    cells = np.unique(cell)
+    cells = cells[np.abs(vector[cells]) > 1e-9]
+    mean[cells] = in_turn(np.angle(vector[cells], deg=True), start)
+
+
+def _means(
     cell: NDArray[np.int64], value: FloatArray, chosen: BoolArray, cells: int
 ) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Return the mean and the number of the chosen values of each cell; NaN where there is none."""
     cell = cell[chosen]
     sums = np.bincount(cell, weights=value[chosen], minlength=cells).astype(np.float64, copy=False)
-    return sums, np.bincount(cell, minlength=cells).astype(np.int64, copy=False)
+    count = np.bincount(cell, minlength=cells).astype(np.int64, copy=False)
+    # The sum of two numbers near the largest one is infinite; their mean is not.
+    mean = np.clip(sums / np.maximum(count, 1), -sys.float_info.max, sys.float_info.max)
+    return np.where(count > 0, mean, np.nan), count

@@ -80,8 +80,8 @@ PLAIN_REASONS = {
 }
 
 COUNTS = ("slots", "missing", "faulty", "spikes", "suspect", "unjudged", "estimated")
-"""The counts of a sensor's rows: all; without a reading; wrong in a longer fault; single wrong ones; suspect; not
-evaluated; with an estimate as the cleaned value."""
+"""The counts of a sensor's rows: all; without a reading or with a fill value; wrong in a longer fault; single wrong
+ones; suspect; not evaluated; with an estimate as the cleaned value."""
 
 WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
 """The weight of a day by its state. A gap weighs nothing; a silent day weighs half as much as a wrong one, which
@@ -89,7 +89,7 @@ misleads."""
 
 _LETTER_CODES = np.frombuffer("".join(LETTERS).encode("ascii"), np.uint8)
 WORDS = {code: PLAIN_REASONS.get(word, word) for code, word in enumerate(REASONS)}
-SPIKE, DUPLICATE, SILENT, ALONE = (REASONS.index(word) for word in ("spike", "duplicate", "silent", "alone"))
+SPIKE, DUPLICATE, SILENT, ALONE, FILL = map(REASONS.index, ("spike", "duplicate", "silent", "alone", "fill"))
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,11 @@ def states_by_cell(rows: Rows, first: int, last: int, days: int = 1) -> tuple[li
     pairs, channel = np.unique(np.stack([rows.sensor, rows.variable]), axis=1, return_inverse=True)
     names = [(rows.sensors[sensor], rows.variables[variable]) for sensor, variable in pairs.T.tolist()]
     cell = channel.reshape(-1) * cells + (rows.time // DAY - first) // days
-    wrong, spike = rows.flag == Flag.FAIL, rows.reason == SPIKE
+    missing, spike = (rows.flag == Flag.MISSING) | (rows.reason == FILL), rows.reason == SPIKE
+    wrong = (rows.flag == Flag.FAIL) & ~missing
     counted = {
         "slots": np.ones(len(rows), dtype=bool),
-        "missing": rows.flag == Flag.MISSING,
+        "missing": missing,
         "faulty": wrong & ~spike,
         "spikes": wrong & spike,
         "suspect": rows.flag == Flag.SUSPECT,
@@ -242,13 +243,13 @@ def by_trouble(state: NDArray[np.int8]) -> NDArray[np.intp]:
 def shade_words(own: Rows) -> NDArray[Any]:
     """Return the reason for which each row of one channel is shaded; empty where it is sound or a single wrong one."""
     words = np.full(len(own), "", dtype=object)
-    wrong = (own.flag == Flag.FAIL) & (own.reason != SPIKE)
+    wrong = (own.flag == Flag.FAIL) & (own.reason != SPIKE) & (own.reason != FILL)
     words[wrong] = [WORDS[code] or "faulty" for code in own.reason[wrong].tolist()]
     words[own.flag == Flag.SUSPECT] = "suspect"
     words[(own.flag == Flag.SUSPECT) & (own.reason == DUPLICATE)] = "duplicate"
     words[own.flag == Flag.NOT_EVALUATED] = "not evaluated"
     words[(own.flag == Flag.NOT_EVALUATED) & (own.reason == ALONE)] = "alone"
-    missing = own.flag == Flag.MISSING
+    missing = (own.flag == Flag.MISSING) | (own.reason == FILL)
     carry_over_gaps(words, missing)
     words[missing & (own.reason == SILENT)] = "silent"
     return words

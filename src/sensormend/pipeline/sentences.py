@@ -260,6 +260,7 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
     )
     words = {
         "silent": verb("has sent nothing", "sent nothing"),
+        "fill": f"{verb('has sent', 'sent')} {number(fault.last_value)} only, which stands for no value",
         "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
         "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
         "drift": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(fault.rate)}",

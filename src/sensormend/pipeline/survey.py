@@ -1,15 +1,18 @@
-"""`survey_readings` finds the grid and the fill values from a sample of the readings, before any of them is mended."""
+"""`survey_readings` finds the grid, fill values and directions in a sample of the readings, before any is mended."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError
-from sensormend.io.options import Options, in_words
+from sensormend.io.options import EVERY, Options, in_words
+from sensormend.io.units import unit_of
+from sensormend.pipeline.circular import OUTSIDE, TURN, is_direction, names_direction
 from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
@@ -49,13 +52,25 @@ WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0
 """Fill values of some sensors (85 and -127: a DS18B20 without power); recognised where they recur."""
 
 
+FAR_OFF = 10.0
+"""How far off a value must lie, in widths of the range of all others, to be a fill value that is not well known. The
+122.153 degrees of a dying mote, 4 widths above an office, are readings."""
+
+
 @dataclass(frozen=True)
 class Survey:
-    """The grid and the fill values per variable, found or given, and remarks for the user."""
+    """The grid and the fill values per variable, found or given, the directions, and remarks for the user.
+
+    Attributes
+    ----------
+    circular
+        The variables that are directions in degrees, each with the start of its turn: 0 or -180.
+    """
 
     grid: Grid
     fill: dict[str, tuple[float, ...]]
     notes: tuple[str, ...] = ()
+    circular: dict[str, float] = field(default_factory=dict)
 
 
 def survey_readings(sample: Readings, options: Options) -> Survey:
@@ -69,8 +84,7 @@ def survey_readings(sample: Readings, options: Options) -> Survey:
         # An archive's periods begin with its first reading, so that verdicts do not depend on the zone of its clock.
         first = int(sample.time.min()) + grid.early - ANCHOR
         grid = replace(grid, cut=first % grid.period // grid.step * grid.step)
-    fill, guessed = _fill(sample, options)
-    return Survey(grid, fill, (*notes, *guessed))
+    return _surveyed(sample, options, grid, notes)
 
 
 def survey_start(sample: Readings, options: Options) -> Survey:
@@ -82,8 +96,30 @@ def survey_start(sample: Readings, options: Options) -> Survey:
     grid, notes = _time_grid(sample, options)
     if options.period is None and grid.period < DAY:
         grid, notes = _time_grid(sample, replace(options, period=DAY))
+    return _surveyed(sample, options, grid, notes)
+
+
+def _surveyed(sample: Readings, options: Options, grid: Grid, notes: Sequence[str]) -> Survey:
     fill, guessed = _fill(sample, options)
-    return Survey(grid, fill, (*notes, *guessed))
+    circular = _circular(sample, fill, options)
+    directions = [f"{name or 'the variable'} is a direction: it is judged by its cosine and sine" for name in circular]
+    return Survey(grid, fill, (*notes, *guessed, *directions), circular)
+
+
+def _circular(sample: Readings, fill: Mapping[str, Sequence[float]], options: Options) -> dict[str, float]:
+    """Return the variables that are directions in degrees, each with the start of its turn."""
+    circular: dict[str, float] = {}
+    for index, variable in enumerate(sample.variables):
+        own = sample.taken(sample.variable == index)
+        codes = (*fill[variable], *(code for code in (*STRONG, *WEAK) if abs(code) > TURN))
+        own = own.taken(~np.isin(own.value, codes))
+        name, unit = unit_of(variable)
+        unit = options.units.get(variable, options.units.get(EVERY, unit))
+        names = (name, options.names.get(variable, options.names.get(EVERY, "")))
+        named = any(names_direction(text, unit) for text in names)
+        if is_direction(own.value, np.diff(own.sensor) == 0, named=named):
+            circular[variable] = -TURN / 2 if np.mean(own.value < 0) > OUTSIDE else 0.0
+    return circular
 
 
 def _by_channel(sample: Readings) -> Readings:
@@ -230,7 +266,7 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
             low, high = _bulk(inner, value)
             middle = (code + (high if end else low)) / 2
             alone = np.sum(inner > middle if end else inner < middle) <= 0.1 * count[index]
-            far = count[index] >= 10 and high > low and _beyond(code, low, high) > 1 and alone
+            far = count[index] >= 10 and high > low and _beyond(code, low, high) > FAR_OFF and alone
             if not far or not _scattered(value == code, sensor):
                 break
             unknown.append(float(code))

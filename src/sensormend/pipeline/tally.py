@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.bounds import clipped, far_outside
+from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
 from sensormend.pipeline.copies import CopyCounter
 from sensormend.pipeline.grid import Grid
@@ -21,10 +22,11 @@ from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import add_sums, comma, how_long, readable, what_it_does, who
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, NameIndex, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
+from sensormend.tensor import LARGEST
 
 __all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
 
-SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate"))
+SILENT, SPIKE, DUPLICATE, FILL = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate", "fill"))
 
 CORRECTABLE = ("offset", "drift")
 """Kinds whose size at any time follows from size and rate; that of a gain or of noise does not."""
@@ -177,7 +179,7 @@ class FaultEpisode:
         """Describe it in one sentence with its size and, while it is open, its start, else its duration."""
         name, span = who(self.sensor, self.variable), self.end - self.start
         words = what_it_does(self, span, over=not open_since)
-        if self.wrong == 0 and self.reason != "silent":
+        if self.wrong == 0 and self.reason not in ("silent", "fill"):
             words = f"is doubtful: it {words}" if open_since else f"was doubtful: it {words}"
         if self.reason == "spike":
             return f"{name} {words}."
@@ -208,6 +210,8 @@ class Tally:
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
         self.corrected = 0
+        # Slots with fill values only.
+        self.fill = 0
         self._copies = CopyCounter(grid, len(self.variables))
         # Whether the readings that faults were dated back to are counted.
         self.looked_back = False
@@ -221,6 +225,8 @@ class Tally:
         self._grow(len(rows.sensors))
         sensor, variable = rows.sensor[::slots], rows.variable[::slots]
         flag, n, origin = (array.reshape(-1, slots) for array in (rows.flag, rows.n, rows.origin))
+        fill = (flag == Flag.FAIL) & (rows.reason.reshape(-1, slots) == FILL)
+        self.fill += int(fill.sum())
         by_flag = np.bincount(rows.flag, minlength=10)
         for code in self.flags:
             self.flags[code] += int(by_flag[code])
@@ -228,11 +234,12 @@ class Tally:
         self.corrected += int((origin == CORRECTED).sum())
         value = rows.value.reshape(-1, slots)
         good = (flag == Flag.GOOD) & np.isfinite(mended.network)
-        square = np.where(good, value - mended.network, 0.0) ** 2
+        circular = np.isin(variable, mended.circular)[:, None]
+        square = np.where(good, distances(value, mended.network, circular), 0.0) ** 2
         counts = (
             np.full(sensor.size, slots),
-            (flag == Flag.MISSING).sum(axis=1),
-            (flag == Flag.FAIL).sum(axis=1),
+            ((flag == Flag.MISSING) | fill).sum(axis=1),
+            ((flag == Flag.FAIL) & ~fill).sum(axis=1),
             good.sum(axis=1),
             n.sum(axis=1),
             square.sum(axis=1),
@@ -240,7 +247,7 @@ class Tally:
         for total, count in zip(self._counts, counts, strict=True):
             total[sensor, variable] += count
         self._note_readings(mended.period, sensor, variable, n > 0, value)
-        self._copies.add(sensor, variable, value, mended.resolution)
+        self._copies.add(sensor, variable, np.where(fill, np.nan, value), mended.resolution)
         self._note_faults(mended, sensor, variable)
 
     def _grow(self, sensors: int) -> None:
@@ -286,7 +293,7 @@ class Tally:
                 if channel[row] == own:
                     slots = _slots_of(dated, table, row, wrong, suspect)
                     episodes.setdefault(row, []).append((dated, slots))
-        wrong |= table.silent
+        wrong |= table.silent | table.fill
         for row in sorted({*episodes, *np.flatnonzero(wrong.any(axis=1)).tolist()}):
             key = int(sensor[row]), int(variable[row])
             covered = episodes.get(row, [])
@@ -314,7 +321,9 @@ class Tally:
             episode.add(part)
             episode.end = part.end
         failed = slots[table.fail[row, slots]]
-        if failed.size and (math.isnan(episode.dated_size) or episode.start != dated.start):
+        # A direction is not corrected: nothing is taken out of readings before the first wrong one.
+        correctable = failed.size and not table.circular[row]
+        if correctable and (math.isnan(episode.dated_size) or episode.start != dated.start):
             episode.dated_size, episode.dated_rate = dated.fault.size, dated.fault.rate
             episode.dated_at = int(table.times[failed[-1]])
             widths = table.half_width[row, failed]
@@ -333,7 +342,10 @@ class Tally:
         episode = self._episodes.get((*channel, dated.fault.id))
         if episode is None or self._latest.get(channel) is not episode:
             return
-        episode.fault = dated.fault
+        before = episode.fault
+        # The size of a direction's fault is that of the last period with readings of it.
+        unknown = before is not None and math.isnan(dated.fault.size)
+        episode.fault = replace(dated.fault, size=before.size) if before and unknown else dated.fault
         earliest = max(episode.earliest, episode.shown - self.grid.period)
         episode.start = min(episode.shown, max(dated.start, earliest))
         episode.reach = table.end if dated.end is None else episode.end
@@ -374,7 +386,10 @@ class Tally:
     def _part(self, channel: tuple[int, int], table: _PeriodTable, row: int, slots: NDArray[np.intp]) -> FaultEpisode:
         """Return some slots of one channel as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
-        distance = np.where(np.isfinite(value) & np.isfinite(cleaned), value - cleaned, 0.0)
+        distance = np.where(
+            np.isfinite(value) & np.isfinite(cleaned), distances(value, cleaned, table.circular[row]), 0.0
+        )
+        distance = clipped(distance, -LARGEST, LARGEST)  # The squares of larger ones are infinite.
         corrected = table.corrected[row, slots]
         value = value[np.isfinite(value)]
         counts = np.bincount(table.reason[row, slots]).tolist()
@@ -386,7 +401,7 @@ class Tally:
             slots={code: count for code, count in enumerate(counts) if count},
             score=float(table.score[row]),
             count=value.size,
-            value=float(value.sum()),
+            value=float(clipped(value, -LARGEST, LARGEST).sum()),
             distance=float(distance.sum()),
             square=float((distance**2).sum()),
             farthest=float(distance[np.abs(distance).argmax()]),
@@ -441,7 +456,7 @@ class Tally:
                 fault.reach if is_open else fault.end,
                 fault.reason,
                 # A spike exceeds a limit for single readings, which the score of its fiber does not include.
-                math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
+                math.nan if fault.reason in ("silent", "fill") else round(max(fault.score, 1.0), 3),
                 fault.sentence(open_since=readable(fault.start) if is_open else ""),
                 *((fault.size, model.rate, model.confidence) if (model := fault.fault) else ()),
             )
@@ -507,6 +522,7 @@ class Tally:
             "flags": {str(code): count for code, count in self.flags.items()},
             "filled": self.filled,
             "corrected": self.corrected,
+            "fill": self.fill,
             "looked_back": self.looked_back,
         }
         arrays = {"counts": self._counts, "span": self._span, "last_value": self._last_value}
@@ -527,6 +543,7 @@ class Tally:
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
         self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
+        self.fill = settings["fill"]
         self._counts, self._span = arrays["counts"], arrays["span"]
         self._last_value, self._settled = arrays["last_value"], arrays["settled"]
         prefix = "copies_"
@@ -604,7 +621,11 @@ def _runs(wrong: BoolArray, missing: BoolArray) -> list[NDArray[np.intp]]:
 
 @dataclass(frozen=True, eq=False)
 class _PeriodTable:
-    """A period's rows as arrays (channel, slot); `missing` slots have no reading, `silent` ones in a silent period."""
+    """A period's rows as arrays (channel, slot).
+
+    `silent` slots are in a period without readings, `fill` ones in a period of fill values alone; `missing` ones have
+    no reading, or a fill value, between others. A fill value between readings is not a fault.
+    """
 
     start: int
     end: int
@@ -613,6 +634,7 @@ class _PeriodTable:
     fail: BoolArray
     suspect: BoolArray
     silent: BoolArray
+    fill: BoolArray
     missing: BoolArray
     corrected: BoolArray
     value: FloatArray
@@ -620,27 +642,32 @@ class _PeriodTable:
     half_width: FloatArray
     score: FloatArray
     resolution: FloatArray
+    circular: BoolArray
 
     @classmethod
     def of(cls, mended: CleanedPeriod, grid: Grid) -> _PeriodTable:
         rows, shape = mended.rows, (-1, grid.slots)
         flag, reason = rows.flag.reshape(shape), rows.reason.reshape(shape)
-        silent = reason == SILENT
+        silent, missing = reason == SILENT, flag == Flag.MISSING
+        code = (flag == Flag.FAIL) & (reason == FILL)
+        fill = code & (code | missing).all(axis=1, keepdims=True)
         return cls(
             start=grid.start_of(mended.period),
             end=grid.start_of(mended.period + 1),
             times=grid.times_of(mended.period),
             reason=reason,
-            fail=flag == Flag.FAIL,
+            fail=(flag == Flag.FAIL) & ~code,
             suspect=(flag == Flag.SUSPECT) & (reason != DUPLICATE),
             silent=silent,
-            missing=(flag == Flag.MISSING) & ~silent,
+            fill=fill,
+            missing=(missing | code) & ~silent & ~fill,
             corrected=rows.origin.reshape(shape) == CORRECTED,
             value=rows.value.reshape(shape),
             cleaned=rows.cleaned.reshape(shape),
             half_width=(rows.upper - rows.lower).reshape(shape) / 2,
             score=mended.score,
             resolution=mended.resolution,
+            circular=np.isin(rows.variable[:: grid.slots], mended.circular),
         )
 
 

@@ -28,6 +28,14 @@ class Verdicts:
     lower: FloatArray
     upper: FloatArray
 
+    def without_estimates(self, outside: BoolArray) -> Verdicts:
+        """Return the verdicts with nothing in the cells outside the time of a series, which have no reading."""
+        if not outside.any():
+            return self
+        cleaned, lower, upper = (np.where(outside, np.nan, column) for column in (self.cleaned, self.lower, self.upper))
+        origin = np.where(outside, NO_ORIGIN, self.origin).astype(np.int8)
+        return Verdicts(self.flag, self.reason, origin, cleaned, lower, upper)
+
 
 def judge(
     recovery: Recovery,
@@ -48,8 +56,12 @@ def judge(
     """
     shape = seen.shape
     value, present, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
-    implausible, contradictory = placed.implausible.reshape(shape), placed.contradictory.reshape(shape)
-    # A period with fill values only is silence, too.
+    coded, implausible, contradictory = (
+        placed.coded.reshape(shape),
+        placed.implausible.reshape(shape),
+        placed.contradictory.reshape(shape),
+    )
+    # A period without a number is silence, too.
     silent = ~present.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
     flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
@@ -84,6 +96,7 @@ def judge(
                         for function, column in ((np.fmin, lower), (np.fmax, upper)))  # fmt: skip
         cleaned = np.where(negligible, value, cleaned)
     mark(implausible, Flag.FAIL, "implausible")
+    mark(coded, Flag.FAIL, "fill")
     if hidden is not None:
         mark(hidden, Flag.NOT_EVALUATED, "")
     if real is not None:

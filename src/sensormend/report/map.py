@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.pipeline.health import SPIKE
+from sensormend.pipeline.health import FILL, SPIKE
 from sensormend.pipeline.sentences import counted
 from sensormend.plot.canvas import MAP_COLOURS
 from sensormend.plot.maps import group_means, value_range
@@ -51,7 +51,7 @@ def telling_moment(data: ReportData, variable: str) -> tuple[int, int] | None:
     if not len(rows):
         return None
     times, slot = np.unique(rows.time, return_inverse=True)
-    wrong_rows = (rows.flag == Flag.FAIL) & (rows.reason != SPIKE)
+    wrong_rows = (rows.flag == Flag.FAIL) & (rows.reason != SPIKE) & (rows.reason != FILL)
     readings = np.bincount(slot, weights=rows.n > 0)
     faulty = np.bincount(slot, weights=wrong_rows & (rows.n > 0))
     # Of times with equally many, the one at which the wrong readings are farthest off.

@@ -111,7 +111,7 @@ def _gone(gone: Sequence[tuple[str, int]]) -> Html:
         return Html("")
     entries = [concat([channel_name(sensor), f" on {date(last)}"]) for sensor, last in gone[:MAX_TROUBLES]]
     rest = f" and {len(gone) - MAX_TROUBLES:,} more" if len(gone) > MAX_TROUBLES else ""
-    return tag("p", "Not part of the network any more at the end, and last heard: ", concat(entries, ", "), f"{rest}.")
+    return tag("p", "Ended before, and last heard: ", concat(entries, ", "), f"{rest}.")
 
 
 def _worst_table(data: ReportData, troubles: Sequence[ChannelFaults]) -> Html:

@@ -44,13 +44,13 @@ MAX_CHANGES = 1_000_000
 ZERO_WIDTH = -(1 << 20)
 """Code of an interval of width zero."""
 
-CAUSE = """CASE WHEN flag = 9 AND reason IN ('silent', 'fill') THEN reason WHEN flag = 9 THEN 'missing'
+CAUSE = """CASE WHEN reason = 'fill' OR flag = 9 AND reason = 'silent' THEN reason WHEN flag = 9 THEN 'missing'
     WHEN flag = 4 AND reason = 'spike' THEN 'spike' WHEN flag = 4 THEN 'faulty' ELSE 'ignored' END"""
 
 CAUSES = {
     "missing": "No reading came",
     "silent": "The sensor was silent for a whole period",
-    "fill": "Something came, but no number",
+    "fill": "Something came, but no number, or a fill value",
     "faulty": "The reading was replaced: the sensor was faulty",
     "spike": "The reading was replaced: a single wrong value",
     "ignored": "The reading was to be ignored",
@@ -458,7 +458,7 @@ class ReportData:
         )
 
     def gone(self) -> list[tuple[str, int]]:
-        """Return removed sensors with the times of their last readings, the latest first."""
+        """Return sensors that ended or were removed with the times of their last readings, the latest first."""
         present = {sensor for sensor, _ in self.now}
         last: dict[str, int] = {}
         for entry in self.reader.summaries:
@@ -492,7 +492,9 @@ def read_report_data(reader: OutReader, done: Callable[[float], None] | None = N
         end=end,
         counts=count_rows(reader.folder, reader.step, end, len(reader.summaries), done),
         matrix=matrix(reader, start=span[0], end=end, limit=1 << 60),
-        now={name: status for name, status in channel_statuses(reader).items() if status.state != ABSENT},
+        now={
+            name: status for name, status in channel_statuses(reader).items() if status.state not in ("ended", ABSENT)
+        },
         open={(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, end)},
         troubles=_faults_by_channel(reader),
         variables=reader.variables[:MAX_VARIABLES],

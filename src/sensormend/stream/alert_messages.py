@@ -15,6 +15,7 @@ from sensormend.pipeline.sentences import add_sums, comma, how_long, how_often, 
 from sensormend.readings import REASONS, SECOND, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.deliveries import Alert, AlertedChannel
+from sensormend.tensor import LARGEST
 
 __all__ = [
     "WITHDRAWN",
@@ -80,6 +81,7 @@ def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> FaultSums:
     """Return the sums over the wrong readings of a channel in a period."""
     codes, counts = np.unique(rows.reason[cells][wrong], return_counts=True)
     value, cleaned = rows.value[cells][wrong], rows.cleaned[cells][wrong]
+    value = np.clip(value, -LARGEST, LARGEST)  # The squares of larger ones are infinite.
     distance = np.nan_to_num(value - cleaned)
     return FaultSums(
         {REASONS[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)},

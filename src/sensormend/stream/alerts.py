@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError
 from sensormend.io.options import EVERY
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
-from sensormend.pipeline.grid import Grid, no_number
+from sensormend.pipeline.grid import Grid, is_fill
 from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.sentences import how_long, who
@@ -46,7 +46,7 @@ __all__ = [
 ChannelName = tuple[str, str]
 """Sensor and variable of a channel."""
 
-SPIKE = REASONS.index("spike")
+SPIKE, FILL = REASONS.index("spike"), REASONS.index("fill")
 
 SURE_CONFIDENCE = 0.95
 """The `Fault.confidence` from which a fault is sure."""
@@ -253,8 +253,10 @@ def _is_constant(mended: CleanedPeriod, rows: Rows, row: int, slots: int, wrong:
 
 def _by_channel(rows: Rows, slots: int) -> tuple[NDArray[np.int8], BoolArray, BoolArray]:
     """Return by channel and slot the flags, where a reading is, and where it is wrong and not a spike."""
-    flag, present = rows.flag.reshape(-1, slots), rows.n.reshape(-1, slots) > 0
-    return flag, present, present & (flag == Flag.FAIL) & (rows.reason.reshape(-1, slots) != SPIKE)
+    flag, reason = rows.flag.reshape(-1, slots), rows.reason.reshape(-1, slots)
+    # A fill value says nothing about the sensor; its silence is noticed elsewhere.
+    present = (rows.n.reshape(-1, slots) > 0) & (reason != FILL)
+    return flag, present, present & (flag == Flag.FAIL) & (reason != SPIKE)
 
 
 def _channel_name(rows: Rows, slots: int, row: int) -> ChannelName:
@@ -704,16 +706,19 @@ class ChannelMonitor:
         self._channel_names: Sequence[ChannelName] = ()
 
     def record(self, readings: Readings) -> None:
-        """Record readings, slot by slot; a reading without a number does not end a silence."""
-        empty = no_number(readings, self._fill)
+        """Record readings, slot by slot; one without a number, or with a fill value, does not end a silence."""
+        empty = self._is_empty(readings)
         channel = self._channels(readings)
         self.silence.record(channel[~empty], readings.time[~empty])
         self.silence.record_empty(channel[empty], readings.time[empty])
 
     def learn(self, readings: Readings) -> None:
         """Learn the usual silences from the readings of a period that is over."""
-        readings = readings.taken(~no_number(readings, self._fill))
+        readings = readings.taken(~self._is_empty(readings))
         self.silence.close(self._channels(readings), readings.time)
+
+    def _is_empty(self, readings: Readings) -> BoolArray:
+        return ~np.isfinite(readings.value) | is_fill(readings, self._fill)
 
     def close(self, mended: CleanedPeriod) -> list[Alert]:
         """Apply a period that is over, and return its alerts."""

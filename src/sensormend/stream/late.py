@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -24,7 +24,7 @@ __all__ = ["LateReadingStore", "correct"]
 _Table = TypeVar("_Table", Readings, Rows)
 
 COLUMNS = ("sensor", "variable", "time", "value")
-LATE, IMPLAUSIBLE = REASONS.index("late"), REASONS.index("implausible")
+LATE, IMPLAUSIBLE, FILL = (REASONS.index(word) for word in ("late", "implausible", "fill"))
 CHANGED = ("value", "n", "flag", "reason")
 """The columns that a late reading can change."""
 
@@ -131,24 +131,25 @@ def correct(
     late: BoolArray,
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
+    circular: Mapping[int, float] | None = None,
 ) -> Rows:
     """Correct the rows of the slots of a final period that have late readings, in `folder`, and return these rows.
 
     `value` and `n` are those of all readings of the slot. A row without a judged reading gets flag 2: the late one has
     not been judged. A row whose late reading differs from another of the same time gets 3; a row with only readings
-    beyond the limits gets 4 and `implausible`. Otherwise the flag stays. The reason is `late`, except where the flag is
-    4: then it is still that of the fault. `cleaned`, `lower`, `upper` and `origin` do not change. A sensor without a
-    row gets one, with nothing cleaned. A late reading that changes nothing gives no row: a repetition, a reading
-    without a number, or one beyond the limits beside others within them.
+    beyond the limits gets 4 and `implausible`, one with only fill values 4 and `fill`. Otherwise the flag stays. The
+    reason is `late`, except where the flag is 4: then it is still that of the fault. `cleaned`, `lower`, `upper` and
+    `origin` do not change. A sensor without a row gets one, with nothing cleaned. A late reading that changes nothing
+    gives no row: a repetition, a reading without a number, or one beyond the limits or a fill value beside others.
 
     The result depends only on the readings and on the rows of the final period. It may be repeated, as it is after a
     crash, and returns the same rows again.
 
     `readings` are those of the period in order of arrival, `late` says which of them came after the rows were written;
-    `fill` and `valid` are the fill values and limits of each of their variables.
+    `fill` and `valid` are the fill values and limits of each of their variables, `circular` those that are directions.
     """
     affected, cells = _affected(grid, readings, late)
-    change = _change(grid, readings.taken(affected), late[affected], fill, valid, cells)
+    change = _change(grid, readings.taken(affected), late[affected], fill, valid, circular, cells)
     if not len(change.rows):
         return change.rows
     corrected = []
@@ -176,7 +177,7 @@ class _Change:
     before
         The number of readings that each row had.
     beyond
-        Whether all of these were beyond the limits.
+        Whether all of these were beyond the limits or fill values.
     """
 
     rows: Rows
@@ -203,6 +204,7 @@ def _change(
     late: BoolArray,
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
+    circular: Mapping[int, float] | None,
     cells: NDArray[np.int64],
 ) -> _Change:
     channels, of_cell = np.unique(cells[:, :2], axis=0, return_inverse=True)
@@ -210,17 +212,18 @@ def _change(
     channel = np.searchsorted(code, readings.sensor.astype(np.int64) * len(readings.variables) + readings.variable)
 
     def placed(which: BoolArray) -> Placed:
-        return place(grid, readings.taken(which), channel[which], len(channels), fill, valid)
+        return place(grid, readings.taken(which), channel[which], len(channels), fill, valid, circular)
 
     before, after = placed(~late), placed(np.ones(late.size, dtype=bool))
     at = (of_cell.ravel(), cells[:, 2])
     different = np.zeros(len(cells), dtype=bool)
-    for name in ("value", "n", "implausible", "contradictory"):
+    for name in ("value", "n", "implausible", "coded", "contradictory"):
         old, new = getattr(before, name)[at], getattr(after, name)[at]
         different |= (old != new) & ~((old != old) & (new != new))
     at = (at[0][different], at[1][different])
     cells, count = cells[different], int(different.sum())
-    nothing, implausible, contradictory = np.full(count, np.nan), after.implausible[at], after.contradictory[at]
+    nothing, contradictory = np.full(count, np.nan), after.contradictory[at]
+    implausible, coded = after.implausible[at], after.coded[at]
     start = grid.start_of(int(grid.period_of(readings.time[:1])[0])) if len(readings) else 0
     rows = Rows(
         sensors=readings.sensors,
@@ -231,11 +234,13 @@ def _change(
         value=after.value[at],
         n=after.n[at],
         cleaned=nothing, lower=nothing, upper=nothing,
-        flag=np.select([implausible, contradictory], [Flag.FAIL, Flag.SUSPECT], Flag.NOT_EVALUATED).astype(np.int8),
-        reason=np.where(implausible, IMPLAUSIBLE, LATE).astype(np.int8),
+        flag=np.select(
+            [implausible | coded, contradictory], [Flag.FAIL, Flag.SUSPECT], Flag.NOT_EVALUATED
+        ).astype(np.int8),
+        reason=np.select([implausible, coded], [IMPLAUSIBLE, FILL], LATE).astype(np.int8),
         origin=np.zeros(count, np.int8),
     )  # fmt: skip
-    return _Change(rows, before.n[at], before.implausible[at])
+    return _Change(rows, before.n[at], (before.implausible | before.coded)[at])
 
 
 def _by_file(folder: Path, start: int, change: _Change) -> Iterator[tuple[Path | None, _Change]]:

@@ -237,7 +237,9 @@ class Output:
                 readings, new = self._store.add(period, late)
                 fill = [survey.fill.get(name, ()) for name in readings.variables]
                 valid = [options.valid_of(name) for name in readings.variables]
-                rows = correct(self.writer, self.folder, stream.cleaner.grid, period, readings, new, fill, valid)
+                turns = {number: survey.circular[name] for number, name in enumerate(readings.variables)
+                         if name in survey.circular}  # fmt: skip
+                rows = correct(self.writer, self.folder, stream.cleaner.grid, period, readings, new, fill, valid, turns)
             except (InputError, StateError) as error:
                 # A damaged file, which would fail again after every start.
                 say(_log, logging.ERROR, "late readings correct nothing", error=error)

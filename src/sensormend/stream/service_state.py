@@ -166,13 +166,13 @@ def _from_archive(settings: Settings) -> tuple[Cleaner, Survey]:
     header, _ = read_state(place / "cleaner.npz", method="Cleaner", version=CLEANER_VERSION)
     run = read_json(archive / "run.json")
     try:
-        grid, variables = Grid(*header["grid"]), tuple(header["variables"])
+        grid, variables, circular = Grid(*header["grid"]), tuple(header["variables"]), header["circular"]
         fill = {name: tuple(values) for name, values in run.get("fill", {}).items()}
     except (KeyError, TypeError) as error:
         raise StateError(f"{place / 'cleaner.npz'} is broken") from error
     _refuse_another_grid(header["grid"], settings, settings.start_from)
     fill |= {name: values for name in variables if (values := settings.options.fill_of(name)) is not None}
-    survey = Survey(grid, fill)
+    survey = Survey(grid, fill, circular=circular)
     cleaner = cleaner_for(survey, variables, replace(settings.options, maintenance=None))
     cleaner.load_model(place / "model.npz")
     cleaner.restore(place / "cleaner.npz")

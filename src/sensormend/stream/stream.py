@@ -540,15 +540,11 @@ class Stream:
             # The archive ends after this period: the model is used, its position in time is not.
             self.cleaner = self.cleaner.fresh_copy()
             self.cleaner.model.rewind()
-        mended = self.cleaner.catch_up(period)
-        try:
-            mended += self.cleaner.push(readings, period)
-        except (ArithmeticError, ValueError) as error:
-            # Without this, a replay of the journal would fail on the same readings after every restart.
-            yield Problem(f"a period is not judged: {error}", {"start": iso(self.cleaner.grid.start_of(period))})
-            mended.append(self.cleaner.push_unjudged(readings, period))
+        mended = self.cleaner.push(readings, period)
         self.watermark.fixed = True
         for part in mended:
+            if part.problem:
+                yield Problem(part.problem, {"start": iso(self.cleaner.grid.start_of(part.period))})
             if first and part.period < period:
                 continue  # there are no readings between the archive and the feed
             self.closed = part.period
@@ -610,6 +606,7 @@ class Stream:
             settings["grid"] = list(astuple(grid))
             settings["fill"] = {name: list(values) for name, values in self.survey.fill.items()}
             settings["notes"] = list(self.survey.notes)
+            settings["circular"] = self.survey.circular
             settings["listening"], silence_arrays = self.monitor.state()
             arrays |= {f"listening_{name}": array for name, array in silence_arrays.items()}
         return settings, arrays
@@ -636,7 +633,7 @@ class Stream:
         self.buffer.restore(arrays)
         if "grid" in settings:
             fill = {name: tuple(values) for name, values in settings["fill"].items()}
-            survey = Survey(Grid(*settings["grid"]), fill, tuple(settings["notes"]))
+            survey = Survey(Grid(*settings["grid"]), fill, tuple(settings["notes"]), settings["circular"])
             self._begin(None, survey)
             self.monitor.restore(settings["listening"], _with_prefix("listening", arrays))
             if self.closed is not None:

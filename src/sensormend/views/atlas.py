@@ -165,7 +165,7 @@ def _state(flag: int, reason: str) -> str:
     if flag == Flag.MISSING:
         return "silent" if reason == "silent" else "filled"
     if flag == Flag.FAIL:
-        return "filled" if reason == "spike" else "faulty"
+        return "filled" if reason in ("spike", "fill") else "faulty"
     return {Flag.SUSPECT: "suspect", Flag.NOT_EVALUATED: "not evaluated"}.get(Flag(flag), "sound")
 
 

@@ -19,7 +19,7 @@ __all__ = ["RANKS", "WRONG", "ChannelStatus", "all_faults", "channel_statuses", 
 WRONG = ("faulty", "silent", "gone")
 """The states of a sensor that needs repair."""
 
-RANKS = (*WRONG, "suspect", "not evaluated", "sound", ABSENT)
+RANKS = (*WRONG, "suspect", "not evaluated", "sound", "ended", ABSENT)
 """The states of a sensor, the worst first."""
 
 
@@ -67,7 +67,7 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
             state = "sound"
         if fault is not None and state != ABSENT:
             reason, since = fault.reason, fault.start
-            state = "silent" if reason == "silent" else "suspect" if fault.doubtful else "faulty"
+            state = "silent" if reason in ("silent", "fill") else "suspect" if fault.doubtful else "faulty"
         if alert is not None and alert.state in WRONG:
             # The page shows what a watch has sent as an alert, at the same time.
             since = since if state == alert.state and since is not None else alert.since
@@ -78,7 +78,9 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
             # A fault that is not certain enough for an alert, or has not lasted long enough.
             state = "suspect"
         elif not health and state == ABSENT and entry.last is not None and not removed & {name, (entry.sensor, "")}:
-            state, reason, since = "gone", "gone", entry.last
+            # An archive does not tell whether a series that ended before the others was meant to go on.
+            ended = reader.run.get("command") == "clean"
+            state, reason, since = ("ended", "", entry.last) if ended else ("gone", "gone", entry.last)
         times = (entry.last, alert.heard if alert else None, last_read.get(name))
         heard = max((time for time in times if time is not None), default=None)
         value = entry.last_value if heard == entry.last else math.nan

@@ -37,8 +37,8 @@ ChannelName = tuple[str, str]
 
 _SQL_COUNTS = {
     "slots": "count(*)",
-    "missing": "count(*) FILTER (flag = 9)",
-    "faulty": "count(*) FILTER (flag = 4 AND reason IS DISTINCT FROM 'spike')",
+    "missing": "count(*) FILTER (flag = 9 OR reason = 'fill')",
+    "faulty": "count(*) FILTER (flag = 4 AND coalesce(reason, '') NOT IN ('spike', 'fill'))",
     "spikes": "count(*) FILTER (flag = 4 AND reason = 'spike')",
     "suspect": "count(*) FILTER (flag = 3)",
     "unjudged": "count(*) FILTER (flag = 2)",

@@ -82,7 +82,7 @@ class NetworkOverview:
 def network_overview(reader: OutReader) -> NetworkOverview:
     """Return the present state of a network."""
     run, span, provisional = reader.run, reader.span(), reader.provisional
-    states, gone = _per_sensor(list(channel_statuses(reader).values()))
+    states, left = _per_sensor(list(channel_statuses(reader).values()))
     filled, days = _filled(reader)
     final = reader.final()
     later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
@@ -90,7 +90,7 @@ def network_overview(reader: OutReader) -> NetworkOverview:
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
     return NetworkOverview(
         name=reader.name,
-        sentence=f"{_judged(reader)} {_sentence(states, gone, filled, days)}".lstrip()
+        sentence=f"{_judged(reader)} {_sentence(states, left, filled, days)}".lstrip()
         if reader.folder.is_dir()
         else f"{reader.name} does not exist any more.",
         sensors=sum(states.values()),
@@ -114,14 +114,14 @@ def network_overview(reader: OutReader) -> NetworkOverview:
     )
 
 
-def _per_sensor(statuses: list[ChannelStatus]) -> tuple[dict[str, int], int]:
-    """Count sensors by the worst of their variables, and those that are gone."""
+def _per_sensor(statuses: list[ChannelStatus]) -> tuple[dict[str, int], dict[str, int]]:
+    """Count sensors by the worst of their variables, and those that are gone or ended."""
     worst: dict[str, str] = {}
     for status in statuses:
         worst[status.sensor] = min(worst.get(status.sensor, ABSENT), status.state, key=RANKS.index)
     counts = Counter(worst.values())
     states = {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}
-    return states, counts["gone"]
+    return states, {state: counts[state] for state in ("gone", "ended") if counts[state]}
 
 
 def _judged(reader: OutReader) -> str:
@@ -153,9 +153,9 @@ def _filled(reader: OutReader) -> tuple[float | None, int]:
     return (round(int(counts["estimated"].sum()) / slots, 6) if slots else None), last - first + 1
 
 
-def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int) -> str:
+def _sentence(states: dict[str, int], left: dict[str, int], filled: float | None, days: int) -> str:
     sensors = sum(states.values())
-    if not sensors and not gone:
+    if not sensors and not left:
         return "No sensor has reported for long enough to be judged."
     total = counted(sensors, "sensor")
     if not sensors:
@@ -169,7 +169,7 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
             f"{states[word]:,} {word}" for word in ("faulty", "silent", "suspect", "not evaluated") if states[word]
         )
         summary = ", ".join([f"{states['sound']:,} of {total} sound", *others])
-    summary += f", {gone:,} gone" if gone else ""
+    summary += "".join(f", {count:,} {state}" for state, count in left.items())
     if filled is None:
         return f"{summary}."
     span = f"the last {days} days" if days > 1 else "the last day"

@@ -11,7 +11,7 @@ from sensormend.errors import ConfigError
 from sensormend.io.metadata import SensorSummary, time_of
 from sensormend.pipeline.health import ABSENT, PLAIN_REASONS
 from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
-from sensormend.pipeline.sentences import counted, how_long
+from sensormend.pipeline.sentences import counted, how_long, readable
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import RANKS, WRONG, ChannelStatus, channel_statuses
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
@@ -162,6 +162,7 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
         "faulty": f"Faulty{since}{f': {reason}' if reason else ''}",
         "silent": f"Silent{since}",
         "gone": f"Gone{since}",
+        "ended": f"Ended on {readable(status.since)}" if status.since is not None else "Ended",
         "suspect": "Suspect on its last day",
         "not evaluated": "Cannot be judged yet",
         ABSENT: "Not part of the network any more",

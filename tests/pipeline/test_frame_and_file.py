@@ -1,0 +1,99 @@
+"""A frame and a file of the same readings give the same rows."""
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from sensormend import clean
+from sensormend.io.options import Options
+from sensormend.pipeline.archive import clean_archive
+
+HOURS = 24 * 14
+
+
+def wide(sensors: int = 6) -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    weather = 15 + 5 * np.sin(np.arange(HOURS) / 24 * 2 * np.pi) + np.cumsum(random.normal(0, 0.3, HOURS))
+    columns = {f"S{number:03d}": (weather + random.normal(0, 0.3, HOURS)).round(2) for number in range(sensors)}
+    return pd.DataFrame({"time": pd.date_range("2024-01-01", periods=HOURS, freq="h"), **columns})
+
+
+def long(table: pd.DataFrame) -> pd.DataFrame:
+    return table.melt("time", var_name="sensor", value_name="temperature")
+
+
+def with_gaps(entry: object) -> pd.DataFrame:
+    table = wide()
+    table["S002"] = table.S002.astype(object).where(np.arange(HOURS) % 9 > 0, entry)
+    return table
+
+
+def fill_in_few_of_many() -> pd.DataFrame:
+    table = wide(80)
+    table.loc[::37, ["S001", "S003", "S079"]] = 999.0
+    table.loc[::41, "S005"] = 85.0
+    return table
+
+
+def contradictory() -> pd.DataFrame:
+    table = long(wide())
+    return pd.concat([table, table.iloc[::17].assign(temperature=3.0)])
+
+
+INPUTS = {
+    "wide": wide(),
+    "999 in a few of 80 sensors": fill_in_few_of_many(),
+    "999 in a few of 80 sensors, long and shuffled": long(fill_in_few_of_many()).sample(frac=1, random_state=1),
+    "empty cells": with_gaps(None),
+    "NaN": with_gaps(np.nan),
+    "NA as text": with_gaps("NA"),
+    "inf": with_gaps(np.inf),
+    "empty, long": long(with_gaps(None)),
+    "NA as text, long": long(with_gaps("NA")),
+    "two values of a time": contradictory(),
+    "spaces around names": long(wide()).assign(sensor=lambda table: " " + table.sensor + " "),
+    "a time zone": long(wide()).assign(time=lambda table: table.time.dt.tz_localize("Europe/Berlin")),
+    "times as text": long(wide()).assign(time=lambda table: table.time.astype(str)),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("one_pass", [False, True])
+def test_a_frame_and_a_file_give_the_same_rows(name: str, one_pass: bool, tmp_path: Path) -> None:
+    table = INPUTS[name]
+    table.to_csv(tmp_path / "readings.csv", index=False)
+    clean_archive(tmp_path / "readings.csv", tmp_path / "out", Options.of(one_pass=one_pass))
+    query = f"SELECT * EXCLUDE (date) FROM '{tmp_path}/out/data/*/*.parquet' ORDER BY sensor, time"
+    rows = duckdb.execute(query).df()
+    frame = clean(table, one_pass=one_pass).sort_values(["sensor", "time"]).reset_index(drop=True)
+    pd.testing.assert_frame_equal(frame[rows.columns], rows, check_dtype=False, check_exact=True)
+
+
+def test_nan_in_a_wide_file_is_an_empty_cell(tmp_path: Path) -> None:
+    with_gaps(np.nan).to_csv(tmp_path / "empty.csv", index=False)
+    with_gaps(np.nan).to_csv(tmp_path / "nan.csv", index=False, na_rep="nan")
+    reports = [clean_archive(tmp_path / f"{name}.csv", tmp_path / name) for name in ("empty", "nan")]
+    assert reports[0].readings == reports[1].readings
+    assert reports[0].flags == reports[1].flags
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Asia/Kathmandu"])
+def test_a_wide_frame_keeps_its_time_zone(zone: str) -> None:
+    table = wide().assign(time=lambda table: table.time.dt.tz_localize("UTC").dt.tz_convert(zone))
+    plain = clean(wide(), wide=True)
+    by_column = clean(table, wide=True)
+    assert str(by_column.time.dt.tz) == zone
+    pd.testing.assert_series_equal(by_column.time.dt.tz_convert("UTC").dt.tz_localize(None), plain.time)
+    by_index = clean(table.set_index("time"), wide=True)
+    assert str(by_index.index.tz) == zone
+    pd.testing.assert_frame_equal(by_index.reset_index(), by_column)
+    series = clean(table.set_index("time").S001, wide=True)
+    assert str(series.index.tz) == zone
+    utc = pl.from_pandas(wide()).with_columns(pl.col("time").dt.replace_time_zone("UTC"))
+    polars = clean(utc.with_columns(pl.col("time").dt.convert_time_zone(zone)), wide=True)
+    assert polars.schema["time"].time_zone == zone
+    assert polars["time"].dt.epoch("s").to_list() == utc["time"].dt.epoch("s").to_list()
