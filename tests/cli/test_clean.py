@@ -226,5 +226,5 @@ def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
     readings = written_days(tmp_path / "b.csv", 1, 28)
     assert main(["clean", str(readings), str(tmp_path / "lone"), "--period", "1d"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert printed.startswith("All readings were judged. sensors 1 ")
+    assert printed.startswith("All readings were judged. 1 sensor is healthy. There are no faults. ")
     assert "Nothing wrong was found. One or two sensors are judged by their own past only" in printed

@@ -84,7 +84,8 @@ def offset_output(path: Path, *, after: float) -> Path:
     names = tuple("abcdef")
     written = write_output(path, names, ("",), value, truth, flag, reason, slots)
     nan = float("nan")
-    lines = [(name, "", clock.size, 0.0, 0.0, 0.3, nan, nan, FIRST, int(written.time[-1]), 20.5) for name in names]
+    last = int(written.time[-1])
+    lines = [(name, "", clock.size, 0.0, 0.0, 0.3, nan, nan, FIRST, last, 20.5, "healthy") for name in names]
     write_csv(path / "sensors.csv", SENSORS_HEADER, lines)
     line = ("a", "", FIRST + 8 * DAY, FIRST + 13 * DAY, "offset", 5.0, "a read 8.00 above what the others say.")
     write_faults(path, [line])

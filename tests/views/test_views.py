@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from output_folders import FIRST, Output, big_output, small_output, write_faults
+from output_folders import FIRST, Output, big_output, small_output, write_faults, write_output
 from sensormend.errors import InputError
 from sensormend.io.metadata import time_of, write_json
 from sensormend.pipeline.health import LETTERS, Health
@@ -35,8 +35,8 @@ def reader(written: Output) -> OutReader:
 
 def test_the_network_in_one_line(reader: OutReader) -> None:
     overview = network_overview(reader)
-    assert overview.sentence.startswith("92 % of the readings were judged. 13 of 14 sensors sound, 1 faulty; ")
-    assert overview.states == {"sound": 13, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
+    assert overview.sentence.startswith("92 % of the readings were judged. 13 of 14 sensors are healthy. 1 is faulty. ")
+    assert {state: count for state, count in overview.states.items() if count} == {"healthy": 13, "faulty": 1}
     assert (overview.name, overview.variables, overview.step, overview.period) == (
         "river",
         ["temp", "wind"],
@@ -225,7 +225,7 @@ def test_sensors_have_their_metrics(reader: OutReader, written: Output) -> None:
     assert one.sentence == "Faulty for 6 days: stuck; 1 fault so far."
     assert one.readings == int((written.flag[1, 0] != Flag.MISSING).sum())
     assert one.variables == ["temp", "wind"]
-    assert sensor_view(reader, "S01", "wind").state == "sound"
+    assert sensor_view(reader, "S01", "wind").state == "healthy"
 
 
 @pytest.mark.parametrize("sort", ["trouble", "name", "heard", "faulty", "missing"])
@@ -345,22 +345,29 @@ def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:
     ("alert", "fault", "state", "since"),
     [
         (None, ("stuck", 20, 24), "faulty", 20),
-        (None, ("stuck", 20, 22), "sound", None),
+        (None, None, "healthy", None),
+        (None, ("stuck", 20, 22), "healthy", None),
         ("faulty", ("stuck", 20, 22), "faulty", 19),
         ("faulty", ("stuck", 20, 24), "faulty", 20),
         ("well", ("stuck", 23, 24), "suspect", 23),
-        ("gone", None, "gone", 19),
+        ("gone", None, "silent", 19),
         ("silent", None, "silent", 19),
         ("silent", ("silent", 20, 24), "silent", 20),
-        ("well", ("silent", 20, 24), "sound", None),
+        ("well", ("silent", 20, 24), "healthy", None),
         (None, ("silent", 20, 24), "silent", 20),
-        (None, ("spike", 23, 24), "sound", None),
+        (None, ("spike", 23, 24), "healthy", None),
     ],
 )
 def test_how_a_sensor_is_now(
     tmp_path: Path, alert: str | None, fault: tuple[str, int, int] | None, state: str, since: int | None
 ) -> None:
-    out = small_output(tmp_path / "out", sensors=6, days=24).path
+    written = small_output(tmp_path / "out", sensors=6, days=24)
+    out, flag, reason = written.path, written.flag.copy(), written.reason.copy()
+    if fault:
+        wrong = slice(fault[1] * 24 + 3, fault[2] * 24)
+        flag[5, 0, wrong] = Flag.MISSING if fault[0] == "silent" else Flag.FAIL
+        reason[5, 0, wrong] = REASONS.index(fault[0])
+    write_output(out, written.sensors, written.variables, written.value, written.cleaned, flag, reason, 24)
     lines = [("S05", "", FIRST + fault[1] * DAY, FIRST + fault[2] * DAY, fault[0], 2.0, "")] if fault else []
     write_faults(out, lines)
     if alert is not None:

@@ -147,7 +147,7 @@ class Screen:
     def _line(self) -> str:
         detected = " and ".join(counted(self._detected[state], name) for state, name in STATES.items())
         now = " and ".join(f"{len(self._now[state])} {state}" for state in STATES)
-        return f"{self._day()}: {self._speed:,.0f} readings/s; {detected} found; {now} now"
+        return f"{self._day()}: {self._speed:,.0f} readings/s; alerts of {detected}; {now} now"
 
     def table(self) -> RenderableType:
         """Return the present table."""
@@ -164,7 +164,7 @@ class Screen:
             values = sum(stream.tally.flags.values())
             filled, missing = (n / max(values, 1) for n in (stream.tally.filled, stream.tally.flags[Flag.MISSING]))
             grid.add_row("mended", f"{filled:.1%} of {values:,} values ({missing:.1%} never came)")
-        grid.add_row("found", ", ".join(counted(self._detected[state], name) for state, name in STATES.items()))
+        grid.add_row("alerts of", ", ".join(counted(self._detected[state], name) for state, name in STATES.items()))
         grid.add_row("faulty now", _listed(self._now["faulty"], "bold red"))
         grid.add_row("silent now", _listed(self._now["silent"], "bold yellow"))
         lines = [*map(_alert_line, reversed(self._newest)), *[""] * MOST_ALERTS][:MOST_ALERTS]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Protocol
 
-from sensormend.io.metadata import SensorSummary
+from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "add_sums",
     "comma",
     "counted",
+    "faults_in_words",
     "how_far_judged",
     "how_long",
     "how_often",
@@ -26,6 +27,7 @@ __all__ = [
     "readable",
     "signed",
     "size_words",
+    "states_in_words",
     "unsigned",
     "what_it_does",
     "who",
@@ -287,6 +289,64 @@ def counted(count: int, singular: str, plural: str = "") -> str:
     ('1 sensor', '2,000 sensors')
     """
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def states_in_words(states: Mapping[str, int]) -> str:
+    """Return one or two sentences on the number of sensors in each state.
+
+    Examples
+    --------
+    >>> states_in_words({"healthy": 45, "faulty": 4, "silent": 1})
+    '45 of 50 sensors are healthy. 4 are faulty, 1 is silent.'
+    >>> states_in_words({"healthy": 3}), states_in_words({"healthy": 1}), states_in_words({"learning": 2})
+    ('All 3 sensors are healthy.', '1 sensor is healthy.', 'Nothing is judged yet, of 2 sensors.')
+    >>> states_in_words({"ended": 2, "faulty": 1})
+    'None of 3 sensors is healthy. 1 is faulty, 2 have ended.'
+    """
+    total, healthy = sum(states.values()), states.get("healthy", 0)
+    sensors = counted(total, "sensor")
+    if not total:
+        return "No sensor has reported for long enough to be judged."
+    if healthy == total:
+        return f"All {sensors} are healthy." if total > 1 else f"{sensors} is healthy."
+    if states.get("learning", 0) == total:
+        return f"Nothing is judged yet, of {sensors}."
+    others = [
+        f"{states[state]:,} {_is_or_are(states[state])} {state}"
+        for state in ("faulty", "silent", "suspect", "recovering", "learning")
+        if states.get(state)
+    ]
+    ended = states.get("ended", 0)
+    others += [f"{ended:,} {'has' if ended == 1 else 'have'} ended"] if ended else []
+    first = f"{healthy:,} of {sensors} {_is_or_are(healthy)} healthy" if healthy else f"None of {sensors} is healthy"
+    return f"{first}. {', '.join(others)}."
+
+
+def _is_or_are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def faults_in_words(faults: Iterable[FaultInterval]) -> str:
+    """Return the number of faults, the lines of faults.csv, and how many of them are silences.
+
+    Examples
+    --------
+    >>> silence = FaultInterval("a", "", 0, 1, "silent", math.nan, "")
+    >>> faults_in_words([]), faults_in_words([silence]), faults_in_words([silence] * 2)
+    ('no faults', '1 fault, a silence', '2 faults, all of them silences')
+    >>> faults_in_words([silence, FaultInterval("a", "", 0, 1, "stuck", 2.0, "")])
+    '2 faults, 1 of them a silence'
+    """
+    reasons = [fault.reason for fault in faults]
+    silences = reasons.count("silent")
+    if not reasons:
+        return "no faults"
+    words = counted(len(reasons), "fault")
+    if not silences:
+        return words
+    if silences == len(reasons):
+        return f"{words}, {'a silence' if silences == 1 else 'all of them silences'}"
+    return f"{words}, {silences:,} of them {'a silence' if silences == 1 else 'silences'}"
 
 
 def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:

@@ -56,7 +56,6 @@ ADVICE = {
     "implausible": "Check the wiring and what the logger takes for its unit.",
     "spike": "Single wrong values: check the contact and the transmission if they become more.",
     "silent": "Check the supply and the connection.",
-    "gone": "Check whether it still exists; if it was taken away, add it to maintenance.csv as removed.",
 }
 """What to do about each reason."""
 
@@ -154,7 +153,7 @@ def _text(text: str) -> str:
 
 def reason_words(reason: str) -> str:
     """Return a reason in plain words."""
-    return PLAIN_REASONS.get(reason, reason) if reason and reason in (*REASONS, "gone") else "faulty"
+    return PLAIN_REASONS.get(reason, reason) if reason and reason in REASONS else "faulty"
 
 
 def date(time: int) -> str:

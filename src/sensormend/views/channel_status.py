@@ -1,4 +1,4 @@
-"""`channel_statuses` returns the state of every channel now, from a watch's alerts or from the last faults and rows."""
+"""`channel_statuses` returns the state of every channel now, and `all_faults` the faults; every view counts these."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sensormend.io.metadata import FaultInterval
-from sensormend.pipeline.health import ABSENT, HEALTH, NO_ROWS, PLAIN_REASONS
+from sensormend.pipeline.channel_states import (
+    WRONG,
+    ChannelName,
+    ChannelState,
+    PeriodCounts,
+    channel_states,
+    is_open,
+)
+from sensormend.pipeline.health import PLAIN_REASONS
 from sensormend.pipeline.sentences import how_long, number, readable, who
 from sensormend.readings import DAY
-from sensormend.views.daily_counts import ChannelName
 from sensormend.views.reader import OutReader
 
-__all__ = ["RANKS", "WRONG", "ChannelStatus", "all_faults", "channel_statuses", "is_open"]
+__all__ = ["ChannelStatus", "all_faults", "channel_statuses"]
 
-WRONG = ("faulty", "silent", "gone")
-"""The states of a sensor that needs repair."""
-
-RANKS = (*WRONG, "suspect", "not evaluated", "sound", ABSENT)
-"""The states of a sensor, the worst first."""
+ALERTED = {"faulty": "faulty", "silent": "silent", "gone": "silent"}
+"""The states of a watch's alerts in which a channel needs repair, and the state of the channel."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class ChannelStatus:
     Attributes
     ----------
     state
-        One of `RANKS`.
+        One of `STATES`.
     reason, since
         The reason, and since when, where something is wrong.
     heard, value
@@ -50,47 +54,48 @@ class ChannelStatus:
 
 
 def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
-    """Return the state of every channel."""
-    last = _last_states(reader)
+    """Return the state of every channel: at the end of the tables, and for a watch as its alerts have it."""
+    seen = (reader.summaries, reader.faults, reader.health, reader.provisional, reader.tables_end(), reader.rows_seen)
+    return reader.cached("statuses", seen, lambda: _statuses(reader))
+
+
+def _statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
     tables_end, last_read, health = reader.tables_end(), _last_provisional(reader), reader.health
-    faults = {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, tables_end)}
-    removed = _removed(reader)
+    last = _last_period(reader, tables_end)
+    listed = {
+        (entry.sensor, entry.variable): last.get((entry.sensor, entry.variable), PeriodCounts())
+        for entry in reader.summaries
+        # The others are known only from a period that is not over.
+        if not math.isnan(entry.share_missing) or (entry.sensor, entry.variable) in last
+    }
+    final = channel_states(listed, reader.faults, tables_end)
     statuses = {}
     for entry in reader.summaries:
         name = (entry.sensor, entry.variable)
         alert = health.get(name)
-        state, reason, since = last.get(name, ABSENT), "", None
-        # A fault stays open while its sensor is silent; the silence is reported first.
-        fault = faults.get((entry.sensor, "")) or faults.get(name)
-        if state in ("faulty", "silent"):
-            # The date as a whole was; whether it still is at its end follows from the open faults.
-            state = "sound"
-        if fault is not None and state != ABSENT:
-            reason, since = fault.reason, fault.start
-            state = "silent" if reason == "silent" else "suspect" if fault.doubtful else "faulty"
-        if alert is not None and alert.state in WRONG:
+        now = final.get(name, ChannelState("learning"))
+        if alert is not None and alert.state in ALERTED:
             # The page shows what a watch has sent as an alert, at the same time.
-            since = since if state == alert.state and since is not None else alert.since
-            state, reason = alert.state, alert.reason or alert.state
-        elif alert is not None and state == "silent":
-            state, reason, since = "sound", "", None
-        elif alert is not None and state == "faulty":
+            state = ALERTED[alert.state]
+            since = now.since if now.state == state and now.since is not None else alert.since
+            now = ChannelState(state, alert.reason or state, since)
+        elif alert is not None and now.state == "silent":
+            now = ChannelState("healthy")
+        elif alert is not None and now.state == "faulty":
             # A fault that is not certain enough for an alert, or has not lasted long enough.
-            state = "suspect"
-        elif not health and state == ABSENT and entry.last is not None and not removed & {name, (entry.sensor, "")}:
-            state, reason, since = "gone", "gone", entry.last
+            now = replace(now, state="suspect")
         times = (entry.last, alert.heard if alert else None, last_read.get(name))
         heard = max((time for time in times if time is not None), default=None)
         value = entry.last_value if heard == entry.last else math.nan
-        status = ChannelStatus(*name, state, reason, since, heard, value)
-        statuses[name] = replace(status, sentence=_sentence(status, tables_end)) if state in WRONG else status
+        status = ChannelStatus(*name, now.state, now.reason, now.since, heard, value)
+        statuses[name] = replace(status, sentence=_sentence(status, tables_end)) if now.state in WRONG else status
     return statuses
 
 
 def all_faults(reader: OutReader) -> list[FaultInterval]:
-    """Return all faults: those of faults.csv, and those that are open now and too new to have a line there, or gone."""
+    """Return all faults: the lines of faults.csv, and of a watch also those that are too new to have a line there."""
     faults, tables_end = list(reader.faults), reader.tables_end()
-    if tables_end is None:
+    if tables_end is None or not reader.health:
         return faults
     listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, tables_end)}
     ends: dict[ChannelName, int] = {}
@@ -113,25 +118,11 @@ def _sentence(status: ChannelStatus, end: int | None) -> str:
     if status.heard is not None:
         last = f"its last reading was at {readable(status.heard)}"
         last += f", when it read {number(status.value)}" if math.isfinite(status.value) else ""
-    if status.state == "gone":
-        return f"{name} is gone: {last}. It stays on this list until maintenance.csv has it as removed."
     if status.state == "silent":
         return f"{name} is silent: {last}."
     lasted = f" for {how_long(end - since)}" if end is not None and since is not None and end > since else ""
     why = PLAIN_REASONS.get(status.reason, status.reason)
     return f"{name} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
-
-
-def _removed(reader: OutReader) -> set[ChannelName]:
-    """Return the channels with `removed` in the maintenance notes of `clean`; an empty variable stands for all."""
-    removed = reader.run.get("removed")
-    pairs = removed if isinstance(removed, list) else []
-    return {(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2}
-
-
-def is_open(fault: FaultInterval, end: int | None) -> bool:
-    """Return whether a fault lasts until the end of the tables."""
-    return end is not None and fault.end >= end and fault.reason != "spike"
 
 
 def _last_provisional(reader: OutReader) -> dict[ChannelName, int]:
@@ -150,12 +141,6 @@ def _last_provisional(reader: OutReader) -> dict[ChannelName, int]:
     return reader.cached("heard", provisional, last_times)
 
 
-def _last_states(reader: OutReader) -> dict[ChannelName, str]:
-    """Return the state of every channel in the last final period, at least a date; `filled` counts as sound."""
-    final = reader.final()
-    if final is None:
-        return {}
-    date, days = (final - 1) // DAY, -(-max(reader.period or DAY, reader.step) // DAY)
-    names, states = reader.daily_counts.states(date - days + 1, date, days)
-    words = {NO_ROWS: ABSENT, **{code: "sound" if word == "filled" else word for code, word in enumerate(HEALTH)}}
-    return {name: words[state] for name, state in zip(names, states[:, 0].tolist(), strict=True)}
+def _last_period(reader: OutReader, end: int | None) -> dict[ChannelName, PeriodCounts]:
+    """Return the counts of the channels in the last period of the tables."""
+    return {} if end is None else reader.daily_counts.between(end - (reader.period or DAY), end)

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from sensormend.errors import ConfigError
 from sensormend.io.metadata import SensorSummary, time_of
-from sensormend.pipeline.health import ABSENT, PLAIN_REASONS
+from sensormend.pipeline.channel_states import STATES, WRONG
+from sensormend.pipeline.health import PLAIN_REASONS
 from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
 from sensormend.pipeline.sentences import counted, how_long
 from sensormend.readings import SECOND
-from sensormend.views.channel_status import RANKS, WRONG, ChannelStatus, channel_statuses
+from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
 __all__ = [
@@ -111,7 +112,7 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
     variable = reader.variable(variable, name)
     entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
     status = channel_statuses(reader)[name, variable]
-    count = sum(fault.sensor == name and fault.variable in ("", variable) for fault in reader.faults)
+    count = sum(fault.sensor == name and fault.variable in ("", variable) for fault in all_faults(reader))
     return SensorView(
         **_columns(entry, status),
         variables=list(reader.channels[name]),
@@ -144,7 +145,7 @@ def _sort_key(sort: Order, entry: SensorSummary, status: ChannelStatus) -> tuple
     name = (entry.sensor, entry.variable)
     faulty, missing = finite(entry.share_faulty) or 0.0, finite(entry.share_missing) or 0.0
     return {
-        "trouble": (RANKS.index(status.state), -faulty, -missing, name),
+        "trouble": (STATES.index(status.state), -faulty, -missing, name),
         "name": (name,),
         "heard": (status.heard is not None, status.heard or 0, name),
         "faulty": (-faulty, name),
@@ -161,11 +162,11 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
     state = {
         "faulty": f"Faulty{since}{f': {reason}' if reason else ''}",
         "silent": f"Silent{since}",
-        "gone": f"Gone{since}",
-        "suspect": "Suspect on its last day",
-        "not evaluated": "Cannot be judged yet",
-        ABSENT: "Not part of the network any more",
-    }.get(status.state, "Sound")
+        "suspect": f"Suspect{since}{f': {reason}' if reason else ''}",
+        "recovering": f"Recovering: {reason}",
+        "learning": "Still learning: it cannot be judged yet",
+        "ended": "Ended: it has no rows any more",
+    }.get(status.state, "Healthy")
     if status.state in WRONG and not faults:
         return f"{state}. {status.sentence}"
     return f"{state}; {counted(faults, 'fault') if faults else 'no fault'} so far."

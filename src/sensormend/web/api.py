@@ -64,7 +64,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 """Error responses that every route may return."""
 
-State = Literal["", "sound", "suspect", "faulty", "silent", "not evaluated", "nothing"]
+State = Literal["", "healthy", "recovering", "suspect", "faulty", "silent", "learning", "ended"]
 Words = Annotated[str, Query(max_length=200)]
 Name = Annotated[str, Query(alias="sensor", min_length=1, max_length=500, description="The exact name of a sensor.")]
 Variable = Annotated[

@@ -131,7 +131,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     const present = new Set(Object.values(data.letters).filter((state) => state !== "nothing"));
     if (!unjudged) present.delete("not evaluated");
     legend.replaceChildren(
-      ...["sound", "filled", "suspect", "faulty", "silent", "not evaluated"].filter((state) => present.has(state))
+      ...["healthy", "filled", "suspect", "faulty", "silent", "not evaluated"].filter((state) => present.has(state))
         .map((state) => element("li", {}, mark(state), state)),
       ...(data.provisional ? [element("li", {}, mark("provisional"), "may still change")] : []),
     );

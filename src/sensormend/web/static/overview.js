@@ -6,10 +6,12 @@ import { mountMatrix } from "./matrix.js";
 import { chip, mark } from "./palette.js";
 import { nothingJudged, plainReason } from "./words.js";
 
-const STATES = ["sound", "suspect", "faulty", "silent", "not evaluated"];
+const STATES = ["healthy", "faulty", "silent", "suspect", "recovering", "learning", "ended"];
+// A tile of these is shown where there is such a sensor.
+const OPTIONAL = ["recovering", "learning", "ended"];
 const HELP = {
-  sound: "as expected", suspect: "odd, not yet sure", faulty: "not to be used", silent: "nothing comes",
-  "not evaluated": "too little to judge",
+  healthy: "as expected", suspect: "odd, not yet sure", faulty: "not to be used", silent: "nothing comes",
+  recovering: "good again since recently", learning: "too little to judge", ended: "no more rows",
 };
 const MAX_ITEMS = 5;
 
@@ -34,7 +36,7 @@ export async function show(root, params, context) {
     if (sentence.textContent !== words) sentence.textContent = words;
     notes.replaceChildren(...network.notes.map((note) => element("li", {}, note)));
     notes.hidden = !network.notes.length;
-    const shown = STATES.filter((one) => one !== "not evaluated" || network.states[one]);
+    const shown = STATES.filter((one) => !OPTIONAL.includes(one) || network.states[one]);
     if (tiles.dataset.shown !== shown.join()) {
       tiles.dataset.shown = shown.join();
       tiles.replaceChildren(...shown.map(tile), element("div", { class: "tile" },
@@ -64,7 +66,7 @@ export async function show(root, params, context) {
     listed = key;
     const items = page.items.map((fault) => element("li", {},
       element("a", { href: sensorLink(fault.sensor, fault.variable) }, seriesName(fault.sensor, fault.variable)),
-      chip(["silent", "gone"].includes(fault.reason) ? fault.reason : "faulty", plainReason(fault.reason)),
+      chip(fault.reason === "silent" ? "silent" : "faulty", plainReason(fault.reason)),
       element("span", { class: "attention-since" },
         `since ${time(fault.from)}${fault.seconds ? `, ${span(fault.seconds)}` : ""}${fault.sure ? `, ${fault.sure}` : ""}`),
       element("span", { class: "quiet attention-why" }, fault.sentence)));

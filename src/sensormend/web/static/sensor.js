@@ -50,7 +50,7 @@ export async function show(root, params, context) {
   }
 
   let loaded = null, range = null, fetching = null, mark = null, hover = null, days = wanted ? null : Number(params.get("days")) || USUAL_DAYS;
-  const hasLeft = info.state === "nothing";
+  const hasLeft = info.state === "ended";
   const first = () => loaded.first;
   // A silent sensor still has rows: the estimates of what it would have read.
   const end = () => loaded.end;
