@@ -20,7 +20,8 @@ from sensormend.report.report_data import ReportData
 __all__ = ["AcceptedOffset", "accepted_offsets", "limits_section"]
 
 SHORTEST_OFFSET, MAX_CHECKED = 2 * DAY, 40
-"""A new level is accepted after three to ten days; the first of these may be suspect rather than faulty."""
+"""The shortest fault after which a new level is looked for, since the means of the days before and after its end are
+compared; and how many faults are, the longest first, since each reads the rows of two days."""
 
 MAX_LISTED = 10
 
@@ -65,7 +66,8 @@ def _accepted_level(data: ReportData, fault: FaultInterval) -> float | None:
         return None
     lasting = jump - float(np.median(others))
     usual = float(np.median(np.abs(others - np.median(others))))
-    return level if lasting / level > 0.5 and abs(lasting) > 3 * usual else None
+    # A product: the level is 0 where readings that are as expected belong to a fault, as in a dry spell of a rain gauge.
+    return level if lasting * level > 0.5 * level**2 and abs(lasting) > 3 * usual else None
 
 
 def _mean(values: FloatArray) -> float:
@@ -161,9 +163,10 @@ def _accepted_levels(data: ReportData) -> list[Html]:
     ]  # fmt: skip
     return _limit(
         "Absolute levels of sensors that kept an offset.",
-        "A new level that lasts three to ten days is accepted, since the sensor may have been moved or calibrated. "
-        f"That happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If it "
-        "was not, the values after it are off by as much.",
+        "A fault that lasts stays reported for as long as it is larger than the sensor's usual wander over such a time; "
+        "then its level is the new one, as it is at once where maintenance.csv has the sensor as recalibrated. That "
+        f"happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If the sensor was neither moved nor "
+        "recalibrated, the values after it are off by as much.",
         items,
     )
 
