@@ -325,6 +325,28 @@ def test_neighbours_say_what_the_sensor_should_read(reader: OutReader, written: 
     assert "S05" not in {one.sensor for one in listed.items}
 
 
+def test_neighbours_of_a_faulty_sensor_are_those_before_its_fault(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", sensors=8, days=90)
+    out, flag, reason, value = written.path, written.flag.copy(), written.reason.copy(), written.value.copy()
+    # An offset for the last 40 days, and before it, after a day of good readings, a silence.
+    for first, last, code, word in ((44, 49, Flag.MISSING, "silent"), (50, 90, Flag.FAIL, "offset")):
+        days = slice(first * 24, last * 24)
+        flag[5, 0, days], reason[5, 0, days] = code, REASONS.index(word)
+    value[5, 0, 50 * 24 :] += 7
+    write_output(out, written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
+    spans = {"silent": (44, 49), "offset": (50, 90)}
+    write_faults(out, [("S05", "", FIRST + a * DAY, FIRST + b * DAY, word, 2.0, "") for word, (a, b) in spans.items()])
+    with OutReader(out) as reader:
+        listed = neighbours(reader, "S05")
+        assert (listed.start, listed.end) == (utc(FIRST + 14 * DAY), utc(FIRST + 44 * DAY))
+        assert len(listed.items) == 5
+        for one in listed.items:
+            other = written.value[written.sensors.index(one.sensor), 0, 14 * 24 : 44 * 24]
+            usual = np.nanmedian(written.value[5, 0, 14 * 24 : 44 * 24] - other)
+            assert one.usual == pytest.approx(usual, abs=0.05), "its own offset is no part of it"
+        assert neighbours(reader, "S05", at=FIRST + 30 * DAY).end == utc(FIRST + 30 * DAY)
+
+
 def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
     with OutReader(big_output(tmp_path / "many", sensors=700, days=3)) as reader:
         chosen = candidates(reader, "S0350", "")

@@ -66,7 +66,7 @@ def _accepted_level(data: ReportData, fault: FaultInterval) -> float | None:
         return None
     lasting = jump - float(np.median(others))
     usual = float(np.median(np.abs(others - np.median(others))))
-    # A product: the level is 0 where readings that are as expected belong to a fault, as in a dry spell of a rain gauge.
+    # A product: the level is 0 where readings that are as expected belong to a fault, as in a dry spell.
     return level if lasting * level > 0.5 * level**2 and abs(lasting) > 3 * usual else None
 
 
@@ -163,7 +163,7 @@ def _accepted_levels(data: ReportData) -> list[Html]:
     ]  # fmt: skip
     return _limit(
         "Absolute levels of sensors that kept an offset.",
-        "A fault that lasts stays reported for as long as it is larger than the sensor's usual wander over such a time; "
+        "A fault that lasts stays reported while it is larger than the sensor's usual wander over such a time; "
         "then its level is the new one, as it is at once where maintenance.csv has the sensor as recalibrated. That "
         f"happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If the sensor was neither moved nor "
         "recalibrated, the values after it are off by as much.",

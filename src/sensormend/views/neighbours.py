@@ -12,6 +12,7 @@ from sensormend.explain.correlated import correlated_sensors
 from sensormend.explain.paragraph import paragraph
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY
+from sensormend.views.fault_list import select_faults
 from sensormend.views.reader import OutReader, numbers, utc
 
 __all__ = ["Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
@@ -46,23 +47,36 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The sensors most correlated with one, the best first."""
+    """The sensors most correlated with one, the best first.
+
+    Attributes
+    ----------
+    start, end
+        The span over which they were compared, before the sensor's fault where it has one; null without rows.
+    """
 
     sensor: str
     variable: str
+    start: str | None
+    end: str | None
     items: list[Neighbour]
 
 
 def neighbours(reader: OutReader, name: str, variable: str | None = None, at: int | None = None) -> Neighbours:
-    """Return the sensors most correlated with one in the days before a time, by default the end of the rows."""
+    """Return the sensors most correlated with one in the days before a time, by default the end of the rows.
+
+    Where the sensor has a fault then, the days before the fault are compared: in it no good reading is left.
+    """
     variable, span = reader.variable(variable, name), reader.span()
     if span is None:
-        return Neighbours(name, variable, [])
+        return Neighbours(name, variable, None, None, [])
     end = span[1] + reader.step if at is None else min(max(at, span[0]), span[1] + reader.step)
     sensors = candidates(reader, name, variable)
     per_day = max(1, DAY // reader.step)
     days = min(max(MAX_ROWS // (per_day * len(sensors)), MIN_DAYS), MAX_DAYS)
-    past, _ = reader.rows(sensors, end - days * DAY, end, variable)
+    end = _before_faults(reader, name, variable, end, span[0])
+    start = max(end - days * DAY, span[0])
+    past, _ = reader.rows(sensors, start, end, variable)
     positions, items = _positions(reader), []
     for other in correlated_sensors(past, past, name, MAX_SHOWN) if len(past) else ():
         usual, spread = numbers(np.array([other.expected - other.value, other.spread]))
@@ -70,7 +84,17 @@ def neighbours(reader: OutReader, name: str, variable: str | None = None, at: in
         if {name, other.sensor} <= positions.keys():
             kilometres = round(positions[name].metres_from(positions[other.sensor]) / 1000, 3)
         items.append(Neighbour(other.sensor, round(other.likeness, 4), usual or 0.0, spread or 0.0, kilometres))
-    return Neighbours(name, variable, items)
+    return Neighbours(name, variable, utc(start), utc(end), items)
+
+
+def _before_faults(reader: OutReader, name: str, variable: str, end: int, first: int) -> int:
+    """Return the last time up to `end` that follows some days without a fault; `end` itself where there is none."""
+    faults = select_faults(reader, sensor=name, variable=variable, end=end)
+    before = end
+    for fault in sorted((one for one in faults if one.reason != "spike"), key=lambda one: -one.end):
+        if fault.end > before - MIN_DAYS * DAY:
+            before = min(before, fault.start)
+    return before if before - first >= MIN_DAYS * DAY else end
 
 
 def candidates(reader: OutReader, name: str, variable: str) -> list[str]:
