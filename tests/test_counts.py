@@ -151,9 +151,7 @@ def test_the_number_of_sensors_in_each_state_is_the_same_everywhere(surfaces: Su
     assert f"{states['healthy']} of {SENSORS} sensors are healthy" in sentence
     assert sentence in surfaces.terminal
     assert sentence in surfaces.report
-    assert f"{states['faulty'] + states['silent']}faulty or silent at the end" in surfaces.report.replace(
-        " faulty", "faulty"
-    )
+    assert f"{states['faulty'] + states['silent']}to be repaired" in surfaces.report.replace(" to be", "to be")
 
 
 def test_a_state_agrees_with_the_flags_of_the_last_period(surfaces: Surfaces) -> None:

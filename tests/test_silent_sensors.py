@@ -1,4 +1,4 @@
-"""Rows without a number are silence; a sensor that leaves a live network is silent until it is removed."""
+"""Rows without a number are silence; a sensor that leaves a live network is on the repair list until it is removed."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def leaving(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["clean", "watch"])
-def test_a_sensor_that_leaves_has_ended_in_an_archive_and_is_silent_live(command: str, tmp_path: Path) -> None:
+def test_a_sensor_that_leaves_has_ended_and_is_to_be_repaired_in_a_live_network(command: str, tmp_path: Path) -> None:
     file, out = leaving(tmp_path / "readings.csv"), tmp_path / "out"
     grid = ["--step", "1h", "--period", "1d", "--gone-after", "4d"]
     source = {"clean": str(file), "watch": f"replay:{file}"}[command]
@@ -126,7 +126,7 @@ def test_a_sensor_that_leaves_has_ended_in_an_archive_and_is_silent_live(command
         if command == "clean":
             assert (one.state, listed) == ("ended", [])
         else:
-            assert (one.state, [entry.reason for entry in listed]) == ("silent", ["silent"])
+            assert (one.state, [entry.reason for entry in listed]) == ("ended", ["silent"])
             assert f"its last reading was at 2020-01-05 23:00, when it read {value:.3g}" in listed[0].sentence
         assert network_overview(reader).states[one.state] == 1
     if command == "watch":
@@ -139,5 +139,5 @@ def test_a_sensor_that_leaves_has_ended_in_an_archive_and_is_silent_live(command
     with OutReader(out) as reader:
         assert sensor_view(reader, "s03").state == "ended"
         assert fault_page(reader, sensor="s03", state="open").items == []
-        assert network_overview(reader).states["silent"] == 0
+        assert network_overview(reader).states["ended"] == 1
         assert not [fault for fault in reader.faults if fault.sensor == "s03" and fault.reason == "silent"]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from sensormend.io.options import in_words
-from sensormend.pipeline.channel_states import WRONG
 from sensormend.pipeline.sentences import counted, how_long, how_often, percent
 from sensormend.readings import DAY, MEANINGS, Flag
 from sensormend.report.markup import (
@@ -81,12 +80,12 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
 def _key_numbers(data: ReportData) -> list[tuple[str, str]]:
     counts = data.counts
     readings = sum(channel.readings for channel in counts.channels.values())
-    wrong = sum(data.network.states[state] for state in WRONG)
+    wrong = len({status.sensor for status in data.wrong_now()})
     sensors = data.network.sensors
     days = counted(-(-(data.end - data.start) // DAY), "day")
     return [
         (f"{sensors:,}", f"{'sensor' if sensors == 1 else 'sensors'} over {days}"),
-        (f"{wrong:,}", "faulty or silent at the end: to be repaired"),
+        (f"{wrong:,}", "to be repaired: faulty or silent at the end"),
         (percent(counts.flags[Flag.FAIL], readings), "of what was measured was wrong"),
         (percent(counts.flags[Flag.MISSING], counts.rows), "of all values never came"),
         (percent(counts.estimated, counts.rows), "of all values are estimates"),

@@ -15,7 +15,7 @@ import duckdb
 from sensormend.errors import InputError
 from sensormend.io.folder import data_files, date_of
 from sensormend.io.metadata import FaultInterval
-from sensormend.pipeline.channel_states import STATES, WRONG, ChannelName, open_faults
+from sensormend.pipeline.channel_states import STATES, ChannelName, open_faults
 from sensormend.pipeline.sentences import counted
 from sensormend.readings import DAY, HOUR
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
@@ -452,8 +452,8 @@ class ReportData:
         return self.reader.step
 
     def wrong_now(self) -> list[ChannelStatus]:
-        """Return channels that are faulty or silent, the worst and longest first."""
-        wrong = [status for status in self.now.values() if status.state in WRONG]
+        """Return channels that need repair, the worst and longest first."""
+        wrong = [status for status in self.now.values() if status.needs_repair]
         return sorted(
             wrong, key=lambda status: (STATES.index(status.state), status.since or 0, status.sensor, status.variable)
         )

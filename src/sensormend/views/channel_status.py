@@ -9,6 +9,7 @@ import numpy as np
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.channel_states import (
+    STATES,
     WRONG,
     ChannelName,
     ChannelState,
@@ -16,15 +17,15 @@ from sensormend.pipeline.channel_states import (
     channel_states,
     is_open,
 )
-from sensormend.pipeline.health import PLAIN_REASONS
+from sensormend.pipeline.health import PLAIN_REASONS, Health
 from sensormend.pipeline.sentences import how_long, number, readable, who
 from sensormend.readings import DAY
 from sensormend.views.reader import OutReader
 
 __all__ = ["ChannelStatus", "all_faults", "channel_statuses"]
 
-ALERTED = {"faulty": "faulty", "silent": "silent", "gone": "silent"}
-"""The states of a watch's alerts in which a channel needs repair, and the state of the channel."""
+UNREMARKABLE = ("healthy", "learning")
+"""States that have no reason and no start."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,10 @@ class ChannelStatus:
         The reason, and since when, where something is wrong.
     heard, value
         The time of its last reading, None where it never reported; and its value, NaN where that is not known.
+    needs_repair
+        Whether it is faulty or silent, or has ended in a live feed and is not `removed` in maintenance.csv.
     sentence
-        A sentence on what is wrong with it; empty where nothing is.
+        A sentence on what is wrong with it; empty where it needs no repair.
     """
 
     sensor: str
@@ -50,6 +53,7 @@ class ChannelStatus:
     since: int | None
     heard: int | None
     value: float = math.nan
+    needs_repair: bool = False
     sentence: str = ""
 
 
@@ -74,22 +78,28 @@ def _statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
         name = (entry.sensor, entry.variable)
         alert = health.get(name)
         now = final.get(name, ChannelState("learning"))
-        if alert is not None and alert.state in ALERTED:
-            # The page shows what a watch has sent as an alert, at the same time.
-            state = ALERTED[alert.state]
-            since = now.since if now.state == state and now.since is not None else alert.since
-            now = ChannelState(state, alert.reason or state, since)
-        elif alert is not None and now.state == "silent":
-            now = ChannelState("healthy")
-        elif alert is not None and now.state == "faulty":
-            # A fault that is not certain enough for an alert, or has not lasted long enough.
-            now = replace(now, state="suspect")
+        now = now if alert is None else _alerted(alert, now)
         times = (entry.last, alert.heard if alert else None, last_read.get(name))
         heard = max((time for time in times if time is not None), default=None)
         value = entry.last_value if heard == entry.last else math.nan
-        status = ChannelStatus(*name, now.state, now.reason, now.since, heard, value)
-        statuses[name] = replace(status, sentence=_sentence(status, tables_end)) if now.state in WRONG else status
+        repair = now.state in WRONG or (now.state == "ended" and alert is not None)
+        status = ChannelStatus(*name, now.state, now.reason, now.since, heard, value, needs_repair=repair)
+        statuses[name] = replace(status, sentence=_sentence(status, tables_end)) if repair else status
     return statuses
+
+
+def _alerted(alert: Health, final: ChannelState) -> ChannelState:
+    """Return the state of a channel of a watch: the page shows what its alerts say, at the same time."""
+    state = "ended" if alert.state == "gone" else alert.state
+    if state in STATES:
+        same = final.state == state
+        reason = alert.reason or (final.reason if same else "")
+        since = final.since if same and final.since is not None else alert.since
+        return ChannelState(state) if state in UNREMARKABLE else ChannelState(state, reason or state, since)
+    if final.state == "silent":
+        return ChannelState("healthy")
+    # A fault that is not certain enough for an alert, or has not lasted long enough.
+    return replace(final, state="suspect") if final.state == "faulty" else final
 
 
 def all_faults(reader: OutReader) -> list[FaultInterval]:
@@ -105,9 +115,10 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     for name, status in channel_statuses(reader).items():
         # A sensor stays faulty until an alert reports its recovery, also when its fault is over.
         over = status.state == "faulty" and name in ends and ends[name] > (status.since or 0)
-        if status.state in WRONG and not over and not listed & {name, (status.sensor, "")}:
+        if status.needs_repair and not over and not listed & {name, (status.sensor, "")}:
             since = tables_end if status.since is None else status.since
-            faults.append(FaultInterval(*name, since, max(tables_end, since), status.reason, math.nan, status.sentence))
+            reason = "silent" if status.state == "ended" else status.reason
+            faults.append(FaultInterval(*name, since, max(tables_end, since), reason, math.nan, status.sentence))
     return faults
 
 
@@ -118,6 +129,8 @@ def _sentence(status: ChannelStatus, end: int | None) -> str:
     if status.heard is not None:
         last = f"its last reading was at {readable(status.heard)}"
         last += f", when it read {number(status.value)}" if math.isfinite(status.value) else ""
+    if status.state == "ended":
+        return f"{name} has ended: {last}. It stays on this list until maintenance.csv has it as removed."
     if status.state == "silent":
         return f"{name} is silent: {last}."
     lasted = f" for {how_long(end - since)}" if end is not None and since is not None and end > since else ""

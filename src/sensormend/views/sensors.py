@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sensormend.errors import ConfigError
 from sensormend.io.metadata import SensorSummary, time_of
-from sensormend.pipeline.channel_states import STATES, WRONG
+from sensormend.pipeline.channel_states import STATES
 from sensormend.pipeline.health import PLAIN_REASONS
 from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
 from sensormend.pipeline.sentences import counted, how_long
@@ -167,7 +167,7 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
         "learning": "Still learning: it cannot be judged yet",
         "ended": "Ended: it has no rows any more",
     }.get(status.state, "Healthy")
-    if status.state in WRONG and not faults:
+    if status.needs_repair and not faults:
         return f"{state}. {status.sentence}"
     return f"{state}; {counted(faults, 'fault') if faults else 'no fault'} so far."
 
