@@ -146,6 +146,12 @@ def test_the_number_of_sensors_in_each_state_is_the_same_everywhere(surfaces: Su
         now = {line["sensor"]: line["state"] for line in lines if line["variable"] == variable}
         drawn = dict(zip(moment["sensor"], moment["state"], strict=True))
         assert {sensor: "healthy" if state == "filled" else state for sensor, state in drawn.items()} == now
+    listed = surfaces.get("attention", limit=500)
+    assert listed["total"] == len(listed["items"]) == states["faulty"] + states["silent"]
+    assert Counter(one["state"] for one in listed["items"]) == {state: states[state] for state in ("faulty", "silent")}
+    assert [one["urgency"] for one in listed["items"]] == sorted(
+        (one["urgency"] for one in listed["items"]), reverse=True
+    )
     sentence = re.sub("^.*judged[^.]*[.] ", "", network["sentence"]).split(" are estimates")[0]
     sentence = sentence[: sentence.rindex(". ") + 1]
     assert f"{states['healthy']} of {SENSORS} sensors are healthy" in sentence

@@ -12,8 +12,10 @@ from sensormend.errors import InputError
 from sensormend.io.metadata import time_of, write_json
 from sensormend.pipeline.health import LETTERS, Health
 from sensormend.pipeline.places import Position
+from sensormend.pipeline.sentences import ADVICE
 from sensormend.readings import DAY, HOUR, REASONS, SECOND, Flag
 from sensormend.views.atlas import atlas, moment
+from sensormend.views.attention import attention
 from sensormend.views.fault_list import FaultEntry, fault_page, how_sure
 from sensormend.views.matrix import matrix
 from sensormend.views.neighbours import candidates, explanation, neighbours
@@ -195,6 +197,7 @@ def test_a_series_of_years_is_cut(tmp_path: Path) -> None:
         shown = series(reader, "S0000", start=0, end=FIRST + 10_000 * DAY)
     assert len(shown.time) == MAX_DAYS
     assert shown.end == utc(FIRST + 500 * DAY)
+    assert (shown.start, shown.requested) == (utc(FIRST + 100 * DAY), utc(FIRST))
 
 
 def test_missing_rows_are_a_hole(tmp_path: Path) -> None:
@@ -222,7 +225,10 @@ def test_sensors_have_their_metrics(reader: OutReader, written: Output) -> None:
     assert (page.total, page.next, page.items[0].sensor) == (28, 3, "S01")
     one = sensor_view(reader, "S01", "temp")
     assert (one.state, one.reason, one.since) == ("faulty", "stuck", utc(FIRST + 18 * DAY))
-    assert one.sentence == "Faulty for 6 days: stuck; 1 fault so far."
+    assert one.sentence == f"S01 was stuck. {ADVICE['stuck']}"
+    assert one.fault is not None
+    assert (one.fault.reason, one.fault.start, one.fault.open) == ("stuck", utc(FIRST + 18 * DAY), True)
+    assert sensor_view(reader, "S02", "wind").fault is None, "its silence is over"
     assert one.readings == int((written.flag[1, 0] != Flag.MISSING).sum())
     assert one.variables == ["temp", "wind"]
     assert sensor_view(reader, "S01", "wind").state == "healthy"
@@ -353,6 +359,43 @@ def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
         assert len(chosen) == 500
         assert chosen[0] == "S0350"
         assert {"S0351", "S0300", "S0400"} <= set(chosen), "in the grid of their places these are next to it"
+
+
+def test_what_the_neighbours_imply_is_a_table(reader: OutReader, written: Output) -> None:
+    slot = 20 * 24 + 5
+    explained = explanation(reader, "S01", FIRST + slot * HOUR, "temp")
+    assert len(explained.compared) == 3
+    for one in explained.compared:
+        assert one.read == pytest.approx(written.value[written.sensors.index(one.sensor), 0, slot], abs=1e-5)
+        assert one.off == pytest.approx(written.value[1, 0, slot] - one.implied, abs=1e-5)
+        assert one.usual > 0
+    assert explained.text.startswith(f"{explained.verdict} {explained.comparison.removesuffix('.')}: ")
+
+
+def test_what_needs_attention_is_ranked_by_size_and_length(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", sensors=8, days=40)
+    value, flag, reason = written.value.copy(), written.flag.copy(), written.reason.copy()
+    # The usual error is 0.3: 10 usual errors for 5 days, 30 for 2 days, a silence of 4 days.
+    faults = {4: ("offset", 5, 3.0), 5: ("drift", 2, 9.0), 6: ("silent", 4, np.nan)}
+    flag[1], reason[1] = Flag.GOOD, 0
+    for sensor, (word, days, _) in faults.items():
+        wrong = slice((40 - days) * 24, 40 * 24)
+        flag[sensor, 0, wrong] = Flag.MISSING if word == "silent" else Flag.FAIL
+        reason[sensor, 0, wrong] = REASONS.index(word)
+    write_output(written.path, written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
+    end = FIRST + 40 * DAY
+    write_faults(written.path, [
+        (f"S{sensor:02d}", "", end - days * DAY, end, word, np.nan if word == "silent" else 2.0, "", size, 0.0, 0.99)
+        for sensor, (word, days, size) in faults.items()
+    ])  # fmt: skip
+    with OutReader(written.path) as reader:
+        listed = attention(reader)
+        assert [(one.sensor, one.state, one.urgency) for one in listed.items] == [
+            ("S05", "faulty", 60.0), ("S04", "faulty", 50.0), ("S06", "silent", 4.0),
+        ]  # fmt: skip
+        assert (listed.total, listed.next) == (3, None)
+        assert [one.advice for one in listed.items] == [ADVICE[word] for word in ("drift", "offset", "silent")]
+        assert attention(reader, limit=2).next == 2
 
 
 def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:

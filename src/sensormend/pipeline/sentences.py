@@ -13,6 +13,7 @@ from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
+    "ADVICE",
     "FaultEffect",
     "add_sums",
     "comma",
@@ -51,6 +52,18 @@ MINUS = "\N{MINUS SIGN}"
 LONGEST_CLIMB, LEAST_READINGS = 3 * DAY, 3
 """The longest duration and the least number of readings of a fault that is described by the course of its readings:
 over more days they rise and fall by themselves."""
+
+ADVICE = {
+    "stuck": "Check whether it is frozen, blocked or disconnected, then restart or replace it.",
+    "noise": "Check the cable, the supply and the mounting; a loose contact looks like this.",
+    "drift": "Clean it and compare it with a reference; then calibrate or replace it.",
+    "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
+    "gain": "Check its range and scaling, then calibrate it.",
+    "implausible": "Check the wiring and what the logger takes for its unit.",
+    "spike": "Single wrong values: check the contact and the transmission if they become more.",
+    "silent": "Check the supply and the connection.",
+}
+"""What to do about each reason."""
 
 INTERVAL_EDGES = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(INTERVALS)]
 

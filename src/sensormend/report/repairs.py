@@ -9,6 +9,7 @@ import numpy as np
 
 from sensormend.io.metadata import FaultInterval, iso
 from sensormend.pipeline.sentences import (
+    ADVICE,
     faults_in_words,
     how_far_judged,
     how_long,
@@ -20,7 +21,6 @@ from sensormend.pipeline.sentences import (
 from sensormend.readings import DAY, SECOND, Flag
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.markup import (
-    ADVICE,
     Html,
     channel_name,
     concat,

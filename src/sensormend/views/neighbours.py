@@ -9,13 +9,13 @@ import numpy as np
 from sensormend.errors import InputError
 from sensormend.explain.context import reading_context
 from sensormend.explain.correlated import correlated_sensors
-from sensormend.explain.paragraph import paragraph
+from sensormend.explain.paragraph import comparison, paragraph, verdict
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY
 from sensormend.views.fault_list import select_faults
 from sensormend.views.reader import OutReader, numbers, utc
 
-__all__ = ["Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
+__all__ = ["ComparedSensor", "Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
 
 MAX_COMPARED, MAX_SHOWN = 500, 5
 """Sensors that are compared, the nearest where positions are known; and the number that is returned."""
@@ -111,13 +111,45 @@ def _positions(reader: OutReader) -> dict[str, Position]:
 
 
 @dataclass(frozen=True)
+class ComparedSensor:
+    """A correlated sensor at the time of a reading.
+
+    Attributes
+    ----------
+    read, implied
+        Its own reading, and what that implies for the sensor in question: with the usual difference added.
+    off, usual
+        The distance of the reading in question from that, null where there is none; and how far it usually is.
+    """
+
+    sensor: str
+    read: float
+    implied: float
+    off: float | None
+    usual: float
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """Why a reading has its flag, in one paragraph; `time` is the start of its slot."""
+    """Why a reading has its flag.
+
+    Attributes
+    ----------
+    time
+        The start of its slot.
+    text
+        All of it, in one paragraph.
+    verdict, comparison, compared
+        The same in parts: the verdict, whether the correlated sensors contradict the reading, and what they read.
+    """
 
     sensor: str
     variable: str
     time: str
     text: str
+    verdict: str
+    comparison: str
+    compared: list[ComparedSensor]
 
 
 def explanation(reader: OutReader, name: str, time: int, variable: str | None = None) -> Explanation:
@@ -129,4 +161,13 @@ def explanation(reader: OutReader, name: str, time: int, variable: str | None = 
     names = set(reader.archive.names)
     among = [other for other in candidates(reader, name, variable) if other in names]
     context = reading_context(reader.archive, reader.archive.check_sensor(name), time, variable, among)
-    return Explanation(name, variable, utc(context.row.time) or "", paragraph(context))
+    columns = [(one.value, one.expected, context.row.value - one.expected, one.spread) for one in context.correlated]
+    compared = [
+        ComparedSensor(other.sensor, read or 0.0, implied or 0.0, off, usual or 0.0)
+        for other, (read, implied, off, usual) in zip(
+            context.correlated, (numbers(np.array(column)) for column in columns), strict=True
+        )
+    ]
+    return Explanation(
+        name, variable, utc(context.row.time) or "", paragraph(context), verdict(context), comparison(context), compared
+    )

@@ -12,9 +12,10 @@ from sensormend.io.metadata import SensorSummary, time_of
 from sensormend.pipeline.channel_states import STATES
 from sensormend.pipeline.health import PLAIN_REASONS
 from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
-from sensormend.pipeline.sentences import counted, how_long
+from sensormend.pipeline.sentences import ADVICE, counted, how_long
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
+from sensormend.views.fault_list import FaultEntry, fault_page
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
 __all__ = [
@@ -77,11 +78,22 @@ class SensorPage:
 
 @dataclass(frozen=True)
 class SensorView(SensorEntry):
-    """One channel, with the variables of its sensor, the number of its faults, and its state in a sentence."""
+    """One channel, with the variables of its sensor.
+
+    Attributes
+    ----------
+    faults
+        The number of its faults.
+    sentence
+        What is wrong with it and what to do, or its state.
+    fault
+        Its open fault; null where none is open.
+    """
 
     variables: list[str]
     faults: int
     sentence: str
+    fault: FaultEntry | None
 
 
 def sensor_page(
@@ -112,13 +124,28 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
     variable = reader.variable(variable, name)
     entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
     status = channel_statuses(reader)[name, variable]
-    count = sum(fault.sensor == name and fault.variable in ("", variable) for fault in all_faults(reader))
+    faults = [one for one in all_faults(reader) if one.sensor == name and one.variable in ("", variable)]
+    is_listed = status.needs_repair or status.state in ("suspect", "recovering")
+    page = fault_page(reader, sensor=name, variable=variable, state="open", sort="from", limit=1) if is_listed else None
+    fault = page.items[0] if page is not None and page.items else None
     return SensorView(
         **_columns(entry, status),
         variables=list(reader.channels[name]),
-        faults=count,
-        sentence=_sentence(reader, status, count),
+        faults=len(faults),
+        sentence=_sentence(reader, status, len(faults))
+        if fault is None
+        else f"{fault.sentence} {_advice(status)}".strip(),
+        fault=fault,
     )
+
+
+def _advice(status: ChannelStatus) -> str:
+    """Return what to do about a fault; one that is only suspected is looked at first."""
+    if status.state == "recovering":
+        return "Its last readings are good again."
+    if status.state == "suspect":
+        return "It is suspect, not certain: compare it with its neighbours."
+    return ADVICE.get(status.reason, "")
 
 
 def _columns(entry: SensorSummary, status: ChannelStatus) -> dict[str, Any]:

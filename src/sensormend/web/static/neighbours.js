@@ -12,10 +12,10 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
   const note = element("p", { class: "small quiet", hidden: true });
   root.append(note, list);
 
-  async function show() {
+  async function show(remembered = true) {
     shown = true;
     toggle.setAttribute("aria-pressed", "true");
-    context.remember({ neighbours: "1" });
+    if (remembered) context.remember({ neighbours: "1" });
     try {
       if (!items) ({ items, from, to } = await context.get("neighbours", { sensor, variable }));
     } catch (error) {
@@ -35,7 +35,7 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
   function hide() {
     shown = false;
     toggle.setAttribute("aria-pressed", "false");
-    context.remember({ neighbours: "" });
+    context.remember({ neighbours: "0" });
     note.hidden = true;
     list.replaceChildren();
     redraw();
@@ -101,5 +101,5 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
     }));
   }
 
-  return { toggle, load, lines };
+  return { toggle, load, lines, show };
 }

@@ -12,6 +12,9 @@ const REASONS = {
   alone: "no similar sensor to compare with",
 };
 
+// The states of a sensor, in the order in which they are listed.
+export const CHANNEL_STATES = ["healthy", "faulty", "silent", "suspect", "recovering", "learning", "ended"];
+
 const FLAGS = { 1: "good", 2: "not evaluated", 3: "suspect", 4: "faulty", 9: "missing" };
 
 export function plainReason(reason) {
