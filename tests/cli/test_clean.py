@@ -92,8 +92,8 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "readings.csv", "out", "--coordinates", "readings.csv"], 2, "latitude"),
         (["clean", "readings.csv", "out", "--resume"], 2, "nothing to resume"),
         (["clean", "readings.csv", "readings.csv/out"], 1, "readings.csv"),
-        (["explain", "mended", "nobody", "2020-01-05"], 1, "nobody"),
-        (["explain", "mended", "s00", "soon"], 1, "soon"),
+        (["explain", "mended", "nobody", "2020-01-05"], 2, "nobody"),
+        (["explain", "mended", "s00", "soon"], 2, "soon"),
         (["explain", "readings.csv", "s00", "2020-01-05"], 1, "readings.csv"),
     ],
 )
