@@ -64,7 +64,8 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
         tag("h1", network.name[:120]),
         tag(
             "p",
-            f"{span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)}{measured} · times are UTC, or as they came without a zone",
+            f"{span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)}{measured} · times are UTC, or as they came "
+            "without a zone",
             class_="span",
         ),
         tag("p", network.sentence, class_="says"),
