@@ -92,8 +92,8 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "readings.csv", "out", "--coordinates", "readings.csv"], 2, "latitude"),
         (["clean", "readings.csv", "out", "--resume"], 2, "nothing to resume"),
         (["clean", "readings.csv", "readings.csv/out"], 1, "readings.csv"),
-        (["explain", "mended", "nobody", "2020-01-05"], 1, "nobody"),
-        (["explain", "mended", "s00", "soon"], 1, "soon"),
+        (["explain", "mended", "nobody", "2020-01-05"], 2, "nobody"),
+        (["explain", "mended", "s00", "soon"], 2, "soon"),
         (["explain", "readings.csv", "s00", "2020-01-05"], 1, "readings.csv"),
     ],
 )
@@ -226,5 +226,5 @@ def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
     readings = written_days(tmp_path / "b.csv", 1, 28)
     assert main(["clean", str(readings), str(tmp_path / "lone"), "--period", "1d"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert printed.startswith("All readings were judged. sensors 1 ")
+    assert printed.startswith("All readings were judged. 1 sensor is healthy. There are no faults. ")
     assert "Nothing wrong was found. One or two sensors are judged by their own past only" in printed

@@ -69,8 +69,8 @@ def test_a_page_that_is_there_is_replaced_whatever_its_name_and_a_link_stays_one
     assert page_of((tmp_path / "page").read_text(encoding="utf-8")).text
 
 
-def offset_output(path: Path, *, after: float) -> Path:
-    """Write an OUT in which sensor `a` reads 8 too much for five days, and then so much too much as is said."""
+def offset_output(path: Path, *, after: float, fault: float = 8.0) -> Path:
+    """Write an OUT in which sensor `a` reads too much for five days, by `fault`, and then by `after`."""
     slots, days = 24, 20
     random = np.random.default_rng(3)
     clock = np.arange(slots * days)
@@ -78,18 +78,26 @@ def offset_output(path: Path, *, after: float) -> Path:
     value, flag = truth.copy(), np.full(truth.shape, Flag.GOOD, np.int8)
     reason = np.zeros(truth.shape, np.int8)
     wrong = (clock >= 8 * slots) & (clock < 13 * slots)
-    value[0, 0, wrong] += 8
+    value[0, 0, wrong] += fault
     value[0, 0, clock >= 13 * slots] += after
     flag[0, 0, wrong], reason[0, 0, wrong] = Flag.FAIL, REASONS.index("offset")
     names = tuple("abcdef")
     written = write_output(path, names, ("",), value, truth, flag, reason, slots)
     nan = float("nan")
-    lines = [(name, "", clock.size, 0.0, 0.0, 0.3, nan, nan, FIRST, int(written.time[-1]), 20.5) for name in names]
+    last = int(written.time[-1])
+    lines = [(name, "", clock.size, 0.0, 0.0, 0.3, nan, nan, FIRST, last, 20.5, "healthy") for name in names]
     write_csv(path / "sensors.csv", SENSORS_HEADER, lines)
     line = ("a", "", FIRST + 8 * DAY, FIRST + 13 * DAY, "offset", 5.0, "a read 8.00 above what the others say.")
     write_faults(path, [line])
     write_json(path / "run.json", {"command": "clean", "grid": {"step": "1h", "period": "1d"}})
     return path
+
+
+def test_a_fault_whose_readings_are_as_expected_has_no_level_to_accept(tmp_path: Path) -> None:
+    out = offset_output(tmp_path / "dry", after=8.0, fault=0.0)
+    with OutReader(out) as reader:
+        assert accepted_offsets(read_report_data(reader)) == []
+    assert main(["report", str(out)]) == 0
 
 
 def test_a_level_that_was_believed_is_told_from_one_that_came_back(

@@ -190,10 +190,10 @@ def test_a_missing_sensor_variable_or_row_is_refused_with_what_exists(tmp_path: 
     out = write_archive(tmp_path, rows.taken(~hole))
     with pytest.raises(ConfigError, match="s1 measures humidity, temperature: say which"):
         explain(out, "s1", "2019-02-03")
-    with pytest.raises(InputError, match="no variable 'wind'; there is humidity, temperature"):
+    with pytest.raises(ConfigError, match="no variable 'wind'; there is humidity, temperature"):
         explain(out, "s1", "2019-02-03", "wind")
     assert explain(out, "s1", "2019-02-03", "humidity").startswith("s1 (humidity) read ")
-    with pytest.raises(InputError, match="did you mean s1"):
+    with pytest.raises(ConfigError, match="did you mean s1"):
         explain(out, "S-01", "2019-02-03")
     with pytest.raises(InputError, match="go from 2019-01-01 00:00 to 2019-02-05 23:00, UTC"):
         explain(out, "s1", "2020-02-03", "humidity")

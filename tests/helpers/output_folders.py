@@ -133,7 +133,7 @@ def _write_metadata(written: Output, slots: int, *, places: bool, random: np.ran
             times = written.time[observed]
             wrong = (flag[observed] == Flag.FAIL).mean()
             lines.append((sensor, variable, times.size, 1 - observed.mean(), wrong, 0.3, *where, int(times[0]),
-                          int(times[-1]), 20.5))  # fmt: skip
+                          int(times[-1]), 20.5, "healthy"))  # fmt: skip
             for word in ("stuck", "silent", "spike"):
                 code = np.int8(REASONS.index(word))
                 at = np.flatnonzero(reason == code)
@@ -182,7 +182,7 @@ def big_output(path: Path, *, sensors: int = 2000, days: int = 365, slots: int =
         path / "sensors.csv",
         SENSORS_HEADER,
         ((name, "", days * slots, 0.02, float(broken[k]) * 0.1, 0.3, 53 + k % 50 / 100, 10 + k // 50 / 100, FIRST,
-          end - DAY // slots, 20.5) for k, name in enumerate(names)),
+          end - DAY // slots, 20.5, "healthy") for k, name in enumerate(names)),
     )  # fmt: skip
     write_faults(
         path,

@@ -73,7 +73,7 @@ def test_faults_and_sensors_come_back(tmp_path: Path) -> None:
         tmp_path / "sensors.csv",
         SENSORS_HEADER,
         [
-            ("a", "t", 12, 0.1 + 0.2, 0.0, NAN, 41.878114, -87.629798, np.int64(5), 7, 20.5),
+            ("a", "t", 12, 0.1 + 0.2, 0.0, NAN, 41.878114, -87.629798, np.int64(5), 7, 20.5, "healthy"),
             {"sensor": "b", "variable": "", "readings": 0, "share_missing": 1.0},
         ],
     )
@@ -84,8 +84,9 @@ def test_faults_and_sensors_come_back(tmp_path: Path) -> None:
     again = read_sensors(tmp_path / "sensors.csv")
     assert again[0].share_missing == 0.3
     assert (again[0].longitude, again[0].first, again[0].last, again[0].last_value) == (-87.629798, 5, 7, 20.5)
+    assert again[0].state == "healthy"
     assert (again[1].first, again[1].last) == (None, None)
-    assert "b,,0,1,,,,,,,\n" in (tmp_path / "sensors.csv").read_text()
+    assert "b,,0,1,,,,,,,,\n" in (tmp_path / "sensors.csv").read_text()
     assert {file.name for file in tmp_path.iterdir()} == {"faults.csv", "sensors.csv"}
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from output_folders import small_output
 from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archive_order, network, write_archive
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.folder import Archive, data_files, ending_of
 from sensormend.io.metadata import SENSORS_HEADER, write_csv
-from sensormend.io.target import export
+from sensormend.io.target import Target, export
 from sensormend.readings import DAY, HOUR, MINUTE, Rows
 
 
@@ -139,9 +140,9 @@ def test_what_is_no_out_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_a_wrong_sensor_is_answered_with_those_like_it(tmp_path: Path) -> None:
     archive = Archive(write_archive(tmp_path, network()))
-    with pytest.raises(InputError, match="did you mean s0"):
+    with pytest.raises(ConfigError, match="did you mean s0"):
         archive.rows("S0")
-    with pytest.raises(InputError, match="there are s0, s1, s2"):
+    with pytest.raises(ConfigError, match="there are s0, s1, s2"):
         archive.rows("roof")
 
 
@@ -165,3 +166,22 @@ def test_endings() -> None:
     assert [ending_of(name) for name in ("a.CSV", "b.csv.gz", "x/y.nc", "folder", ".csv", "a.csvx")] == [
         ".csv", ".csv.gz", ".nc", None, None, None,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out.JSON", "out.xlsx", "a.b/out.tsv", "out.csv.zip"])
+def test_a_name_of_another_kind_of_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"\.csv, \.csv\.gz, \.parquet, \.nc"):
+        Target.of(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["out", "run.2", "site.north", "2024.01", ".csv", "out.csv.gz", "out.nc"])
+def test_other_names_are_folders_or_files(tmp_path: Path, name: str) -> None:
+    assert Target.of(tmp_path / name).path == tmp_path / name
+
+
+def test_an_out_inside_an_out_is_refused(tmp_path: Path) -> None:
+    out = small_output(tmp_path / "out", days=3).path
+    for inside in (out / "again", out / "data" / "rows.csv"):
+        with pytest.raises(ConfigError, match="choose an OUT beside it"):
+            Target.of(inside)
+    assert Target.of(tmp_path / "beside").ending == ""

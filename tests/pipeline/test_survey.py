@@ -36,6 +36,15 @@ def test_daily_readings_have_a_week() -> None:
     assert (grid.step, grid.period) == (DAY, 7 * DAY)
 
 
+@pytest.mark.parametrize(("period", "noted"), [("3h", True), ("36h", True), ("1d", False), ("7d", False)])
+def test_a_period_that_is_not_a_number_of_days_is_noted(period: str, noted: bool) -> None:
+    survey = survey_readings(course([ticks(HOUR, 20)] * 3), Options.of(period=period))
+    assert any(period in note for note in survey.notes) == noted
+    # Whether a short recording repeats every day is not known.
+    short = survey_readings(course([ticks(MINUTE, 0.5)] * 3), Options.of(period=period))
+    assert not any(period in note for note in short.notes)
+
+
 def test_a_short_fast_recording_has_a_shorter_period() -> None:
     grid = survey_readings(course([ticks(10 * SECOND, 0.5)] * 3), Options()).grid
     assert (grid.step, grid.period) == (15 * SECOND, HOUR)

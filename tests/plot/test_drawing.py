@@ -102,7 +102,7 @@ def test_health_says_what_is_worst_of_each_day() -> None:
     recovery = Recovery(zeros, zeros, nothing, nothing, nothing, nothing, zeros, None, None, faulty, suspect, evaluated,
                         np.zeros((6, 1)), np.full((6, 1), ""), (), 1)  # fmt: skip
     named = [HEALTH[index] for index in health(readings, recovery)[:, 0]]
-    assert named == ["sound", "filled", "suspect", "faulty", "silent", "not evaluated"]
+    assert named == ["healthy", "filled", "suspect", "faulty", "silent", "not evaluated"]
 
 
 def test_the_worst_stretch_has_faults_and_sound_days(network: Network) -> None:

@@ -75,7 +75,7 @@ def test_health_has_the_worst_on_top_and_a_colour_for_all(mended: Cleaned) -> No
     image = pixels(figure)
     for colour in ("#edf3ef", "#d55e00", "#3b4252"):
         assert has_colour(image, colour)
-    assert {"sound", "faulty", "silent"} <= set(texts(figure))
+    assert {"healthy", "faulty", "silent"} <= set(texts(figure))
     assert figure.axes[0].get_yticklabels()[0].get_text() == "S3"
     state = figure.axes[0].images[0].get_array()
     assert (state == -1).sum() == 10, "the days before S7 joined are blank"

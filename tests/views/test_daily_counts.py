@@ -28,7 +28,7 @@ def plainly(written: Output, s: int, v: int, first: int, last: int) -> str:
     for flag, word in ((Flag.SUSPECT, "suspect"), (Flag.NOT_EVALUATED, "not evaluated"), (Flag.MISSING, "filled")):
         if flag in flags:
             return word
-    return "filled" if (Flag.FAIL, "spike") in pairs else "sound"
+    return "filled" if (Flag.FAIL, "spike") in pairs else "healthy"
 
 
 @pytest.mark.parametrize("days", [1, 3])

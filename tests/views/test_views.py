@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from output_folders import FIRST, Output, big_output, small_output, write_faults
+from output_folders import FIRST, Output, big_output, small_output, write_faults, write_output
 from sensormend.errors import InputError
 from sensormend.io.metadata import time_of, write_json
 from sensormend.pipeline.health import LETTERS, Health
 from sensormend.pipeline.places import Position
+from sensormend.pipeline.sentences import ADVICE
 from sensormend.readings import DAY, HOUR, REASONS, SECOND, Flag
 from sensormend.views.atlas import atlas, moment
+from sensormend.views.attention import attention
 from sensormend.views.fault_list import FaultEntry, fault_page, how_sure
 from sensormend.views.matrix import matrix
 from sensormend.views.neighbours import candidates, explanation, neighbours
@@ -35,8 +37,8 @@ def reader(written: Output) -> OutReader:
 
 def test_the_network_in_one_line(reader: OutReader) -> None:
     overview = network_overview(reader)
-    assert overview.sentence.startswith("92 % of the readings were judged. 13 of 14 sensors sound, 1 faulty; ")
-    assert overview.states == {"sound": 13, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
+    assert overview.sentence.startswith("92 % of the readings were judged. 13 of 14 sensors are healthy. 1 is faulty. ")
+    assert {state: count for state, count in overview.states.items() if count} == {"healthy": 13, "faulty": 1}
     assert (overview.name, overview.variables, overview.step, overview.period) == (
         "river",
         ["temp", "wind"],
@@ -195,6 +197,7 @@ def test_a_series_of_years_is_cut(tmp_path: Path) -> None:
         shown = series(reader, "S0000", start=0, end=FIRST + 10_000 * DAY)
     assert len(shown.time) == MAX_DAYS
     assert shown.end == utc(FIRST + 500 * DAY)
+    assert (shown.start, shown.requested) == (utc(FIRST + 100 * DAY), utc(FIRST))
 
 
 def test_missing_rows_are_a_hole(tmp_path: Path) -> None:
@@ -222,10 +225,13 @@ def test_sensors_have_their_metrics(reader: OutReader, written: Output) -> None:
     assert (page.total, page.next, page.items[0].sensor) == (28, 3, "S01")
     one = sensor_view(reader, "S01", "temp")
     assert (one.state, one.reason, one.since) == ("faulty", "stuck", utc(FIRST + 18 * DAY))
-    assert one.sentence == "Faulty for 6 days: stuck; 1 fault so far."
+    assert one.sentence == f"S01 was stuck. {ADVICE['stuck']}"
+    assert one.fault is not None
+    assert (one.fault.reason, one.fault.start, one.fault.open) == ("stuck", utc(FIRST + 18 * DAY), True)
+    assert sensor_view(reader, "S02", "wind").fault is None, "its silence is over"
     assert one.readings == int((written.flag[1, 0] != Flag.MISSING).sum())
     assert one.variables == ["temp", "wind"]
-    assert sensor_view(reader, "S01", "wind").state == "sound"
+    assert sensor_view(reader, "S01", "wind").state == "healthy"
 
 
 @pytest.mark.parametrize("sort", ["trouble", "name", "heard", "faulty", "missing"])
@@ -325,12 +331,71 @@ def test_neighbours_say_what_the_sensor_should_read(reader: OutReader, written: 
     assert "S05" not in {one.sensor for one in listed.items}
 
 
+def test_neighbours_of_a_faulty_sensor_are_those_before_its_fault(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", sensors=8, days=90)
+    out, flag, reason, value = written.path, written.flag.copy(), written.reason.copy(), written.value.copy()
+    # An offset for the last 40 days, and before it, after a day of good readings, a silence.
+    for first, last, code, word in ((44, 49, Flag.MISSING, "silent"), (50, 90, Flag.FAIL, "offset")):
+        days = slice(first * 24, last * 24)
+        flag[5, 0, days], reason[5, 0, days] = code, REASONS.index(word)
+    value[5, 0, 50 * 24 :] += 7
+    write_output(out, written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
+    spans = {"silent": (44, 49), "offset": (50, 90)}
+    write_faults(out, [("S05", "", FIRST + a * DAY, FIRST + b * DAY, word, 2.0, "") for word, (a, b) in spans.items()])
+    with OutReader(out) as reader:
+        listed = neighbours(reader, "S05")
+        assert (listed.start, listed.end) == (utc(FIRST + 14 * DAY), utc(FIRST + 44 * DAY))
+        assert len(listed.items) == 5
+        for one in listed.items:
+            other = written.value[written.sensors.index(one.sensor), 0, 14 * 24 : 44 * 24]
+            usual = np.nanmedian(written.value[5, 0, 14 * 24 : 44 * 24] - other)
+            assert one.usual == pytest.approx(usual, abs=0.05), "its own offset is no part of it"
+        assert neighbours(reader, "S05", at=FIRST + 30 * DAY).end == utc(FIRST + 30 * DAY)
+
+
 def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
     with OutReader(big_output(tmp_path / "many", sensors=700, days=3)) as reader:
         chosen = candidates(reader, "S0350", "")
         assert len(chosen) == 500
         assert chosen[0] == "S0350"
         assert {"S0351", "S0300", "S0400"} <= set(chosen), "in the grid of their places these are next to it"
+
+
+def test_what_the_neighbours_imply_is_a_table(reader: OutReader, written: Output) -> None:
+    slot = 20 * 24 + 5
+    explained = explanation(reader, "S01", FIRST + slot * HOUR, "temp")
+    assert len(explained.compared) == 3
+    for one in explained.compared:
+        assert one.read == pytest.approx(written.value[written.sensors.index(one.sensor), 0, slot], abs=1e-5)
+        assert one.off == pytest.approx(written.value[1, 0, slot] - one.implied, abs=1e-5)
+        assert one.usual > 0
+    assert explained.text.startswith(f"{explained.verdict} {explained.comparison.removesuffix('.')}: ")
+
+
+def test_what_needs_attention_is_ranked_by_size_and_length(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", sensors=8, days=40)
+    value, flag, reason = written.value.copy(), written.flag.copy(), written.reason.copy()
+    # The usual error is 0.3: 10 usual errors for 5 days, 30 for 2 days, a silence of 4 days.
+    faults = {4: ("offset", 5, 3.0), 5: ("drift", 2, 9.0), 6: ("silent", 4, np.nan)}
+    flag[1], reason[1] = Flag.GOOD, 0
+    for sensor, (word, days, _) in faults.items():
+        wrong = slice((40 - days) * 24, 40 * 24)
+        flag[sensor, 0, wrong] = Flag.MISSING if word == "silent" else Flag.FAIL
+        reason[sensor, 0, wrong] = REASONS.index(word)
+    write_output(written.path, written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
+    end = FIRST + 40 * DAY
+    write_faults(written.path, [
+        (f"S{sensor:02d}", "", end - days * DAY, end, word, np.nan if word == "silent" else 2.0, "", size, 0.0, 0.99)
+        for sensor, (word, days, size) in faults.items()
+    ])  # fmt: skip
+    with OutReader(written.path) as reader:
+        listed = attention(reader)
+        assert [(one.sensor, one.state, one.urgency) for one in listed.items] == [
+            ("S05", "faulty", 60.0), ("S04", "faulty", 50.0), ("S06", "silent", 4.0),
+        ]  # fmt: skip
+        assert (listed.total, listed.next) == (3, None)
+        assert [one.advice for one in listed.items] == [ADVICE[word] for word in ("drift", "offset", "silent")]
+        assert attention(reader, limit=2).next == 2
 
 
 def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:
@@ -345,22 +410,31 @@ def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:
     ("alert", "fault", "state", "since"),
     [
         (None, ("stuck", 20, 24), "faulty", 20),
-        (None, ("stuck", 20, 22), "sound", None),
+        (None, None, "healthy", None),
+        (None, ("stuck", 20, 22), "healthy", None),
         ("faulty", ("stuck", 20, 22), "faulty", 19),
         ("faulty", ("stuck", 20, 24), "faulty", 20),
         ("well", ("stuck", 23, 24), "suspect", 23),
-        ("gone", None, "gone", 19),
+        ("gone", None, "ended", 19),
+        ("recovering", ("stuck", 20, 24), "recovering", 19),
+        ("healthy", ("stuck", 20, 24), "healthy", None),
         ("silent", None, "silent", 19),
         ("silent", ("silent", 20, 24), "silent", 20),
-        ("well", ("silent", 20, 24), "sound", None),
+        ("well", ("silent", 20, 24), "healthy", None),
         (None, ("silent", 20, 24), "silent", 20),
-        (None, ("spike", 23, 24), "sound", None),
+        (None, ("spike", 23, 24), "healthy", None),
     ],
 )
 def test_how_a_sensor_is_now(
     tmp_path: Path, alert: str | None, fault: tuple[str, int, int] | None, state: str, since: int | None
 ) -> None:
-    out = small_output(tmp_path / "out", sensors=6, days=24).path
+    written = small_output(tmp_path / "out", sensors=6, days=24)
+    out, flag, reason = written.path, written.flag.copy(), written.reason.copy()
+    if fault:
+        wrong = slice(fault[1] * 24 + 3, fault[2] * 24)
+        flag[5, 0, wrong] = Flag.MISSING if fault[0] == "silent" else Flag.FAIL
+        reason[5, 0, wrong] = REASONS.index(fault[0])
+    write_output(out, written.sensors, written.variables, written.value, written.cleaned, flag, reason, 24)
     lines = [("S05", "", FIRST + fault[1] * DAY, FIRST + fault[2] * DAY, fault[0], 2.0, "")] if fault else []
     write_faults(out, lines)
     if alert is not None:

@@ -245,3 +245,19 @@ def test_two_thousand_sensors_and_a_year_are_drawn(browser: Browser, tmp_path: P
         browser.point(".matrix-canvas", 8, -8, click=True)
         browser.ready("sensor")
         assert last in browser.text("h1")
+
+
+def test_the_overview_is_printed_whole(browser: Browser, address: str) -> None:
+    browser.open(f"{address}/", "overview")
+    # The events of printing, without a printer: the canvas has all 40 rows, and the page is not wider than its paper.
+    browser.cdp("Emulation.setEmulatedMedia", media="print")
+    browser.look(800, 1100)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    sizes = "const {width, height} = %s; return [width, height]"
+    drawn = browser.run(sizes % "document.querySelector('.matrix-canvas')")
+    shown = browser.run(sizes % "document.querySelector('.matrix-canvas').getBoundingClientRect()")
+    assert drawn[1] == AXIS + 40 * ROW
+    assert shown[1] / shown[0] == pytest.approx(drawn[1] / drawn[0], rel=0.02)
+    assert browser.overflow() == 0
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    browser.cdp("Emulation.setEmulatedMedia", media="")

@@ -10,7 +10,6 @@ from selenium.webdriver.support.select import Select
 
 from browser import Browser
 from sensormend.io.folder import Archive
-from sensormend.io.metadata import FaultInterval
 
 ROOT = ".view-faults"
 
@@ -33,15 +32,9 @@ def total(browser: Browser) -> int:
     return int(browser.data(ROOT, "total"))
 
 
-def lines_of(faults: list[FaultInterval]) -> int:
-    """Return how many lines these make: the single wrong readings of a sensor are one."""
-    spikes = {(fault.sensor, fault.variable) for fault in faults if fault.reason == "spike"}
-    return sum(fault.reason != "spike" for fault in faults) + len(spikes)
-
-
 def test_all_of_them_are_listed_what_goes_on_first(page: Browser, city_out: Path) -> None:
     known = Archive(city_out).faults()
-    assert total(page) == lines_of(known)
+    assert total(page) == len(known)
     going_on = ["going on" in text for text in page.texts('[data-label="Until"]')]
     assert any(going_on)
     assert going_on == sorted(going_on, reverse=True)
@@ -56,7 +49,7 @@ def test_they_are_filtered_and_the_address_says_how(page: Browser, city_out: Pat
     box = page.one('main [role="search"] input[type="search"]')
     box.send_keys(one.sensor)
     wanted = [fault for fault in known if fault.sensor == one.sensor]
-    page.until(lambda: total(page) == lines_of(wanted), "only those of one sensor")
+    page.until(lambda: total(page) == len(wanted), "only those of one sensor")
     assert set(column(page, 1)) == {one.sensor}
     reasons = page.one('main [role="search"] select')
     Select(reasons).select_by_value(one.reason)
@@ -69,7 +62,7 @@ def test_they_are_filtered_and_the_address_says_how(page: Browser, city_out: Pat
     box = page.one('main [role="search"] input[type="search"]')
     box.send_keys(" nothing like it")
     page.wait(".empty button", "Show all").click()
-    page.until(lambda: total(page) == lines_of(known), "all of them again")
+    page.until(lambda: total(page) == len(known), "all of them again")
 
 
 def test_a_click_on_a_heading_sorts(page: Browser) -> None:
@@ -85,7 +78,7 @@ def test_the_table_can_be_taken_along(page: Browser, city_out: Path) -> None:
     sensor = Archive(city_out).faults()[0].sensor
     page.one('main [role="search"] input[type="search"]').send_keys(sensor)
     wanted = [fault for fault in Archive(city_out).faults() if fault.sensor == sensor]
-    page.until(lambda: total(page) == lines_of(wanted))
+    page.until(lambda: total(page) == len(wanted))
     page.wait("a", "Download CSV").click()
     file = page.downloads / "faults.csv"
     page.until(file.exists, "the download")

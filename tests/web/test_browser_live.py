@@ -97,3 +97,12 @@ EVENTS = """
             });
         });
 """
+
+
+def test_a_feed_without_readings_says_so(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "out" / "state").mkdir(parents=True)
+    (tmp_path / "out" / "state" / "watch.json").write_text("{}")
+    with browser.serving(tmp_path / "out") as server:
+        browser.open(f"{server.address}/", "overview")
+        assert browser.text(".matrix-none p") == "There are no readings yet."
+        assert not browser.one(".matrix-none button").is_displayed()

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from browser import Browser
+from browser import DESK, PHONE, Browser
+from output_folders import FIRST, small_output
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.sentences import ADVICE
 from sensormend.readings import DAY, SECOND
 
 ROOT = ".view-sensor"
@@ -211,3 +213,20 @@ def test_an_unknown_sensor_is_reported_in_one_line(browser: Browser, address: st
     browser.expect("404")
     browser.open(f"{address}/#/sensor?sensor=nobody")
     assert "nobody" in browser.wait(".error-line").text
+
+
+def test_a_faulty_sensor_opens_at_its_fault_with_the_evidence(browser: Browser, tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", days=100)
+    with browser.serving(written.path) as server:
+        for size in (DESK, PHONE):
+            browser.look(*size)
+            browser.open(f"{server.address}/#/sensor?sensor=S01", "sensor")
+            start, end = FIRST + 75 * DAY, FIRST + 100 * DAY
+            assert shown(browser) == ((start - 10 * DAY) / SECOND, end / SECOND), "and 0.4 of its length before it"
+            assert browser.text(".sensor-sentence") == f"S01 was stuck. {ADVICE['stuck']}"
+            browser.until(lambda: len(browser.all(".neighbour-list li")) == 5, "the neighbours, at once")
+            browser.until(lambda: len(browser.all(".compared tbody tr")) == 3, "what they imply")
+            assert browser.overflow() == 0
+            assert "why=" not in browser.driver.current_url
+        browser.open(f"{server.address}/#/sensor?sensor=S05", "sensor")
+        assert not browser.all(".compared")

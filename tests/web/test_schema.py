@@ -14,8 +14,9 @@ EXAMPLES = 20
 
 EVENTS = "/api/events"
 PARTS = (
-    "/api/calibration", "/api/explain", "/api/faults", "/api/faults.csv", "/api/matrix", "/api/moment",
-    "/api/neighbours", "/api/network", "/api/notes", "/api/places", "/api/sensor", "/api/sensors", "/api/series",
+    "/api/attention", "/api/calibration", "/api/explain", "/api/faults", "/api/faults.csv", "/api/matrix",
+    "/api/moment", "/api/neighbours", "/api/network", "/api/notes", "/api/places", "/api/sensor", "/api/sensors",
+    "/api/series",
 )  # fmt: skip
 
 

@@ -22,7 +22,14 @@ from sensormend.cli.arguments import FLAG, GROUPS, Arguments, declared_options
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.metadata import FaultInterval, iso
 from sensormend.io.options import Options, in_words
-from sensormend.pipeline.sentences import how_far_judged, how_long, little_judged, without_number
+from sensormend.pipeline.sentences import (
+    faults_in_words,
+    how_far_judged,
+    how_long,
+    little_judged,
+    states_in_words,
+    without_number,
+)
 from sensormend.readings import Flag
 
 __all__ = ["Channels", "CleanArguments", "clean", "explain_command", "worst_channels"]
@@ -175,12 +182,11 @@ def _summary(report: Report) -> RenderableType:
         return f"{count:,} ({count / max(total, 1):.1%})"
 
     rows = {
-        "sensors": f"{report.sensors:,}",
         "readings": _counted_readings(report),
         "grid": f"{in_words(report.grid.step)} in a period of {in_words(report.grid.period)}",
         "missing slots": share(missing, slots),
-        "faulty": share(report.flags[Flag.FAIL] - report.fill, present),
-        "suspect": share(report.flags[Flag.SUSPECT], present),
+        "wrong readings": share(report.flags[Flag.FAIL] - report.fill, present),
+        "suspect readings": share(report.flags[Flag.SUSPECT], present),
         "not evaluated": share(report.flags[Flag.NOT_EVALUATED], present),
         "filled or replaced": share(report.filled, slots),
         **({"corrected": share(report.corrected, slots)} if report.corrected else {}),
@@ -188,7 +194,8 @@ def _summary(report: Report) -> RenderableType:
     }
     judged = how_far_judged(report.flags, *without_number(report.summaries))
     reason = _too_short(report) if little_judged(report.flags) else ""
-    parts: list[RenderableType] = [f"[bold]{judged}[/]{reason}", ""] if judged else []
+    parts: list[RenderableType] = [f"[bold]{judged}[/]{reason}"] if judged else []
+    parts += [states_in_words(report.states), f"There are {faults_in_words(report.faults)}.", ""]
     parts += [_grid(rows), *(f"note: {escape(note)}" for note in report.notes), ""]
     out = escape(shlex.quote(str(report.out)))
     channels = worst_channels(report.faults)

@@ -170,7 +170,7 @@ def _variable(archive: Archive, sensor: str, variable: str | None) -> str:
     if variable is None and len(variables) > 1:
         raise ConfigError(f"{sensor} measures {', '.join(variables)}: say which with --variable")
     if variable is not None and variable not in variables:
-        raise InputError(f"{sensor} has no variable {variable!r}; there is {', '.join(variables) or 'none'}")
+        raise ConfigError(f"{sensor} has no variable {variable!r}; there is {', '.join(variables) or 'none'}")
     return variables[0] if variable is None else variable
 
 

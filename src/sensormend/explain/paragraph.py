@@ -15,7 +15,7 @@ from sensormend.io.options import EVERY
 from sensormend.pipeline.sentences import how_long
 from sensormend.readings import DAY, MEANINGS, Flag
 
-__all__ = ["TimeLike", "explain", "paragraph"]
+__all__ = ["TimeLike", "comparison", "explain", "paragraph", "verdict"]
 
 MOST_LISTED = 4
 """Most fill values that are listed; the built-in list is longer."""
@@ -41,8 +41,18 @@ def explain(out: str | os.PathLike[str], sensor: str, time: TimeLike, variable: 
 
 def paragraph(context: ReadingContext) -> str:
     """Return the explanation of a reading."""
-    parts = (_opening(context), _verdict(context), _estimate(context), _interval(context), _correlated(context))
+    return f"{verdict(context)} {_correlated(context)}"
+
+
+def verdict(context: ReadingContext) -> str:
+    """Return the explanation of a reading without what the correlated sensors read."""
+    parts = (_opening(context), _verdict(context), _estimate(context), _interval(context))
     return " ".join(part for part in parts if part)
+
+
+def comparison(context: ReadingContext) -> str:
+    """Return whether the correlated sensors contradict the reading, or why none is compared with it."""
+    return f"{_agreement_of(context)}." if context.correlated else _correlated(context)
 
 
 def _opening(context: ReadingContext) -> str:
@@ -222,9 +232,12 @@ def _correlated(context: ReadingContext) -> str:
         if math.isfinite(value):
             text += f", {context.number(abs(value - other.expected))} off where {usual} is usual"
         lines.append(f"{text} (correlation {other.likeness:.2f})")
+    return f"{_agreement_of(context)}: {'; '.join(lines)}."
+
+
+def _agreement_of(context: ReadingContext) -> str:
     several, span = len(context.correlated) > 1, "before the fault" if context.fault else "before"
-    like = f"The sensor{'s' if several else ''} most like it over the 30 days {span}"
-    return f"{like}{_agreement(context, several)}: {'; '.join(lines)}."
+    return f"The sensor{'s' if several else ''} most like it over the 30 days {span}{_agreement(context, several)}"
 
 
 def _agreement(context: ReadingContext, several: bool) -> str:

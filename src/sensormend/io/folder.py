@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import InputError
+from sensormend.errors import ConfigError, InputError
 from sensormend.files import Closing, signature
 from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
@@ -25,6 +25,7 @@ from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
 
 __all__ = [
+    "ENDINGS",
     "Archive",
     "covered",
     "data_files",
@@ -253,7 +254,7 @@ class Archive(Closing):
         similar = similar or difflib.get_close_matches(sensor, self.names, n=3, cutoff=0.5)
         similar = similar or [name for name in self.names if sensor.casefold() in name.casefold()]
         hint = f"did you mean {' or '.join(similar[:3])}?" if similar else f"there are {listed(self.names, most=5)}"
-        raise InputError(f"there is no sensor {sensor!r} in {self.path.name}; {hint}")
+        raise ConfigError(f"there is no sensor {sensor!r} in {self.path.name}; {hint}")
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last time of all rows; None where there is none."""

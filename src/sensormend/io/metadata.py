@@ -43,7 +43,7 @@ FAULTS_HEADER = (
 
 SENSORS_HEADER = (
     "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
-    "latitude", "longitude", "first", "last", "last_value",
+    "latitude", "longitude", "first", "last", "last_value", "state",
 )  # fmt: skip
 
 TIMES = frozenset({"from", "to", "first", "last", "received"})
@@ -84,7 +84,10 @@ class FaultInterval:
 
 @dataclass(frozen=True)
 class SensorSummary:
-    """A line of sensors.csv; unknown values are NaN, and None for a sensor without readings."""
+    """A line of sensors.csv; unknown values are NaN, and None for a sensor without readings.
+
+    `state` is that of the channel at the end of the tables, one of `sensormend.pipeline.channel_states.STATES`.
+    """
 
     sensor: str
     variable: str
@@ -97,6 +100,7 @@ class SensorSummary:
     first: int | None
     last: int | None
     last_value: float = math.nan
+    state: str = "learning"
 
 
 _Entry = TypeVar("_Entry", FaultInterval, SensorSummary)
@@ -233,7 +237,7 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
 
 
 _TYPES: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("sensor", "variable", "reason", "sentence"), original),
+    **dict.fromkeys(("sensor", "variable", "reason", "sentence", "state"), original),
     **dict.fromkeys(("from", "to"), time_of),
     **dict.fromkeys(("first", "last"), lambda text: time_of(text) if text else None),
     "readings": lambda text: int(text or 0),

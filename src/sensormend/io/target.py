@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.files import beside, locked
-from sensormend.io.folder import Archive, data_files, ending_of
+from sensormend.io.folder import ENDINGS, Archive, data_files, ending_of
 from sensormend.io.metadata import harmless, read_sensors
 from sensormend.io.sql import harmless_text, literal, quoted, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
@@ -34,6 +34,14 @@ FORMATS = {
 SPARSE = 20
 """Cells of the table of times and stations per row beyond which NetCDF is refused: rows per reading, each with its own
 time, leave it nearly empty. A network that grew from one sensor to twenty is still below the limit."""
+
+OTHER_FILES = (
+    ".txt", ".tsv", ".dat", ".json", ".jsonl", ".ndjson", ".xls", ".xlsx", ".xlsm", ".ods", ".feather",
+    ".arrow", ".ipc", ".pq", ".h5", ".hdf", ".hdf5", ".mat", ".nc4", ".netcdf", ".zip", ".gz", ".bz2", ".zst",
+    ".sqlite", ".db", ".duckdb", ".html", ".htm", ".pdf", ".png", ".svg", ".toml",
+)  # fmt: skip
+"""Endings of files that are not written; a folder of such a name would be a surprise. Other endings, as in `run.2`, are
+parts of the name of a folder."""
 
 LOCK = ".lock"
 
@@ -54,6 +62,15 @@ class Target:
         path = Path(path)
         if not path.name or path.name in (".", ".."):
             raise ConfigError(f"OUT is a folder or a file that is not there yet, not {str(path)!r}")
+        if path.suffix.lower() in OTHER_FILES and ending_of(path) is None:
+            raise ConfigError(
+                f"OUT cannot be a {path.suffix} file: a name that ends in {', '.join(ENDINGS)} is a file, any other a "
+                f"folder; write {path.stem} or {path.stem}.csv"
+            )
+        outer = next((folder for folder in path.absolute().parents if (folder / "sensors.csv").exists()
+                      and (folder / "run.json").exists()), None)  # fmt: skip
+        if outer is not None:
+            raise ConfigError(f"{path} is inside of {outer}, which sensormend wrote; choose an OUT beside it")
         return cls(path, ending_of(path) or "")
 
     @property

@@ -25,6 +25,7 @@ from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
 from sensormend.io.vocabularies import write_flags
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.channel_states import count_sensors
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
 from sensormend.pipeline.copies import sentences
@@ -73,10 +74,14 @@ class Report:
     faults: list[FaultInterval]
     summaries: list[SensorSummary]
     seconds: float
-    removed: tuple[tuple[str, str], ...] = ()
     withheld: Mapping[str, int] = field(default_factory=dict)
     copies: Sequence[Mapping[str, Sequence[str]]] = ()
     fill: int = 0
+
+    @property
+    def states(self) -> dict[str, int]:
+        """The number of sensors in each state at the end."""
+        return count_sensors({(entry.sensor, entry.variable): entry.state for entry in self.summaries})
 
 
 def clean_archive(
@@ -205,7 +210,6 @@ class _ArchiveRun:
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
-            removed=cleaner.maintenance.removed_at(survey.grid.start_of((cleaner.period or 0) + 1) - 1),
             withheld=cleaner.withheld,
             copies=copies,
             fill=tally.fill,
@@ -336,10 +340,10 @@ class _ArchiveRun:
             "filled": report.filled,
             "corrected": report.corrected,
             "faults": len(report.faults),
+            "states": report.states,
             "withheld": dict(report.withheld),
             "copies": list(report.copies),
             "notes": list(report.notes),
-            "removed": report.removed,
             "surroundings": surroundings(),
             **(self.part or {}),
         }

@@ -55,7 +55,7 @@ class ChannelState(StrEnum):
 STATES = tuple(ChannelState)
 """The states in the order of the codes that `channel_states` returns."""
 
-HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
+HEALTH = ("healthy", "filled", "suspect", "faulty", "silent", "not evaluated")
 
 NO_ROWS, ABSENT = -1, "nothing"
 """The state of a day before a sensor's first row or after its last one."""
@@ -175,9 +175,9 @@ def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:
     >>> zero = np.zeros(3, int)
     >>> of = {**dict.fromkeys(COUNTS, zero), "slots": np.array([24, 24, 24]), "missing": np.array([0, 3, 24])}
     >>> [HEALTH[state] for state in states(of)]
-    ['sound', 'filled', 'silent']
+    ['healthy', 'filled', 'silent']
     """
-    state = np.where(counts["slots"] > 0, HEALTH.index("sound"), NO_ROWS).astype(np.int8)
+    state = np.where(counts["slots"] > 0, HEALTH.index("healthy"), NO_ROWS).astype(np.int8)
     state[(counts["missing"] > 0) | (counts["spikes"] > 0)] = HEALTH.index("filled")
     state[counts["unjudged"] > 0] = HEALTH.index("not evaluated")
     state[counts["suspect"] > 0] = HEALTH.index("suspect")
@@ -223,7 +223,7 @@ def letters(state: NDArray[np.int8]) -> str:
 
     Examples
     --------
-    >>> letters(np.array([NO_ROWS, HEALTH.index("sound"), HEALTH.index("faulty")]))
+    >>> letters(np.array([NO_ROWS, HEALTH.index("healthy"), HEALTH.index("faulty")]))
     '.sx'
     """
     return _LETTER_CODES[state - NO_ROWS].tobytes().decode("ascii")

@@ -99,11 +99,6 @@ class Maintenance:
         """Return the cells (sensor, variable, slot) in a note with an action; None for no such cell."""
         return _cells([note for note in self.notes if note.action == action], sensors, variables, times, step)
 
-    def removed_at(self, time: int) -> tuple[tuple[str, str], ...]:
-        """Return sensor and variable of the notes of removal that hold at a time; an empty variable stands for all."""
-        notes = (note for note in self.notes if note.action == "removed" and note.start <= time < note.end)
-        return tuple((note.sensor, note.variable) for note in notes)
-
     def unnoted(self, sensor: str, variable: str, time: int, step: int) -> int:
         """Return the start of the first slot at or after `time` without a note."""
         notes = [

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Protocol
 
-from sensormend.io.metadata import SensorSummary
+from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "add_sums",
     "comma",
     "counted",
+    "faults_in_words",
     "how_far_judged",
     "how_long",
     "how_often",
@@ -27,6 +28,7 @@ __all__ = [
     "readable",
     "signed",
     "size_words",
+    "states_in_words",
     "unsigned",
     "what_it_does",
     "who",
@@ -61,6 +63,18 @@ MINUS = "\N{MINUS SIGN}"
 LONGEST_CLIMB, LEAST_READINGS = 3 * DAY, 3
 """The longest duration and the least number of readings of an implausible fault that is described by the course of its
 readings: over more days they rise and fall by themselves, as those of a drift do in a day."""
+
+ADVICE = {
+    "stuck": "Check whether it is frozen, blocked or disconnected, then restart or replace it.",
+    "noise": "Check the cable, the supply and the mounting; a loose contact looks like this.",
+    "drift": "Clean it and compare it with a reference; then calibrate or replace it.",
+    "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
+    "gain": "Check its range and scaling, then calibrate it.",
+    "implausible": "Check the wiring and what the logger takes for its unit.",
+    "spike": "Single wrong values: check the contact and the transmission if they become more.",
+    "silent": "Check the supply and the connection.",
+}
+"""What to do about each reason."""
 
 INTERVAL_EDGES = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(INTERVALS)]
 
@@ -301,6 +315,64 @@ def counted(count: int, singular: str, plural: str = "") -> str:
     ('1 sensor', '2,000 sensors')
     """
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def states_in_words(states: Mapping[str, int]) -> str:
+    """Return one or two sentences on the number of sensors in each state.
+
+    Examples
+    --------
+    >>> states_in_words({"healthy": 45, "faulty": 4, "silent": 1})
+    '45 of 50 sensors are healthy. 4 are faulty, 1 is silent.'
+    >>> states_in_words({"healthy": 3}), states_in_words({"healthy": 1}), states_in_words({"learning": 2})
+    ('All 3 sensors are healthy.', '1 sensor is healthy.', 'Nothing is judged yet, of 2 sensors.')
+    >>> states_in_words({"ended": 2, "faulty": 1})
+    'None of 3 sensors is healthy. 1 is faulty, 2 have ended.'
+    """
+    total, healthy = sum(states.values()), states.get("healthy", 0)
+    sensors = counted(total, "sensor")
+    if not total:
+        return "No sensor has reported for long enough to be judged."
+    if healthy == total:
+        return f"All {sensors} are healthy." if total > 1 else f"{sensors} is healthy."
+    if states.get("learning", 0) == total:
+        return f"Nothing is judged yet, of {sensors}."
+    others = [
+        f"{states[state]:,} {_is_or_are(states[state])} {state}"
+        for state in ("faulty", "silent", "suspect", "recovering", "learning")
+        if states.get(state)
+    ]
+    ended = states.get("ended", 0)
+    others += [f"{ended:,} {'has' if ended == 1 else 'have'} ended"] if ended else []
+    first = f"{healthy:,} of {sensors} {_is_or_are(healthy)} healthy" if healthy else f"None of {sensors} is healthy"
+    return f"{first}. {', '.join(others)}."
+
+
+def _is_or_are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def faults_in_words(faults: Iterable[FaultInterval]) -> str:
+    """Return the number of faults, the lines of faults.csv, and how many of them are silences.
+
+    Examples
+    --------
+    >>> silence = FaultInterval("a", "", 0, 1, "silent", math.nan, "")
+    >>> faults_in_words([]), faults_in_words([silence]), faults_in_words([silence] * 2)
+    ('no faults', '1 fault, a silence', '2 faults, all of them silences')
+    >>> faults_in_words([silence, FaultInterval("a", "", 0, 1, "stuck", 2.0, "")])
+    '2 faults, 1 of them a silence'
+    """
+    reasons = [fault.reason for fault in faults]
+    silences = reasons.count("silent")
+    if not reasons:
+        return "no faults"
+    words = counted(len(reasons), "fault")
+    if not silences:
+        return words
+    if silences == len(reasons):
+        return f"{words}, {'a silence' if silences == 1 else 'all of them silences'}"
+    return f"{words}, {silences:,} of them {'a silence' if silences == 1 else 'silences'}"
 
 
 def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:

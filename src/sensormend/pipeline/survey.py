@@ -170,6 +170,13 @@ def _time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
             raise InputError("every sensor has a single reading; the step of the grid cannot be found, give step")
         step = _step(gaps, owner)
     period = options.period or _period(step, max(span, step))
+    usual = _period(step, max(span, step))
+    if options.period and period % usual and usual == DAY:
+        notes.append(
+            f"a period of {in_words(period)} is not a number of days: the same hour of two days is not compared, and "
+            "there are more and shorter faults and silences; leave period out unless the readings repeat every "
+            f"{in_words(period)}"
+        )
     if options.step is None and period // step > MOST_SLOTS:
         coarser = _coarser(step, period)
         notes.append(f"readings every {in_words(step)} are averaged over {in_words(coarser)}")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.bounds import clipped, far_outside
+from sensormend.pipeline.channel_states import ChannelName, ChannelState, PeriodCounts, channel_states
 from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
 from sensormend.pipeline.copies import CopyCounter
@@ -188,6 +189,7 @@ class FaultEpisode:
 
 
 COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")
+PERIOD_COUNTS = tuple(entry.name for entry in fields(PeriodCounts))
 
 
 class Tally:
@@ -205,6 +207,8 @@ class Tally:
         self._counts = np.zeros((len(COUNTS), 0, len(self.variables)))
         self._span = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
         self._last_value = np.full((0, len(self.variables)), np.nan)
+        # The counts of `PeriodCounts` in the last period.
+        self._last_period = np.zeros((len(PERIOD_COUNTS), 0, len(self.variables)), dtype=np.int64)
         # By channel: the end of the last fault that was popped.
         self._settled = np.zeros((0, len(self.variables)), dtype=np.int64)
         self.flags = dict.fromkeys(map(int, Flag), 0)
@@ -246,6 +250,14 @@ class Tally:
         )
         for total, count in zip(self._counts, counts, strict=True):
             total[sensor, variable] += count
+        self._last_period[:] = 0
+        self._last_period[:, sensor, variable] = (
+            counts[0],
+            counts[1],
+            ((flag == Flag.FAIL) & ~fill & (rows.reason.reshape(-1, slots) != SPIKE)).sum(axis=1),
+            (flag == Flag.SUSPECT).sum(axis=1),
+            (flag == Flag.NOT_EVALUATED).sum(axis=1),
+        )
         self._note_readings(mended.period, sensor, variable, n > 0, value)
         self._copies.add(sensor, variable, np.where(fill, np.nan, value), mended.resolution)
         self._note_faults(mended, sensor, variable)
@@ -255,6 +267,7 @@ class Tally:
         if more > 0:
             pad = ((0, 0), (0, more), (0, 0))
             self._counts, self._span = np.pad(self._counts, pad), np.pad(self._span, pad)
+            self._last_period = np.pad(self._last_period, pad)
             self._last_value = np.pad(self._last_value, pad[1:], constant_values=np.nan)
             self._settled = np.pad(self._settled, pad[1:])
 
@@ -444,6 +457,10 @@ class Tally:
         self.flags[int(Flag.FAIL)] += place.size
         self.corrected += place.size
         np.add.at(self._counts[COUNTS.index("faulty")], (sensor[place], variable[place]), 1)
+        place = place[rows.time[which][place] >= self._until - self.grid.period]
+        suspect = place[rows.flag[which][place] == Flag.SUSPECT]
+        np.add.at(self._last_period[PERIOD_COUNTS.index("wrong")], (sensor[place], variable[place]), 1)
+        np.add.at(self._last_period[PERIOD_COUNTS.index("suspect")], (sensor[suspect], variable[suspect]), -1)
 
     def intervals(self) -> list[FaultInterval]:
         """Return the faults in order of start; an open one ends with the data."""
@@ -478,9 +495,20 @@ class Tally:
                 joined[number] = fault
         return list(joined.values())
 
+    def states(self, faults: Sequence[FaultInterval]) -> dict[ChannelName, ChannelState]:
+        """Return the state of every channel with rows, from the last period and the open ones of some `intervals`."""
+        last = {
+            (self.sensors[sensor], self.variables[variable]): PeriodCounts(
+                *self._last_period[:, sensor, variable].tolist()
+            )
+            for sensor, variable in np.argwhere(self._counts[0] > 0).tolist()
+        }
+        return channel_states(last, faults, self._until)
+
     def summaries(self, places: Places) -> list[SensorSummary]:
         """Return the summary of every channel with rows, by sensor."""
         counts = dict(zip(COUNTS, self._counts, strict=True))
+        states = self.states(self.intervals())
         summaries = []
         for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
             latitude, longitude = places.coordinates.get(self.sensors[sensor], (math.nan, math.nan))
@@ -501,6 +529,7 @@ class Tally:
                         first=int(self._span[0][sensor, variable]) if own["readings"] else None,
                         last=int(self._span[1][sensor, variable]) if own["readings"] else None,
                         last_value=float(self._last_value[sensor, variable]),
+                        state=states[self.sensors[sensor], name].state,
                     )
                 )
         return summaries
@@ -525,7 +554,12 @@ class Tally:
             "fill": self.fill,
             "looked_back": self.looked_back,
         }
-        arrays = {"counts": self._counts, "span": self._span, "last_value": self._last_value}
+        arrays = {
+            "counts": self._counts,
+            "span": self._span,
+            "last_value": self._last_value,
+            "last_period": self._last_period,
+        }
         settings["copies"], copies = self._copies.state()
         arrays |= {f"copies_{name}": array for name, array in copies.items()}
         return settings, {**arrays, "settled": self._settled}
@@ -546,6 +580,7 @@ class Tally:
         self.fill = settings["fill"]
         self._counts, self._span = arrays["counts"], arrays["span"]
         self._last_value, self._settled = arrays["last_value"], arrays["settled"]
+        self._last_period = arrays["last_period"]
         prefix = "copies_"
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         self._copies.restore(settings["copies"], own)

@@ -64,7 +64,8 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
         tag("h1", network.name[:120]),
         tag(
             "p",
-            f"{span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)}{measured} · all times are UTC",
+            f"{span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)}{measured} · times are UTC, or as they came "
+            "without a zone",
             class_="span",
         ),
         tag("p", network.sentence, class_="says"),
@@ -81,11 +82,11 @@ def _key_numbers(data: ReportData) -> list[tuple[str, str]]:
     counts = data.counts
     readings = sum(channel.readings for channel in counts.channels.values())
     wrong = len({status.sensor for status in data.wrong_now()})
-    sensors = len({name for name, _ in counts.channels})
+    sensors = data.network.sensors
     days = counted(-(-(data.end - data.start) // DAY), "day")
     return [
         (f"{sensors:,}", f"{'sensor' if sensors == 1 else 'sensors'} over {days}"),
-        (f"{wrong:,}", "faulty, silent or gone at the end: to be repaired"),
+        (f"{wrong:,}", "to be repaired: faulty or silent at the end"),
         (percent(counts.flags[Flag.FAIL], readings), "of what was measured was wrong"),
         (percent(counts.flags[Flag.MISSING], counts.rows), "of all values never came"),
         (percent(counts.estimated, counts.rows), "of all values are estimates"),

@@ -24,7 +24,7 @@ MAX_LABELLED, MAX_WORST = 60, 40
 """Most lines with names; of more, the worst have names, and all are shown in a small picture."""
 
 STATE_WORDS = {
-    "sound": "every reading good",
+    "healthy": "every reading good",
     "filled": "gaps or single wrong values, filled",
     "suspect": "doubtful, kept as it came",
     "faulty": "wrong, replaced by corrections or estimates",
@@ -291,7 +291,7 @@ def _shares(data: ReportData) -> Html:
 
 def _bar(share: float) -> Html:
     drawn = [
-        tag("rect", width=100, height=6, class_="sound"),
+        tag("rect", width=100, height=6, class_="healthy"),
         tag("rect", width=short(100 * share), height=6, fill="var(--mended)"),
     ]
     return tag("svg", *drawn, viewBox="0 0 100 6", preserveAspectRatio="none", class_="bar", aria_hidden="true")

@@ -9,18 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.channel_states import ChannelName
 from sensormend.pipeline.sentences import counted, how_long, percent
 from sensormend.plot.maps import group_means
 from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.markup import Html, channel_name, concat, date, rounded, span, tag
 from sensormend.report.report_data import ReportData
-from sensormend.views.daily_counts import ChannelName
 
 __all__ = ["AcceptedOffset", "accepted_offsets", "limits_section"]
 
 SHORTEST_OFFSET, MAX_CHECKED = 2 * DAY, 40
-"""A new level is accepted after three to ten days; the first of these may be suspect rather than faulty."""
+"""The shortest fault after which a new level is looked for, since the means of the days before and after its end are
+compared; and how many faults are, the longest first, since each reads the rows of two days."""
 
 MAX_LISTED = 10
 
@@ -65,7 +66,8 @@ def _accepted_level(data: ReportData, fault: FaultInterval) -> float | None:
         return None
     lasting = jump - float(np.median(others))
     usual = float(np.median(np.abs(others - np.median(others))))
-    return level if lasting / level > 0.5 and abs(lasting) > 3 * usual else None
+    # A product: the level is 0 where readings that are as expected belong to a fault, as in a dry spell.
+    return level if lasting * level > 0.5 * level**2 and abs(lasting) > 3 * usual else None
 
 
 def _mean(values: FloatArray) -> float:
@@ -161,9 +163,10 @@ def _accepted_levels(data: ReportData) -> list[Html]:
     ]  # fmt: skip
     return _limit(
         "Absolute levels of sensors that kept an offset.",
-        "A new level that lasts three to ten days is accepted, since the sensor may have been moved or calibrated. "
-        f"That happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If it "
-        "was not, the values after it are off by as much.",
+        "A fault that lasts stays reported while it is larger than the sensor's usual wander over such a time; "
+        "then its level is the new one, as it is at once where maintenance.csv has the sensor as recalibrated. That "
+        f"happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If the sensor was neither moved nor "
+        "recalibrated, the values after it are off by as much.",
         items,
     )
 

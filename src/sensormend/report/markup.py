@@ -15,7 +15,6 @@ from sensormend.plot.canvas import AREAS_AT_NIGHT, BLUE, GREYS, HEALTH_COLOURS, 
 from sensormend.readings import DAY, REASONS
 
 __all__ = [
-    "ADVICE",
     "NIGHT_STATES",
     "Html",
     "channel_name",
@@ -46,20 +45,6 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-
-ADVICE = {
-    "stuck": "Check whether it is frozen, blocked or disconnected, then restart or replace it.",
-    "noise": "Check the cable, the supply and the mounting; a loose contact looks like this.",
-    "drift": "Clean it and compare it with a reference; then calibrate or replace it.",
-    "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
-    "gain": "Check its range and scaling, then calibrate it.",
-    "implausible": "Check the wiring and what the logger takes for its unit.",
-    "outlier": "Compare it with its neighbours: the method says that it is wrong, not how.",
-    "spike": "Single wrong values: check the contact and the transmission if they become more.",
-    "silent": "Check the supply and the connection.",
-    "gone": "Check whether it still exists; if it was taken away, add it to maintenance.csv as removed.",
-}
-"""What to do about each reason."""
 
 NIGHT_STATES = {state: AREAS_AT_NIGHT.get(colour, colour) for state, colour in HEALTH_COLOURS.items()}
 """The colour of each state on a dark page."""
@@ -155,7 +140,7 @@ def _text(text: str) -> str:
 
 def reason_words(reason: str) -> str:
     """Return a reason in plain words."""
-    return PLAIN_REASONS.get(reason, reason) if reason and reason in (*REASONS, "gone") else "faulty"
+    return PLAIN_REASONS.get(reason, reason) if reason and reason in REASONS else "faulty"
 
 
 def date(time: int) -> str:

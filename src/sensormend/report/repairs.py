@@ -8,11 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from sensormend.io.metadata import FaultInterval, iso
-from sensormend.pipeline.sentences import counted, how_far_judged, how_long, little_judged, number, percent, signed
+from sensormend.pipeline.sentences import (
+    ADVICE,
+    faults_in_words,
+    how_far_judged,
+    how_long,
+    little_judged,
+    number,
+    percent,
+    signed,
+)
 from sensormend.readings import DAY, SECOND, Flag
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.markup import (
-    ADVICE,
     Html,
     channel_name,
     concat,
@@ -66,7 +74,7 @@ def repairs_section(data: ReportData) -> Html:
         tag("h2", "What to repair"),
         tag("h3", f"Wrong at the end, {minute(data.end)} UTC"),
         _open_table(data, data.wrong_now()),
-        _gone(data.gone()),
+        _ended(data.ended()),
         tag("h3", "Most trouble in all that time"),
         _worst_table(data, data.troubles),
         id="repair",
@@ -75,7 +83,7 @@ def repairs_section(data: ReportData) -> Html:
 
 def _open_table(data: ReportData, wrong: Sequence[ChannelStatus]) -> Html:
     if not wrong:
-        return tag("p", _nothing_judged(data) or "Nothing: no sensor was faulty, silent or gone at the end.")
+        return tag("p", _nothing_judged(data) or "Nothing: no sensor was faulty or silent at the end.")
     rows = []
     for status in wrong[:MAX_OPEN]:
         fault = data.open_fault(status)
@@ -106,12 +114,12 @@ def _nothing_judged(data: ReportData) -> str:
     return "" if flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL] else how_far_judged(flags)
 
 
-def _gone(gone: Sequence[tuple[str, int]]) -> Html:
-    if not gone:
+def _ended(ended: Sequence[tuple[str, int]]) -> Html:
+    if not ended:
         return Html("")
-    entries = [concat([channel_name(sensor), f" on {date(last)}"]) for sensor, last in gone[:MAX_TROUBLES]]
-    rest = f" and {len(gone) - MAX_TROUBLES:,} more" if len(gone) > MAX_TROUBLES else ""
-    return tag("p", "Ended before, and last heard: ", concat(entries, ", "), f"{rest}.")
+    entries = [concat([channel_name(sensor), f" on {date(last)}"]) for sensor, last in ended[:MAX_TROUBLES]]
+    rest = f" and {len(ended) - MAX_TROUBLES:,} more" if len(ended) > MAX_TROUBLES else ""
+    return tag("p", "Ended before the others, with the last reading: ", concat(entries, ", "), f"{rest}.")
 
 
 def _worst_table(data: ReportData, troubles: Sequence[ChannelFaults]) -> Html:
@@ -135,8 +143,7 @@ def _worst_table(data: ReportData, troubles: Sequence[ChannelFaults]) -> Html:
     header = ("sensor", "faulty for", "silent for", "estimated", "reasons", "the longest of it")
     rest = len(troubles) - MAX_TROUBLES
     more = f" These are the {MAX_TROUBLES} worst; faults.csv lists all of it." if rest > 0 else ""
-    series = ", one variable of one sensor each," if data.several else ""
-    summary = f"{counted(len(data.reader.faults), 'fault')} of {data.number_of(len(troubles))}{series} in all.{more}"
+    summary = f"There are {faults_in_words(data.faults)}.{more}"
     return concat([tag("p", summary), html_table(header, rows, numbers=(3,), wide=5)])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,11 @@ import duckdb
 from sensormend.errors import InputError
 from sensormend.io.folder import data_files, date_of
 from sensormend.io.metadata import FaultInterval
-from sensormend.pipeline.health import ABSENT
+from sensormend.pipeline.channel_states import STATES, ChannelName, open_faults
 from sensormend.pipeline.sentences import counted
 from sensormend.readings import DAY, HOUR
-from sensormend.views.channel_status import RANKS, WRONG, ChannelStatus, channel_statuses, is_open
-from sensormend.views.daily_counts import ChannelName, parquet_source, read_days
+from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
+from sensormend.views.daily_counts import parquet_source, read_days
 from sensormend.views.matrix import Matrix, matrix
 from sensormend.views.overview import NetworkOverview, network_overview
 from sensormend.views.reader import OutReader
@@ -380,7 +380,7 @@ def _root(weight: Any, total: Any) -> float:
 
 @dataclass(frozen=True)
 class ChannelFaults:
-    """The faults of a channel, its lines of faults.csv, and their total duration in microseconds by reason."""
+    """The faults of a channel, and their total duration in microseconds by reason."""
 
     sensor: str
     variable: str
@@ -417,10 +417,10 @@ class ReportData:
         Counts of rows and gaps.
     matrix
         The state of every channel by day, the worst first.
-    now, open
-        The state of every channel, and the open faults.
+    now, faults, open
+        The state of every channel, all faults, and the open ones by channel.
     troubles
-        Channels with faults, the worst first.
+        Channels with faults that are not doubtful, the worst first.
     variables
         Those that have charts.
     """
@@ -432,6 +432,7 @@ class ReportData:
     counts: RowCounts
     matrix: Matrix
     now: dict[ChannelName, ChannelStatus]
+    faults: tuple[FaultInterval, ...]
     open: dict[ChannelName, FaultInterval]
     troubles: tuple[ChannelFaults, ...]
     variables: tuple[str, ...]
@@ -451,19 +452,19 @@ class ReportData:
         return self.reader.step
 
     def wrong_now(self) -> list[ChannelStatus]:
-        """Return channels that are faulty, silent or gone, the worst and longest first."""
-        wrong = [status for status in self.now.values() if status.state in WRONG]
+        """Return channels that need repair, the worst and longest first."""
+        wrong = [status for status in self.now.values() if status.needs_repair]
         return sorted(
-            wrong, key=lambda status: (RANKS.index(status.state), status.since or 0, status.sensor, status.variable)
+            wrong, key=lambda status: (STATES.index(status.state), status.since or 0, status.sensor, status.variable)
         )
 
-    def gone(self) -> list[tuple[str, int]]:
-        """Return sensors that ended or were removed with the times of their last readings, the latest first."""
-        present = {sensor for sensor, _ in self.now}
+    def ended(self) -> list[tuple[str, int]]:
+        """Return the sensors that have ended with the times of their last readings, the latest first."""
+        present = {status.sensor for status in self.now.values() if status.state != "ended"}
         last: dict[str, int] = {}
-        for entry in self.reader.summaries:
-            if entry.sensor not in present and entry.last is not None:
-                last[entry.sensor] = max(entry.last, last.get(entry.sensor, entry.last))
+        for status in self.now.values():
+            if status.sensor not in present and status.heard is not None:
+                last[status.sensor] = max(status.heard, last.get(status.sensor, status.heard))
         return sorted(last.items(), key=lambda entry: (-entry[1], entry[0]))
 
     def open_fault(self, status: ChannelStatus) -> FaultInterval | None:
@@ -485,6 +486,7 @@ def read_report_data(reader: OutReader, done: Callable[[float], None] | None = N
     span = archive.span()
     assert span is not None
     end = max(end, span[0] + reader.step)
+    faults = tuple(all_faults(reader))
     return ReportData(
         reader=reader,
         network=network_overview(reader),
@@ -492,28 +494,27 @@ def read_report_data(reader: OutReader, done: Callable[[float], None] | None = N
         end=end,
         counts=count_rows(reader.folder, reader.step, end, len(reader.summaries), done),
         matrix=matrix(reader, start=span[0], end=end, limit=1 << 60),
-        now={
-            name: status for name, status in channel_statuses(reader).items() if status.state not in ("ended", ABSENT)
-        },
-        open={(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, end)},
-        troubles=_faults_by_channel(reader),
+        now=channel_statuses(reader),
+        faults=faults,
+        open=open_faults(faults, end),
+        troubles=_faults_by_channel(reader, faults),
         variables=reader.variables[:MAX_VARIABLES],
     )
 
 
-def _faults_by_channel(reader: OutReader) -> tuple[ChannelFaults, ...]:
+def _faults_by_channel(reader: OutReader, faults: Iterable[FaultInterval]) -> tuple[ChannelFaults, ...]:
     by_channel: dict[ChannelName, list[FaultInterval]] = {}
-    for fault in (fault for fault in reader.faults if not fault.doubtful):
+    for fault in (fault for fault in faults if not fault.doubtful):
         # A sensor that is silent in all its variables has one line, without a variable.
         variables = reader.channels.get(fault.sensor, ()) if fault.reason == "silent" and not fault.variable else ()
         for variable in variables or (fault.variable,):
             by_channel.setdefault((fault.sensor, variable), []).append(fault)
     channels = []
-    for (sensor, variable), faults in by_channel.items():
+    for (sensor, variable), own in by_channel.items():
         reasons: Counter[str] = Counter()
-        for fault in faults:
+        for fault in own:
             reasons[fault.reason] += fault.end - fault.start
-        channels.append(ChannelFaults(sensor, variable, reasons, tuple(faults)))
+        channels.append(ChannelFaults(sensor, variable, reasons, tuple(own)))
     return tuple(
         sorted(channels, key=lambda channel: (-channel.faulty, -channel.silent, channel.sensor, channel.variable))
     )

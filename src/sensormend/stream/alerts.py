@@ -78,7 +78,6 @@ MIN_JOINING_READINGS = 2
 """Fewest readings of a sure fault that joins the alert of another one that began at the same time."""
 
 
-
 @dataclass
 class ChannelRecord:
     """What is remembered of one channel that is, or recently was, not healthy.

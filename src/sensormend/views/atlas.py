@@ -12,6 +12,7 @@ from sensormend.pipeline.health import ABSENT
 from sensormend.pipeline.places import Position
 from sensormend.plot.maps import voronoi_cells
 from sensormend.readings import DAY, REASONS, Flag
+from sensormend.views.channel_status import channel_statuses
 from sensormend.views.reader import OutReader, numbers, utc
 
 __all__ = ["Atlas", "Moment", "Site", "atlas", "moment"]
@@ -72,7 +73,8 @@ class Moment:
     value, cleaned, lower, upper
         The reading, the cleaned value and its interval; null where there is none.
     state, reason
-        sound, filled, suspect, faulty, silent, not evaluated or nothing; and the reason.
+        In the last slot the state of the channel now, as everywhere; in earlier ones what the row shows: healthy,
+        filled, suspect, faulty, silent, not evaluated or nothing. And the reason.
     """
 
     time: str
@@ -140,6 +142,12 @@ def moment(reader: OutReader, time: int | None = None, variable: str | None = No
             column[place] = getattr(rows, name)[row]
         reason[place] = REASONS[rows.reason[row]]
         state[place] = _state(int(rows.flag[row]), reason[place])
+    if time == reader.slot(span[1]):
+        for (sensor, own), status in channel_statuses(reader).items():
+            place = places.get(sensor)
+            # A healthy sensor may lack a reading.
+            if own == variable and place is not None and (status.state, state[place]) != ("healthy", "filled"):
+                state[place], reason[place] = status.state, status.reason
     low, high = _range(reader, time, variable)
     return Moment(
         time=utc(time) or "",
@@ -166,7 +174,7 @@ def _state(flag: int, reason: str) -> str:
         return "silent" if reason == "silent" else "filled"
     if flag == Flag.FAIL:
         return "filled" if reason in ("spike", "fill") else "faulty"
-    return {Flag.SUSPECT: "suspect", Flag.NOT_EVALUATED: "not evaluated"}.get(Flag(flag), "sound")
+    return {Flag.SUSPECT: "suspect", Flag.NOT_EVALUATED: "not evaluated"}.get(Flag(flag), "healthy")
 
 
 def _range(reader: OutReader, time: int, variable: str) -> tuple[float | None, float | None]:

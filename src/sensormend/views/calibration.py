@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from sensormend.files import signature
 from sensormend.io.folder import data_files
+from sensormend.pipeline.channel_states import ChannelName
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.views.daily_counts import ChannelName, parquet_source, read_days
+from sensormend.views.daily_counts import parquet_source, read_days
 from sensormend.views.reader import OutReader, matches, numbers, page_of
 
 __all__ = ["WEEK", "Calibration", "CalibrationRow", "calibration", "distances", "weekly"]

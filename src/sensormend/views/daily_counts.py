@@ -19,10 +19,11 @@ from sensormend.errors import InputError
 from sensormend.files import Closing, signature
 from sensormend.io.folder import data_files, date_of
 from sensormend.io.sql import read_parquet, reason_of
+from sensormend.pipeline.channel_states import ChannelName, PeriodCounts
 from sensormend.pipeline.health import COUNTS, NO_ROWS, states
 from sensormend.readings import DAY
 
-__all__ = ["ChannelName", "DailyCounts", "parquet_source", "read_days"]
+__all__ = ["DailyCounts", "parquet_source", "read_days"]
 
 DATES_AT_ONCE = 400
 """Dates read by one query: a year of 2,000 sensors takes a second, and some hundred MB meanwhile."""
@@ -31,9 +32,6 @@ MAX_BYTES = 128 << 20
 """Bytes of cached counts: twelve years of 2,000 sensors; the least recently used are dropped."""
 
 _X = TypeVar("_X")
-
-ChannelName = tuple[str, str]
-"""A channel: its sensor and its variable."""
 
 _SQL_COUNTS = {
     "slots": "count(*)",
@@ -44,6 +42,8 @@ _SQL_COUNTS = {
     "unjudged": "count(*) FILTER (flag = 2)",
     "estimated": "count(*) FILTER (origin = 'estimated')",
 }
+_PERIOD_COUNTS = ("slots", "missing", "faulty", "suspect", "unjudged")
+"""The counts of `PeriodCounts`, in its order."""
 
 
 def read_days(folder: Path, start: int, end: int, read: Callable[[list[Path]], _X]) -> _X:
@@ -110,6 +110,23 @@ class DailyCounts(Closing):
             names = list(self._channels)
             self._drop_oldest()
         return names, totals
+
+    def between(self, start: int, end: int) -> dict[ChannelName, PeriodCounts]:
+        """Return the counts of every channel from `start` to before `end`."""
+
+        def read(files: list[Path]) -> dict[ChannelName, PeriodCounts]:
+            if not files:
+                return {}
+            with self._engine.cursor() as engine:
+                source, variable = parquet_source(engine, files)
+                lines = engine.execute(
+                    f"SELECT sensor, {variable}, {', '.join(_SQL_COUNTS[name] for name in _PERIOD_COUNTS)} FROM "
+                    f"{source} WHERE time >= make_timestamp({start}) AND time < make_timestamp({end}) GROUP BY ALL"
+                ).fetchall()
+            return {(line[0], line[1]): PeriodCounts(*line[2:]) for line in lines}
+
+        with self._lock:
+            return read_days(self._folder, start, end, read)
 
     def _sum(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
         table = np.zeros((len(COUNTS), len(self._channels)), np.int64)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.channel_states import is_open
 from sensormend.pipeline.sentences import readable, size_words, unsigned, who
 from sensormend.readings import SECOND
-from sensormend.views.channel_status import all_faults, is_open
+from sensormend.views.channel_status import all_faults
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
 __all__ = ["FaultEntry", "FaultPage", "Order", "Which", "fault_page", "how_sure", "select_faults"]
@@ -69,9 +70,20 @@ class FaultEntry:
 
 @dataclass(frozen=True)
 class FaultPage:
-    """Some of the faults; `reasons` counts them under the other filters, `next` is where the next page begins."""
+    """Some of the faults.
+
+    Attributes
+    ----------
+    total
+        Number of faults, each single wrong reading counted.
+    reasons
+        Number of faults of each reason under the other filters.
+    lines, offset, next
+        Number of lines, the offset of this page among them, and that of the next one.
+    """
 
     total: int
+    lines: int
     offset: int
     next: int | None
     reasons: dict[str, int]
@@ -108,7 +120,8 @@ def fault_page(
     lines.sort(key=lambda line: _sort_key(sort, line, tables_end), reverse=order == "desc")
     shown, next_offset = page_of(lines, offset, limit)
     return FaultPage(
-        total=len(lines),
+        total=len(selected),
+        lines=len(lines),
         offset=offset,
         next=next_offset,
         reasons=dict(sorted(reasons.items())),

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.pipeline.channel_states import STATES, ChannelName
 from sensormend.pipeline.health import (
-    ABSENT,
     HEALTH,
     LETTERS,
     NO_ROWS,
@@ -19,8 +19,7 @@ from sensormend.pipeline.health import (
     trouble,
 )
 from sensormend.readings import DAY
-from sensormend.views.channel_status import RANKS, channel_statuses
-from sensormend.views.daily_counts import ChannelName
+from sensormend.views.channel_status import channel_statuses
 from sensormend.views.reader import OutReader, matches, page_of
 
 __all__ = ["Matrix", "MatrixRow", "matrix"]
@@ -99,17 +98,17 @@ def matrix(
     chosen = [
         row
         for row, name in enumerate(names)
-        if variable in (None, name[1]) and state in ("", now.get(name, ABSENT)) and matches(search, name[0])
+        if variable in (None, name[1]) and state in ("", now.get(name, "ended")) and matches(search, name[0])
     ]
     weight, has_rows = trouble(codes), (codes != NO_ROWS).any(axis=1)
     keys = {
-        row: names[row] if sort == "name" else (RANKS.index(now.get(names[row], ABSENT)), -weight[row], names[row])
+        row: names[row] if sort == "name" else (STATES.index(now.get(names[row], "ended")), -weight[row], names[row])
         for row in chosen
         if has_rows[row]
     }
     order = sorted(keys, key=keys.__getitem__)
     shown, next_offset = page_of(order, offset, limit)
-    rows = [MatrixRow(*names[row], now.get(names[row], ABSENT), letters(codes[row])) for row in shown]
+    rows = [MatrixRow(*names[row], now.get(names[row], "ended"), letters(codes[row])) for row in shown]
     return Matrix(
         start=str(np.datetime64(first, "D")),
         cell_days=days,

@@ -9,12 +9,13 @@ import numpy as np
 from sensormend.errors import InputError
 from sensormend.explain.context import reading_context
 from sensormend.explain.correlated import correlated_sensors
-from sensormend.explain.paragraph import paragraph
+from sensormend.explain.paragraph import comparison, paragraph, verdict
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY
+from sensormend.views.fault_list import select_faults
 from sensormend.views.reader import OutReader, numbers, utc
 
-__all__ = ["Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
+__all__ = ["ComparedSensor", "Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
 
 MAX_COMPARED, MAX_SHOWN = 500, 5
 """Sensors that are compared, the nearest where positions are known; and the number that is returned."""
@@ -46,23 +47,36 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The sensors most correlated with one, the best first."""
+    """The sensors most correlated with one, the best first.
+
+    Attributes
+    ----------
+    start, end
+        The span over which they were compared, before the sensor's fault where it has one; null without rows.
+    """
 
     sensor: str
     variable: str
+    start: str | None
+    end: str | None
     items: list[Neighbour]
 
 
 def neighbours(reader: OutReader, name: str, variable: str | None = None, at: int | None = None) -> Neighbours:
-    """Return the sensors most correlated with one in the days before a time, by default the end of the rows."""
+    """Return the sensors most correlated with one in the days before a time, by default the end of the rows.
+
+    Where the sensor has a fault then, the days before the fault are compared: in it no good reading is left.
+    """
     variable, span = reader.variable(variable, name), reader.span()
     if span is None:
-        return Neighbours(name, variable, [])
+        return Neighbours(name, variable, None, None, [])
     end = span[1] + reader.step if at is None else min(max(at, span[0]), span[1] + reader.step)
     sensors = candidates(reader, name, variable)
     per_day = max(1, DAY // reader.step)
     days = min(max(MAX_ROWS // (per_day * len(sensors)), MIN_DAYS), MAX_DAYS)
-    past, _ = reader.rows(sensors, end - days * DAY, end, variable)
+    end = _before_faults(reader, name, variable, end, span[0])
+    start = max(end - days * DAY, span[0])
+    past, _ = reader.rows(sensors, start, end, variable)
     positions, items = _positions(reader), []
     for other in correlated_sensors(past, past, name, MAX_SHOWN) if len(past) else ():
         usual, spread = numbers(np.array([other.expected - other.value, other.spread]))
@@ -70,7 +84,17 @@ def neighbours(reader: OutReader, name: str, variable: str | None = None, at: in
         if {name, other.sensor} <= positions.keys():
             kilometres = round(positions[name].metres_from(positions[other.sensor]) / 1000, 3)
         items.append(Neighbour(other.sensor, round(other.likeness, 4), usual or 0.0, spread or 0.0, kilometres))
-    return Neighbours(name, variable, items)
+    return Neighbours(name, variable, utc(start), utc(end), items)
+
+
+def _before_faults(reader: OutReader, name: str, variable: str, end: int, first: int) -> int:
+    """Return the last time up to `end` that follows some days without a fault; `end` itself where there is none."""
+    faults = select_faults(reader, sensor=name, variable=variable, end=end)
+    before = end
+    for fault in sorted((one for one in faults if one.reason != "spike"), key=lambda one: -one.end):
+        if fault.end > before - MIN_DAYS * DAY:
+            before = min(before, fault.start)
+    return before if before - first >= MIN_DAYS * DAY else end
 
 
 def candidates(reader: OutReader, name: str, variable: str) -> list[str]:
@@ -87,13 +111,45 @@ def _positions(reader: OutReader) -> dict[str, Position]:
 
 
 @dataclass(frozen=True)
+class ComparedSensor:
+    """A correlated sensor at the time of a reading.
+
+    Attributes
+    ----------
+    read, implied
+        Its own reading, and what that implies for the sensor in question: with the usual difference added.
+    off, usual
+        The distance of the reading in question from that, null where there is none; and how far it usually is.
+    """
+
+    sensor: str
+    read: float
+    implied: float
+    off: float | None
+    usual: float
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """Why a reading has its flag, in one paragraph; `time` is the start of its slot."""
+    """Why a reading has its flag.
+
+    Attributes
+    ----------
+    time
+        The start of its slot.
+    text
+        All of it, in one paragraph.
+    verdict, comparison, compared
+        The same in parts: the verdict, whether the correlated sensors contradict the reading, and what they read.
+    """
 
     sensor: str
     variable: str
     time: str
     text: str
+    verdict: str
+    comparison: str
+    compared: list[ComparedSensor]
 
 
 def explanation(reader: OutReader, name: str, time: int, variable: str | None = None) -> Explanation:
@@ -105,4 +161,13 @@ def explanation(reader: OutReader, name: str, time: int, variable: str | None = 
     names = set(reader.archive.names)
     among = [other for other in candidates(reader, name, variable) if other in names]
     context = reading_context(reader.archive, reader.archive.check_sensor(name), time, variable, among)
-    return Explanation(name, variable, utc(context.row.time) or "", paragraph(context))
+    columns = [(one.value, one.expected, context.row.value - one.expected, one.spread) for one in context.correlated]
+    compared = [
+        ComparedSensor(other.sensor, read or 0.0, implied or 0.0, off, usual or 0.0)
+        for other, (read, implied, off, usual) in zip(
+            context.correlated, (numbers(np.array(column)) for column in columns), strict=True
+        )
+    ]
+    return Explanation(
+        name, variable, utc(context.row.time) or "", paragraph(context), verdict(context), comparison(context), compared
+    )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sensormend.io.metadata import time_of
-from sensormend.pipeline.health import ABSENT
-from sensormend.pipeline.sentences import counted, how_far_judged, percent, without_number
+from sensormend.pipeline.channel_states import count_sensors
+from sensormend.pipeline.sentences import how_far_judged, percent, states_in_words, without_number
 from sensormend.readings import DAY, SECOND, Flag
-from sensormend.views.channel_status import RANKS, ChannelStatus, channel_statuses
+from sensormend.views.channel_status import all_faults, channel_statuses
 from sensormend.views.reader import OutReader, utc
 
 __all__ = ["NetworkOverview", "network_overview"]
@@ -30,9 +29,11 @@ class NetworkOverview:
     name, sentence
         Its name, and its state in one sentence.
     sensors
-        Number of sensors that belong to it now; one that has left does not.
+        Number of its sensors, also of those that have ended.
     states
-        Numbers of sound, suspect, faulty, silent and unevaluated sensors; a sensor counts as its worst variable.
+        Number of sensors in each of `STATES`; a sensor counts as its worst variable.
+    faults
+        Number of faults.
     filled, filled_days
         The share of estimates among the values of the last days, and the number of these days.
     variables
@@ -61,6 +62,7 @@ class NetworkOverview:
     sentence: str
     sensors: int
     states: dict[str, int]
+    faults: int
     filled: float | None
     filled_days: int
     variables: list[str]
@@ -82,7 +84,7 @@ class NetworkOverview:
 def network_overview(reader: OutReader) -> NetworkOverview:
     """Return the present state of a network."""
     run, span, provisional = reader.run, reader.span(), reader.provisional
-    states, left = _per_sensor(list(channel_statuses(reader).values()))
+    states = count_sensors({name: status.state for name, status in channel_statuses(reader).items()})
     filled, days = _filled(reader)
     final = reader.final()
     later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
@@ -90,11 +92,12 @@ def network_overview(reader: OutReader) -> NetworkOverview:
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
     return NetworkOverview(
         name=reader.name,
-        sentence=f"{_judged(reader)} {_sentence(states, left, filled, days)}".lstrip()
+        sentence=f"{_judged(reader)} {_sentence(states, filled, days)}".lstrip()
         if reader.folder.is_dir()
         else f"{reader.name} does not exist any more.",
         sensors=sum(states.values()),
         states=states,
+        faults=len(all_faults(reader)),
         filled=filled,
         filled_days=days,
         variables=list(reader.variables),
@@ -112,16 +115,6 @@ def network_overview(reader: OutReader) -> NetworkOverview:
         notes=[str(note) for note in _listed(run.get("notes"))],
         version=reader.version,
     )
-
-
-def _per_sensor(statuses: list[ChannelStatus]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count sensors by the worst of their variables, and those that are gone or ended."""
-    worst: dict[str, str] = {}
-    for status in statuses:
-        worst[status.sensor] = min(worst.get(status.sensor, ABSENT), status.state, key=RANKS.index)
-    counts = Counter(worst.values())
-    states = {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}
-    return states, {state: counts[state] for state in ("gone", "ended") if counts[state]}
 
 
 def _judged(reader: OutReader) -> str:
@@ -153,27 +146,12 @@ def _filled(reader: OutReader) -> tuple[float | None, int]:
     return (round(int(counts["estimated"].sum()) / slots, 6) if slots else None), last - first + 1
 
 
-def _sentence(states: dict[str, int], left: dict[str, int], filled: float | None, days: int) -> str:
-    sensors = sum(states.values())
-    if not sensors and not left:
-        return "No sensor has reported for long enough to be judged."
-    total = counted(sensors, "sensor")
-    if not sensors:
-        summary = "No sensor is left"
-    elif states["sound"] == sensors:
-        summary = f"All {total} sound" if sensors > 1 else f"{total} sound"
-    elif states["not evaluated"] == sensors:
-        summary = f"Nothing is judged yet, of {total}"
-    else:
-        others = (
-            f"{states[word]:,} {word}" for word in ("faulty", "silent", "suspect", "not evaluated") if states[word]
-        )
-        summary = ", ".join([f"{states['sound']:,} of {total} sound", *others])
-    summary += "".join(f", {count:,} {state}" for state, count in left.items())
+def _sentence(states: dict[str, int], filled: float | None, days: int) -> str:
+    words = states_in_words(states)
     if filled is None:
-        return f"{summary}."
+        return words
     span = f"the last {days} days" if days > 1 else "the last day"
-    return f"{summary}; {percent(filled)} of {span} filled."
+    return f"{words} {percent(filled)} of the values of {span} are estimates."
 
 
 def _listed(value: object) -> list[Any]:

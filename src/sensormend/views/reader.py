@@ -282,9 +282,14 @@ class OutReader(Closing):
             return final, None
         return (_concatenated(final, later) if len(final) else later), int(later.time[0])
 
+    @property
+    def rows_seen(self) -> object:
+        """A value that changes when final rows are added."""
+        return self._seen.get("rows")
+
     def _final_span(self) -> tuple[int, int] | None:
         archive = self.archive
-        return None if archive is None else self.cached("span", self._seen.get("rows"), archive.span)
+        return None if archive is None else self.cached("span", self.rows_seen, archive.span)
 
     def _grid(self, name: str, default: int) -> int:
         try:

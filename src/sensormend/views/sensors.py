@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 from sensormend.errors import ConfigError
 from sensormend.io.metadata import SensorSummary, time_of
-from sensormend.pipeline.health import ABSENT, PLAIN_REASONS
+from sensormend.pipeline.channel_states import STATES
+from sensormend.pipeline.health import PLAIN_REASONS
 from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
-from sensormend.pipeline.sentences import counted, how_long, readable
+from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
 from sensormend.readings import SECOND
-from sensormend.views.channel_status import RANKS, WRONG, ChannelStatus, channel_statuses
+from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
+from sensormend.views.fault_list import FaultEntry, fault_page
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
 __all__ = [
@@ -76,11 +78,22 @@ class SensorPage:
 
 @dataclass(frozen=True)
 class SensorView(SensorEntry):
-    """One channel, with the variables of its sensor, the number of its faults, and its state in a sentence."""
+    """One channel, with the variables of its sensor.
+
+    Attributes
+    ----------
+    faults
+        The number of its faults.
+    sentence
+        What is wrong with it and what to do, or its state.
+    fault
+        Its open fault; null where none is open.
+    """
 
     variables: list[str]
     faults: int
     sentence: str
+    fault: FaultEntry | None
 
 
 def sensor_page(
@@ -111,13 +124,28 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
     variable = reader.variable(variable, name)
     entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
     status = channel_statuses(reader)[name, variable]
-    count = sum(fault.sensor == name and fault.variable in ("", variable) for fault in reader.faults)
+    faults = [one for one in all_faults(reader) if one.sensor == name and one.variable in ("", variable)]
+    is_listed = status.needs_repair or status.state in ("suspect", "recovering")
+    page = fault_page(reader, sensor=name, variable=variable, state="open", sort="from", limit=1) if is_listed else None
+    fault = page.items[0] if page is not None and page.items else None
     return SensorView(
         **_columns(entry, status),
         variables=list(reader.channels[name]),
-        faults=count,
-        sentence=_sentence(reader, status, count),
+        faults=len(faults),
+        sentence=_sentence(reader, status, len(faults))
+        if fault is None
+        else f"{fault.sentence} {_advice(status)}".strip(),
+        fault=fault,
     )
+
+
+def _advice(status: ChannelStatus) -> str:
+    """Return what to do about a fault; one that is only suspected is looked at first."""
+    if status.state == "recovering":
+        return "Its last readings are good again."
+    if status.state == "suspect":
+        return "It is suspect, not certain: compare it with its neighbours."
+    return ADVICE.get(status.reason, "")
 
 
 def _columns(entry: SensorSummary, status: ChannelStatus) -> dict[str, Any]:
@@ -144,7 +172,7 @@ def _sort_key(sort: Order, entry: SensorSummary, status: ChannelStatus) -> tuple
     name = (entry.sensor, entry.variable)
     faulty, missing = finite(entry.share_faulty) or 0.0, finite(entry.share_missing) or 0.0
     return {
-        "trouble": (RANKS.index(status.state), -faulty, -missing, name),
+        "trouble": (STATES.index(status.state), -faulty, -missing, name),
         "name": (name,),
         "heard": (status.heard is not None, status.heard or 0, name),
         "faulty": (-faulty, name),
@@ -161,13 +189,12 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
     state = {
         "faulty": f"Faulty{since}{f': {reason}' if reason else ''}",
         "silent": f"Silent{since}",
-        "gone": f"Gone{since}",
-        "ended": f"Ended on {readable(status.since)}" if status.since is not None else "Ended",
-        "suspect": "Suspect on its last day",
-        "not evaluated": "Cannot be judged yet",
-        ABSENT: "Not part of the network any more",
-    }.get(status.state, "Sound")
-    if status.state in WRONG and not faults:
+        "suspect": f"Suspect{since}{f': {reason}' if reason else ''}",
+        "recovering": f"Recovering: {reason}",
+        "learning": "Still learning: it cannot be judged yet",
+        "ended": f"Ended on {readable(status.since)}" if status.since is not None else "Ended: it has no rows any more",
+    }.get(status.state, "Healthy")
+    if status.needs_repair and not faults:
         return f"{state}. {status.sentence}"
     return f"{state}; {counted(faults, 'fault') if faults else 'no fault'} so far."
 

@@ -75,6 +75,8 @@ class Series:
     ----------
     start, end
         The span that is returned.
+    requested
+        The start that was requested, where the limit of days and slots has made the span shorter; else null.
     first, last
         The first and the last time of its rows, provisional ones included.
     step, thinned
@@ -102,6 +104,7 @@ class Series:
     variable: str
     start: str | None
     end: str | None
+    requested: str | None
     first: str | None
     last: str | None
     step: float
@@ -140,11 +143,12 @@ def series(
     entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
     span = _own_span(reader, entry)
     if span is None:
-        begin = stop = 0
+        begin = stop = wanted = 0
     else:
         stop = span[1] + reader.step if end is None else min(end, span[1] + reader.step)
         begin = stop - USUAL_DAYS * DAY if start is None else start
-        begin = max(begin, span[0], stop - min(MAX_DAYS * DAY, MAX_SLOTS * reader.step))
+        wanted = max(begin, span[0])
+        begin = max(wanted, stop - min(MAX_DAYS * DAY, MAX_SLOTS * reader.step))
     step = reader.step
     rows, since = reader.rows([name], begin, stop, variable)
     rows = rows.with_gaps(step)
@@ -156,6 +160,7 @@ def series(
         variable=variable,
         start=utc(begin) if span else None,
         end=utc(stop) if span else None,
+        requested=utc(wanted) if wanted < begin else None,
         first=utc(span[0]) if span else None,
         last=utc(span[1]) if span else None,
         step=step / SECOND,

@@ -22,6 +22,7 @@ from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
 from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
+from sensormend.views.attention import Attention, attention
 from sensormend.views.calibration import Calibration, calibration
 from sensormend.views.matrix import Matrix, matrix
 from sensormend.views.neighbours import Explanation, Neighbours, explanation, neighbours
@@ -64,7 +65,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 """Error responses that every route may return."""
 
-State = Literal["", "sound", "suspect", "faulty", "silent", "not evaluated", "nothing"]
+State = Literal["", "healthy", "recovering", "suspect", "faulty", "silent", "learning", "ended"]
 Words = Annotated[str, Query(max_length=200)]
 Name = Annotated[str, Query(alias="sensor", min_length=1, max_length=500, description="The exact name of a sensor.")]
 Variable = Annotated[
@@ -131,6 +132,11 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
     def get_network() -> Response:
         """Return the present state of the network."""
         return _json(network_overview(reader))
+
+    @api.get("/attention", **described(Attention))
+    def get_attention(offset: Offset = 0, limit: Annotated[int, Query(ge=1, le=500)] = 5) -> Response:
+        """Return the sensors that need repair, by the size of their fault over the usual error times its length."""
+        return _json(attention(reader, offset=offset, limit=limit))
 
     @api.get("/matrix", **described(Matrix))
     async def get_matrix(
@@ -202,7 +208,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         end: To = None,
         points: Annotated[int, Query(ge=2, le=10_000)] = 2000,
     ) -> Response:
-        """Return one sensor over time; the last 30 days by default, 400 days at most."""
+        """Return one sensor over time; the last 30 days by default, 400 days at most, else `requested` is set."""
         begin, stop = _time("from", start), _time("to", end)
         return await limited(lambda: series(reader, name, variable, begin, stop, points))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, Field, create_model
 from starlette.responses import JSONResponse, Response
@@ -62,4 +63,6 @@ def _described(hint: Any) -> Any:
         return model_of(hint)
     if get_origin(hint) is list and is_dataclass(get_args(hint)[0]):
         return list[model_of(get_args(hint)[0])]  # type: ignore[misc]
+    if get_origin(hint) is UnionType and any(map(is_dataclass, get_args(hint))):
+        return Union[tuple(map(_described, get_args(hint)))]  # noqa: UP007
     return hint

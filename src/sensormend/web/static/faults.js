@@ -95,9 +95,9 @@ export async function show(root, params, context) {
 
   function render(page) {
     // The last page may have gone while one looked at it.
-    if (!page.items.length && page.total && wanted.offset) return choose({ offset: 0 }, true);
+    if (!page.items.length && page.lines && wanted.offset) return choose({ offset: 0 }, true);
     root.dataset.total = String(page.total);
-    count.textContent = page.total ? `${plural(page.total, "fault")}${isFiltered() ? " with these filters" : ""}, times in UTC` : "";
+    count.textContent = page.total ? `${plural(page.total, "fault")}${isFiltered() ? " with these filters" : ""}${page.lines < page.total ? `, in ${plural(page.lines, "line")}` : ""}, times in UTC` : "";
     offerReasons(page.reasons);
     empty.hidden = page.total > 0;
     table.hidden = pager.hidden = page.total === 0;
@@ -106,7 +106,7 @@ export async function show(root, params, context) {
         : nothingJudged(context.network) ? "Nothing is judged yet: no fault was looked for." : "No fault was found." }),
         ...(isFiltered() ? [button("Show all", reset, { class: "button" })] : []));
     }
-    where.textContent = `${whole(page.offset + 1)} to ${whole(page.offset + page.items.length)} of ${whole(page.total)}`;
+    where.textContent = `${whole(page.offset + 1)} to ${whole(page.offset + page.items.length)} of ${whole(page.lines)}`;
     earlier.disabled = page.offset === 0;
     later.disabled = page.next === null;
     pager.classList.toggle("pager-single", page.next === null && page.offset === 0);

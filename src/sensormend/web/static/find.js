@@ -4,7 +4,6 @@ import { element, isAborted } from "./elements.js";
 import { plural, sensorLink, seriesName } from "./format.js";
 import { calm } from "./pace.js";
 import { mark } from "./palette.js";
-import { plainState } from "./words.js";
 
 const MAX_ITEMS = 8;
 
@@ -50,7 +49,7 @@ export function search(form, { get, go }) {
         },
         mark(item.state),
         element("span", { class: "find-name" }, seriesName(item.sensor, item.variable)),
-        element("span", { class: "quiet" }, plainState(item.state)),
+        element("span", { class: "quiet" }, item.state),
       )),
       ...(items.length ? [] : [element("li", { class: "quiet", role: "option", "aria-disabled": "true" }, "no such sensor")]),
     );

@@ -10,7 +10,7 @@ const MIN_SEPARATE = 8;
 const DAY = 86_400_000;
 const LABELS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
 // How much a cell weighs where many share one pixel: one fault must not drown in sound days.
-const WEIGHTS = { nothing: 0.4, sound: 1, filled: 1, "not evaluated": 1, suspect: 2, silent: 4, faulty: 5 };
+const WEIGHTS = { nothing: 0.4, healthy: 1, filled: 1, "not evaluated": 1, suspect: 2, silent: 4, faulty: 5 };
 
 /** Fit a canvas to a size in CSS pixels and return its pen, in those pixels. */
 function pen(canvas, width, height) {

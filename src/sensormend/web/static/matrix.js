@@ -7,12 +7,15 @@ import { controls, spanStart } from "./matrix-controls.js";
 import { AXIS, inks, labelWidth, paint } from "./matrix-paint.js";
 import { Rows } from "./matrix-rows.js";
 import { perFrame } from "./pace.js";
-import { STATES, chip, mark, onTheme } from "./palette.js";
+import { chip, mark, onTheme } from "./palette.js";
+import { CHANNEL_STATES } from "./words.js";
 
 const MIN_CELL = 2;
 const LARGE = 60_000;
 const LARGE_PAUSE = 15_000;
 const PREFETCHED_ROWS = 10_000;
+// Rows that are printed: more of them would be pages of colours without a name that can be read.
+const PRINTED_ROWS = 200;
 const RELEVANT = ["all", "rows", "provisional", "sensors", "run", "faults"];
 
 /**
@@ -26,7 +29,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   const view = { width: 0, height: 0, left: 0, top: 0, label: 60, cell: 4, row: touch ? 22 : 18 };
   const options = {
     search: params.get("search") ?? "", sort: params.get("sort") === "name" ? "name" : "trouble",
-    state: STATES.includes(params.get("state")) ? params.get("state") : "", variable: params.get("variable") ?? "",
+    state: CHANNEL_STATES.includes(params.get("state")) ? params.get("state") : "", variable: params.get("variable") ?? "",
     span: params.get("span") ?? (innerWidth < 700 ? "90" : "365"),
   };
   const canvas = element("canvas", { class: "matrix-canvas", "aria-hidden": "true" });
@@ -38,9 +41,9 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   const all = beside(scroller);
   const tip = element("div", { class: "tooltip", hidden: true });
   const status = element("p", { class: "hidden", role: "status" });
-  const none = element("div", { class: "matrix-none", hidden: true },
-    element("p", {}, "No sensor is like that."),
-    button("Show all sensors", () => set({ search: "", state: "", variable: "" }), { class: "button" }));
+  const noneWords = element("p");
+  const showAll = button("Show all sensors", () => set({ search: "", state: "", variable: "" }), { class: "button" });
+  const none = element("div", { class: "matrix-none", hidden: true }, noneWords, showAll);
   const box = element("div", { class: "matrix" }, scroller, all.element, tip, none);
   const line = element("p", { class: "quiet small", role: "status" });
   const legend = element("ul", { class: "legend", "aria-label": "What the cells mean" });
@@ -86,6 +89,10 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   /** Work out all sizes, after new data or a new width of the window. */
   function layout() {
     none.hidden = data.total > 0;
+    // A feed that has just begun has no rows, whatever the filters are.
+    const filtered = Boolean(options.search || options.state || options.variable);
+    noneWords.textContent = filtered ? "No sensor fits these filters." : "There are no readings yet.";
+    showAll.hidden = !filtered;
     scroller.hidden = all.element.hidden = data.total === 0;
     if (!data.total) return void (root.dataset.drawn = "0x0");
     const lines = Math.floor((Math.max(260, Math.min(660, innerHeight * 0.66)) - AXIS) / view.row);
@@ -131,7 +138,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     const present = new Set(Object.values(data.letters).filter((state) => state !== "nothing"));
     if (!unjudged) present.delete("not evaluated");
     legend.replaceChildren(
-      ...["sound", "filled", "suspect", "faulty", "silent", "not evaluated"].filter((state) => present.has(state))
+      ...["healthy", "filled", "suspect", "faulty", "silent", "not evaluated"].filter((state) => present.has(state))
         .map((state) => element("li", {}, mark(state), state)),
       ...(data.provisional ? [element("li", {}, mark("provisional"), "may still change")] : []),
     );
@@ -297,6 +304,16 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     draw();
   });
 
+  // On paper nothing scrolls: all of it is drawn, and the style sheet fits it to the width of the page.
+  const beforePrint = () => {
+    if (closed || !data.total) return;
+    Object.assign(view, { height: AXIS + Math.min(data.total, PRINTED_ROWS) * view.row, top: 0 });
+    paint(canvas, data, view, ink, {});
+  };
+  addEventListener("beforeprint", beforePrint);
+  const afterPrint = () => { if (!closed && data.total) layout(); };
+  addEventListener("afterprint", afterPrint);
+
   const relayout = perFrame(() => { if (!closed && data.total) { ink = inks(canvas); layout(); } });
   const sizes = new ResizeObserver(relayout);
   const stopTheme = onTheme(relayout);
@@ -319,6 +336,8 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     },
     close() {
       closed = true;
+      removeEventListener("beforeprint", beforePrint);
+      removeEventListener("afterprint", afterPrint);
       clearTimeout(later);
       data.close();
       panel.close();

@@ -1,23 +1,23 @@
 // A sensor's neighbours on its chart: their names, and the value that each of them predicts for it.
 import { button, element, isAborted } from "./elements.js";
-import { percent, sensorLink } from "./format.js";
+import { day, percent, sensorLink } from "./format.js";
 import { aligned, loadSeries } from "./reading.js";
 
 const FRESH = 5000;
 
 export function mountNeighbours(root, context, sensor, variable, redraw) {
-  let items = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, requested = null, requests = 0, newest = 0, shownSpan = null;
+  let items = null, from = null, to = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, requested = null, requests = 0, newest = 0, shownSpan = null;
   const toggle = button("Neighbours", () => (shown ? hide() : show()), { class: "button", "aria-pressed": "false" });
   const list = element("ul", { class: "neighbour-list" });
   const note = element("p", { class: "small quiet", hidden: true });
   root.append(note, list);
 
-  async function show() {
+  async function show(remembered = true) {
     shown = true;
     toggle.setAttribute("aria-pressed", "true");
-    context.remember({ neighbours: "1" });
+    if (remembered) context.remember({ neighbours: "1" });
     try {
-      items ??= (await context.get("neighbours", { sensor, variable })).items;
+      if (!items) ({ items, from, to } = await context.get("neighbours", { sensor, variable }));
     } catch (error) {
       hide();
       if (!isAborted(error)) context.say(error.message, "error");
@@ -25,8 +25,9 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
     }
     note.hidden = false;
     note.textContent = items.length
-      ? "Grey lines: what each neighbour reads, moved by its usual difference from this sensor. Dotted below: raw minus their middle."
-      : "No sensor of the network is similar enough to this one to compare it with.";
+      ? "Grey lines: what each neighbour reads, moved by its usual difference from this sensor. Dotted below: raw minus their middle. "
+        + `Compared from ${day(from)} to ${day(to)}.`
+      : `From ${day(from)} to ${day(to)} no sensor of the network is similar enough to this one to compare it with.`;
     list.replaceChildren(...items.map(entry));
     redraw();
   }
@@ -34,7 +35,7 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
   function hide() {
     shown = false;
     toggle.setAttribute("aria-pressed", "false");
-    context.remember({ neighbours: "" });
+    context.remember({ neighbours: "0" });
     note.hidden = true;
     list.replaceChildren();
     redraw();
@@ -100,5 +101,5 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
     }));
   }
 
-  return { toggle, load, lines };
+  return { toggle, load, lines, show };
 }

@@ -4,12 +4,13 @@ import { button, element, isAborted } from "./elements.js";
 import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
 import { mountMatrix } from "./matrix.js";
 import { chip, mark } from "./palette.js";
-import { nothingJudged, plainReason } from "./words.js";
+import { CHANNEL_STATES, nothingJudged, plainReason } from "./words.js";
 
-const STATES = ["sound", "suspect", "faulty", "silent", "not evaluated"];
+// A tile of these is shown where there is such a sensor.
+const OPTIONAL = ["recovering", "learning", "ended"];
 const HELP = {
-  sound: "as expected", suspect: "odd, not yet sure", faulty: "not to be used", silent: "nothing comes",
-  "not evaluated": "too little to judge",
+  healthy: "as expected", suspect: "odd, not yet sure", faulty: "not to be used", silent: "nothing comes",
+  recovering: "good again since recently", learning: "too little to judge", ended: "no more rows",
 };
 const MAX_ITEMS = 5;
 
@@ -20,10 +21,8 @@ export async function show(root, params, context) {
   const matrixRoot = element("section", { class: "section", id: "matrix", "aria-labelledby": "matrix-title" });
   const trouble = element("section", { class: "section", "aria-labelledby": "trouble-title" });
   const mapRoot = element("section", { class: "section", id: "map", hidden: true });
-  // On a small screen the faults come first: the matrix alone would fill it.
-  const order = innerWidth < 700 ? [trouble, matrixRoot] : [matrixRoot, trouble];
-  root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), ...order, mapRoot);
-  let state = STATES.includes(params.get("state")) ? params.get("state") : "";
+  root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), trouble, matrixRoot, mapRoot);
+  let state = CHANNEL_STATES.includes(params.get("state")) ? params.get("state") : "";
   let listed = "";
   let map = null;
   let mapping = false;
@@ -34,7 +33,7 @@ export async function show(root, params, context) {
     if (sentence.textContent !== words) sentence.textContent = words;
     notes.replaceChildren(...network.notes.map((note) => element("li", {}, note)));
     notes.hidden = !network.notes.length;
-    const shown = STATES.filter((one) => one !== "not evaluated" || network.states[one]);
+    const shown = CHANNEL_STATES.filter((one) => !OPTIONAL.includes(one) || network.states[one]);
     if (tiles.dataset.shown !== shown.join()) {
       tiles.dataset.shown = shown.join();
       tiles.replaceChildren(...shown.map(tile), element("div", { class: "tile" },
@@ -57,22 +56,24 @@ export async function show(root, params, context) {
   }
 
   async function attention() {
-    const page = await context.get("faults", { state: "open", sort: "score", order: "desc", limit: MAX_ITEMS });
+    const page = await context.get("attention", { limit: MAX_ITEMS });
     // The same list stays, and the focus with it.
     const key = JSON.stringify([page.total, page.items]);
     if (key === listed) return;
     listed = key;
-    const items = page.items.map((fault) => element("li", {},
-      element("a", { href: sensorLink(fault.sensor, fault.variable) }, seriesName(fault.sensor, fault.variable)),
-      chip(["silent", "gone"].includes(fault.reason) ? fault.reason : "faulty", plainReason(fault.reason)),
-      element("span", { class: "attention-since" },
-        `since ${time(fault.from)}${fault.seconds ? `, ${span(fault.seconds)}` : ""}${fault.sure ? `, ${fault.sure}` : ""}`),
-      element("span", { class: "quiet attention-why" }, fault.sentence)));
+    const items = page.items.map((one) => element("li", {},
+      element("a", { href: sensorLink(one.sensor, one.variable) }, seriesName(one.sensor, one.variable)),
+      chip(one.state, plainReason(one.reason)),
+      element("span", { class: "attention-since" }, [`since ${time(one.since)}`, one.seconds ? span(one.seconds) : "", one.sure].filter(Boolean).join(", ")),
+      element("span", { class: "quiet attention-why" },
+        [one.sentence, one.others.length ? `Also ${one.others.join(", ")}.` : "", one.advice].filter(Boolean).join(" "))));
+    trouble.dataset.total = String(page.total);
     trouble.replaceChildren(
-      element("div", { class: "section-head" }, element("h2", { id: "trouble-title" }, "Needs attention now"),
+      element("div", { class: "section-head" },
+        element("h2", { id: "trouble-title" }, page.total ? `Needs attention now: ${plural(page.total, "sensor")}` : "Needs attention now"),
         page.total ? element("a", { class: "small", href: "#/faults?state=open" },
-          page.total > MAX_ITEMS ? `all ${plural(page.total, "open fault")}` : "the fault list") : null),
-      items.length ? element("ol", { class: "attention" }, items) : element("p", { class: "quiet" }, nothingJudged(context.network) ? "Nothing is judged yet." : "No fault is open."),
+          page.total > MAX_ITEMS ? `the ${MAX_ITEMS} most urgent; all open faults` : "the fault list") : null),
+      items.length ? element("ol", { class: "attention" }, items) : element("p", { class: "quiet" }, nothingJudged(context.network) ? "Nothing is judged yet." : "No sensor needs repair."),
     );
   }
 

@@ -2,7 +2,7 @@
 
 import { element } from "./elements.js";
 
-export const STATES = ["sound", "filled", "suspect", "faulty", "silent", "not evaluated", "nothing"];
+export const STATES = ["healthy", "filled", "suspect", "faulty", "silent", "not evaluated", "nothing"];
 
 const slug = (word) => word.replaceAll(" ", "-");
 

@@ -33,6 +33,7 @@ function widened(part) {
   return {
     ...part,
     from: unix(part.from), to: unix(part.to),
+    requested: part.requested === null ? null : unix(part.requested),
     first: part.first === null ? null : unix(part.first), last: part.last === null ? null : unix(part.last),
     low: thin ? part.low : part.value, high: thin ? part.high : part.value,
     cleaned_low: thin ? part.cleaned_low : part.cleaned, cleaned_high: thin ? part.cleaned_high : part.cleaned,
@@ -57,6 +58,7 @@ function joined(parts) {
   const { to, last, provisional_from } = parts.at(-1);
   const whole = { ...parts[0], to, last, provisional_from };
   whole.thinned = Math.max(...parts.map((part) => part.thinned));
+  whole.requested = parts.find((part) => part.requested !== null)?.requested ?? null;
   for (const name of COLUMNS) whole[name] = [];
   whole.spans = [];
   whole.lasting = [];

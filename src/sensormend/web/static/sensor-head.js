@@ -2,7 +2,7 @@
 import { element, field, unix } from "./elements.js";
 import { percent, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
-import { plainReason, plainState } from "./words.js";
+import { plainReason } from "./words.js";
 
 // Made once; only the parts that a live network changes are replaced, so that an open choice of the variable stays open.
 export function makeHead(root, figures, info, context) {
@@ -31,7 +31,7 @@ function figuresOf(info, network) {
 
 function stateWords({ state, reason, since }) {
   const why = reason && reason !== state ? `, ${plainReason(reason)}` : "";
-  return `${plainState(state)}${why}${since ? ` since ${time(since)}` : ""}`;
+  return `${state}${why}${since ? ` since ${time(since)}` : ""}`;
 }
 
 function faultWords(count) {

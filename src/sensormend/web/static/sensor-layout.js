@@ -25,10 +25,11 @@ export function layOut(root) {
     neighbours: element("div", { class: "neighbours" }),
     whyTitle: element("h2"),
     whyText: element("ul", { class: "why-text" }),
+    whyTable: element("div", { class: "why-table" }),
     faults: element("section", { class: "section" }),
     notes: element("section", { class: "section notes-section no-print", hidden: true }),
   };
-  page.why = element("section", { class: "panel why", "aria-live": "polite", hidden: true }, page.whyTitle, page.whyText);
+  page.why = element("section", { class: "panel why", "aria-live": "polite", hidden: true }, page.whyTitle, page.whyText, page.whyTable);
   const bar = element("div", { class: "chart-bar" }, page.lengths, page.steering, page.tools);
   // On a small screen the chart comes first: the figures and the buttons alone would fill it.
   const small = innerWidth < NARROW;

@@ -1,7 +1,7 @@
 // One sensor over any span: its readings, the cleaned values, and their intervals.
 import { loadPlotter, makeCharts } from "./chart.js";
 import { button, element, iso, isAborted, unix } from "./elements.js";
-import { clock, day, moment as utc, seriesName, span, time, value } from "./format.js";
+import { clock, day, moment as utc, plural, sensorLink, seriesName, signed, span, time, value } from "./format.js";
 import { panned, zoomed } from "./gestures.js";
 import { mountNeighbours } from "./neighbours.js";
 import { calm } from "./pace.js";
@@ -17,6 +17,7 @@ const DAY = 86400;
 const SPANS = [["7 days", 7], ["30 days", 30], ["90 days", 90], ["1 year", 365], ["All", Infinity]];
 const USUAL_DAYS = 30;
 const DAYS_AFTER = 2;
+const DAYS_AROUND = 3;
 const FAULTY = 4;
 
 export async function show(root, params, context) {
@@ -50,7 +51,7 @@ export async function show(root, params, context) {
   }
 
   let loaded = null, range = null, fetching = null, mark = null, hover = null, days = wanted ? null : Number(params.get("days")) || USUAL_DAYS;
-  const hasLeft = info.state === "nothing";
+  const hasLeft = info.state === "ended";
   const first = () => loaded.first;
   // A silent sensor still has rows: the estimates of what it would have read.
   const end = () => loaded.end;
@@ -111,8 +112,10 @@ export async function show(root, params, context) {
     root.dataset.range = `${Math.round(range.from)},${Math.round(range.to)}`;
     const length = (range.to - range.from) / DAY;
     const text = length < 3 ? `${time(range.from)} to ${time(range.to)}` : `${day(range.from)} to ${day(range.to)}`;
-    page.range.textContent = loaded.thinned > 1
-      ? `${text}; bands go from the lowest to the highest value in ${span(loaded.thinned * loaded.step)}` : text;
+    const most = end() - first() > LONGEST ? `; at most ${plural(LONGEST / DAY, "day")} are shown at once` : "";
+    const cut = loaded.requested === null ? "" : `; the server left out what came before ${day(loaded.from)}, ask for a shorter span`;
+    const bands = loaded.thinned > 1 ? `; bands go from the lowest to the highest value in ${span(loaded.thinned * loaded.step)}` : "";
+    page.range.textContent = `${text}${bands}${most}${cut}`;
     page.cut.textContent = charts?.cut() ?? "";
     describeKey(page.key, loaded, range);
     for (const [press, count] of page.spans) {
@@ -217,7 +220,8 @@ export async function show(root, params, context) {
   // The slot that a moment is in.
   const slotTime = (moment) => loaded.time[0] + Math.floor((moment - loaded.time[0]) / loaded.step) * loaded.step;
 
-  async function why() {
+  // On opening the page it is not part of the address, and nothing scrolls.
+  async function why(opening = false) {
     let moment = mark;
     if (moment === null || moment < range.from || moment > range.to) {
       const seen = loaded.spans.filter((one) => one.to > range.from && one.from < range.to && one.kind !== "not evaluated").at(-1);
@@ -235,28 +239,27 @@ export async function show(root, params, context) {
       if (near?.spike && loaded.thinned > 1) setMark(moment = await wrongSlot(near) ?? moment);
       const answer = await context.get("explain", { sensor, variable, time: iso(moment) });
       if (mark !== moment) return;
-      explain(answer.text.split(/(?<=\.) (?=\p{Lu})/u));
-      context.remember({ why: iso(moment) });
+      explain([...answer.verdict.split(/(?<=\.) (?=\p{Lu})/u), answer.comparison]);
+      page.whyTable.replaceChildren(...(answer.compared.length ? [comparedTable(answer.compared, variable)] : []));
+      if (!opening) context.remember({ why: iso(moment) });
     } catch (error) {
       if (!isAborted(error) && mark === moment) explain([`That could not be explained: ${error.message}.`]);
     }
     page.why.removeAttribute("aria-busy");
-    page.whyTitle.scrollIntoView({ block: "nearest" });
+    if (!opening) page.whyTitle.scrollIntoView({ block: "nearest" });
   }
 
-  // A sentence to a line, and in a list of others one of them to a line.
+  // A sentence to a line.
   function explain(sentences) {
-    page.whyText.replaceChildren(...sentences.map((sentence) => {
-      const [, head, others] = sentence.match(/^(.*?:) (.*; .*)$/s) ?? [];
-      return others ? element("li", {}, head, element("ul", {}, others.split("; ").map((one) => element("li", { text: one }))))
-        : element("li", { text: sentence });
-    }));
+    page.whyTable.replaceChildren();
+    page.whyText.replaceChildren(...sentences.map((sentence) => element("li", { text: sentence })));
   }
 
   function forgetWhy() {
     setMark(null);
     page.why.hidden = true;
     page.whyText.replaceChildren();
+    page.whyTable.replaceChildren();
     context.remember({ why: "" });
   }
 
@@ -286,8 +289,14 @@ export async function show(root, params, context) {
     steer("‹", "earlier", () => change(panned(range, -0.5))), steer("›", "later", () => change(panned(range, 0.5))),
     steer("+", "zoom in", () => change(zoomed(range, 0.5))), steer("−", "zoom out", () => change(zoomed(range, 2))),
     button("Reset", () => newest(USUAL_DAYS), { class: "button", title: "the newest 30 days" }));
+  const opened = !wanted && !params.get("days") ? info.fault : null;
   if (wanted) move(wanted.from, wanted.to, false);
-  else {
+  else if (opened) {
+    // The fault, and enough before it to see what changed.
+    const from = unix(opened.from), to = unix(opened.to);
+    const around = Math.max((to - from) * 0.4, DAYS_AROUND * DAY);
+    move(from - around, Math.min(end(), to + around), false);
+  } else {
     // Of one that has left, its last days with readings.
     const to = hasLeft && info.heard ? Math.min(end(), unix(info.heard) + DAYS_AFTER * DAY) : end();
     move(to - days * DAY, to, false);
@@ -304,11 +313,15 @@ export async function show(root, params, context) {
     offer = notes.offer;
     faultList();
   }).catch((error) => isAborted(error) || context.say(`The notes could not be read: ${error.message}.`, "error"));
-  if (params.get("neighbours")) neighbours.toggle.click();
+  const drawn = params.get("neighbours");
+  if (drawn === "1" || (opened && drawn !== "0")) neighbours.show(drawn === "1");
   const explained = utc(params.get("why"));
   if (explained) {
     setMark(explained.getTime() / 1000);
     why();
+  } else if (opened && opened.reason !== "silent") {
+    setMark(slotTime((unix(opened.from) + unix(opened.to)) / 2));
+    why(true);
   }
 
   return {
@@ -354,4 +367,14 @@ function withLastReading(info, { time: times, value: values }) {
 function rangeOf(params) {
   const [from, to] = ["from", "to"].map((name) => utc(params.get(name))?.getTime() / 1000);
   return to > from ? { from, to } : null;
+}
+
+// What the correlated sensors read at the time, and what that implies.
+function comparedTable(compared, variable) {
+  const cells = (one) => [value(one.read), value(one.implied), one.off === null ? "–" : signed(one.off), `± ${value(one.usual, 2)}`];
+  return element("table", { class: "table compared" },
+    element("thead", {}, element("tr", {}, ["Neighbour", "read", "implies here", "off by", "usual"].map((text) => element("th", { scope: "col", text })))),
+    element("tbody", {}, compared.map((one) => element("tr", {},
+      element("th", { scope: "row" }, element("a", { href: sensorLink(one.sensor, variable), text: one.sensor })),
+      cells(one).map((text) => element("td", { text }))))));
 }

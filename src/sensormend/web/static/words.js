@@ -13,12 +13,10 @@ const REASONS = {
   alone: "no similar sensor to compare with",
 };
 
-const FLAGS = { 1: "sound", 2: "not evaluated", 3: "suspect", 4: "faulty", 9: "missing" };
+// The states of a sensor, in the order in which they are listed.
+export const CHANNEL_STATES = ["healthy", "faulty", "silent", "suspect", "recovering", "learning", "ended"];
 
-// The API has the state on the last date: "nothing" for a sensor that has no rows yet, or was removed.
-export function plainState(state) {
-  return state === "nothing" ? "not there" : state;
-}
+const FLAGS = { 1: "good", 2: "not evaluated", 3: "suspect", 4: "faulty", 9: "missing" };
 
 export function plainReason(reason) {
   return REASONS[reason] ?? reason;
@@ -34,11 +32,11 @@ export function hasBar(fault) {
 }
 
 export function sureWords(fault) {
-  if (fault.reason === "silent" || fault.reason === "gone") return "nothing came";
+  if (fault.reason === "silent") return "nothing came";
   return hasBar(fault) ? fault.sure : "past its limit";
 }
 
 // Whether no sensor of a network can be judged yet: then a list without faults has no meaning.
 export function nothingJudged(network) {
-  return network.sensors > 0 && network.states["not evaluated"] === network.sensors;
+  return network.sensors > 0 && network.states.learning === network.sensors;
 }

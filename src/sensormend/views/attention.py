@@ -1,0 +1,102 @@
+"""`attention` lists the sensors that need repair, the most urgent first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.channel_states import ChannelName, open_faults
+from sensormend.pipeline.sentences import ADVICE, size_words
+from sensormend.readings import DAY, SECOND
+from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
+from sensormend.views.fault_list import how_sure
+from sensormend.views.reader import OutReader, page_of, utc
+
+__all__ = ["Attention", "AttentionEntry", "attention"]
+
+SIZED = ("offset", "drift", "noise")
+"""Kinds whose size is a distance from the estimate, which the usual error of the channel can be compared with."""
+
+
+@dataclass(frozen=True)
+class AttentionEntry:
+    """A sensor that needs repair.
+
+    Attributes
+    ----------
+    variable, others
+        The most urgent of its channels that need repair, and the variables of the others.
+    state, reason, since, seconds
+        The state of that channel, its reason, since when and for how long.
+    size_words, sure, sentence
+        The size of its fault, a term for its certainty, and a sentence.
+    advice
+        What to do about it.
+    urgency
+        The size of the fault in usual errors of the channel times its length in days. The score stands for the size
+        where the kind has none, and 1 for a silence.
+    """
+
+    sensor: str
+    variable: str
+    others: list[str]
+    state: str
+    reason: str
+    since: str | None
+    seconds: float
+    size_words: str
+    sure: str
+    sentence: str
+    advice: str
+    urgency: float
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Sensors that need repair: as many as are faulty or silent, and those of a live feed that have ended."""
+
+    total: int
+    offset: int
+    next: int | None
+    items: list[AttentionEntry]
+
+
+def attention(reader: OutReader, *, offset: int = 0, limit: int = 5) -> Attention:
+    """Return the sensors that need repair, the most urgent first."""
+    end = reader.tables_end() or 0
+    faults = open_faults(all_faults(reader), end)
+    usual = {(entry.sensor, entry.variable): entry.usual_error for entry in reader.summaries}
+    by_sensor: dict[str, list[AttentionEntry]] = {}
+    for name, status in channel_statuses(reader).items():
+        if status.needs_repair:
+            fault = faults.get((status.sensor, "")) or faults.get(name)
+            by_sensor.setdefault(status.sensor, []).append(_entry(name, status, fault, usual[name], end))
+    entries = []
+    for own in by_sensor.values():
+        first, *others = sorted(own, key=lambda entry: (-entry.urgency, entry.variable))
+        entries.append(AttentionEntry(**{**vars(first), "others": [entry.variable for entry in others]}))
+    entries.sort(key=lambda entry: (-entry.urgency, entry.sensor))
+    shown, next_offset = page_of(entries, offset, limit)
+    return Attention(len(entries), offset, next_offset, list(shown))
+
+
+def _entry(
+    name: ChannelName, status: ChannelStatus, fault: FaultInterval | None, usual: float, end: int
+) -> AttentionEntry:
+    lasted = max(end - (end if status.since is None else status.since), 0)
+    size, rate, score = (fault.size, fault.rate, fault.score) if fault is not None else (math.nan, math.nan, math.nan)
+    times = abs(size) / usual if status.reason in SIZED and usual > 0 else score
+    return AttentionEntry(
+        *name,
+        others=[],
+        state=status.state,
+        reason=status.reason,
+        since=utc(status.since),
+        seconds=lasted / SECOND,
+        size_words=size_words(status.reason, size, rate),
+        sure=how_sure(score, status.reason, fault.confidence if fault is not None else math.nan),
+        sentence=fault.sentence if fault is not None else status.sentence,
+        advice=ADVICE.get(status.reason, ""),
+        urgency=round((times if math.isfinite(times) else 1.0) * lasted / DAY, 3),
+    )

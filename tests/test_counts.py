@@ -1,0 +1,176 @@
+"""Every surface counts the same faults and the same sensors in each state: tables, terminal, page, API and report."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from html_pages import page_of
+from sensormend.cli import main
+from sensormend.pipeline.channel_states import STATES
+from sensormend.readings import DAY, HOUR
+from sensormend.simulate.network import city
+from sensormend.web.server import Server
+from simulated_city import START
+
+SENSORS, DAYS = 14, 80
+
+
+@dataclass(frozen=True)
+class Surfaces:
+    """One output, and what the command printed."""
+
+    out: Path
+    terminal: str
+    report: str
+    api: httpx.Client
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        with (self.out / name).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def get(self, route: str, **query: object) -> Any:
+        answer = self.api.get(f"/api/{route}", params={name: str(value) for name, value in query.items()})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def readings_of_a_town(path: Path) -> Path:
+    """Write a town of two variables: offsets, a stuck sensor, a drift, spikes, two silences, and a series that ends."""
+    lines = ["sensor,time,variable,value,latitude,longitude\n"]
+    hours = np.arange(DAYS * 24)
+    random = np.random.default_rng(4)
+    for variable, seed, level in (("temp", 6, 0.0), ("rh", 7, 40.0)):
+        truth = city(SENSORS, DAYS, seed=seed, faults=False).truth
+        value = np.asarray(truth).transpose(0, 2, 1).reshape(SENSORS, -1) + level
+        if variable == "temp":
+            value[1, 60 * 24 :] += 9
+            value[2, 70 * 24 :] = value[2, 70 * 24]
+            value[3, 30 * 24 : 34 * 24] -= 8
+            value[4, 40 * 24 :] += 0.25 * (hours[40 * 24 :] / 24 - 40)
+            value[5, random.choice(np.arange(20 * 24, DAYS * 24), 6, replace=False)] += 40
+        else:
+            value[1, 65 * 24 :] -= 9
+        value[6, 74 * 24 :] = np.nan
+        value[7, 25 * 24 : 31 * 24] = np.nan
+        value[8, 35 * 24 :] = np.nan
+        for sensor, row in enumerate(value):
+            for hour in hours[np.isfinite(row)].tolist():
+                time = np.datetime64(START + hour * HOUR, "us").astype("datetime64[s]")
+                place = f"{50 + sensor // 4 / 100},{8 + sensor % 4 / 100}"
+                lines.append(f"s{sensor:02d},{time},{variable},{row[hour]:.2f},{place}\n")
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def surfaces(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Clean the town once, write its report and serve it."""
+    folder = tmp_path_factory.mktemp("counts")
+    out, printed = folder / "out", io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(["clean", str(readings_of_a_town(folder / "town.csv")), str(out)]) == 0
+        assert main(["report", str(out)]) == 0
+    text = page_of((out / "report.html").read_text(encoding="utf-8")).text
+    with Server(out, port=0) as server:
+        server.start()
+        with httpx.Client(base_url=server.address) as api:
+            yield Surfaces(out, " ".join(printed.getvalue().split()), " ".join(text.split()), api)
+
+
+def worst_states(lines: list[dict[str, str]]) -> dict[str, int]:
+    """Count the sensors of a table by the state of their worst channel."""
+    worst: dict[str, str] = {}
+    for line in lines:
+        worst[line["sensor"]] = min(worst.get(line["sensor"], "ended"), line["state"], key=STATES.index)
+    counts = Counter(worst.values())
+    return {state: counts[state] for state in STATES}
+
+
+def test_the_town_has_some_of_all(surfaces: Surfaces) -> None:
+    states = worst_states(surfaces.table("sensors.csv"))
+    assert states["faulty"] >= 2
+    assert (states["silent"], states["ended"]) == (1, 1)
+    assert states["healthy"] >= 6
+    reasons = Counter(line["reason"] for line in surfaces.table("faults.csv"))
+    assert reasons["spike"] > 1
+    assert reasons["silent"] > 1
+    assert len(reasons) >= 4
+
+
+def test_the_number_of_faults_is_the_same_everywhere(surfaces: Surfaces) -> None:
+    lines = surfaces.table("faults.csv")
+    count, reasons = len(lines), Counter(line["reason"] for line in lines)
+    page = surfaces.get("faults", limit=500)
+    assert json.loads((surfaces.out / "run.json").read_text())["faults"] == count
+    assert surfaces.get("network")["faults"] == count
+    assert (page["total"], page["reasons"]) == (count, dict(reasons))
+    assert sum(item["count"] for item in page["items"]) == count
+    assert page["lines"] == len(page["items"]) < count
+    assert len(surfaces.api.get("/api/faults.csv").text.splitlines()) == count + 1
+    for reason, number in reasons.items():
+        assert surfaces.get("faults", reason=reason)["total"] == number
+    words = f"There are {count} faults, {reasons['silent']} of them silences."
+    assert words in surfaces.terminal
+    assert words in surfaces.report
+    by_state = [surfaces.get("faults", state=state)["total"] for state in ("open", "over")]
+    assert sum(by_state) == count
+
+
+def test_the_number_of_sensors_in_each_state_is_the_same_everywhere(surfaces: Surfaces) -> None:
+    lines = surfaces.table("sensors.csv")
+    states, channels = worst_states(lines), Counter(line["state"] for line in lines)
+    network = surfaces.get("network")
+    assert json.loads((surfaces.out / "run.json").read_text())["states"] == states
+    assert (network["states"], network["sensors"]) == (states, SENSORS)
+    listed = surfaces.get("sensors", limit=1000)["items"]
+    assert {(one["sensor"], one["variable"]): one["state"] for one in listed} == {
+        (line["sensor"], line["variable"]): line["state"] for line in lines
+    }
+    for state in STATES:
+        assert surfaces.get("sensors", state=state)["total"] == channels[state]
+        assert surfaces.get("matrix", state=state)["total"] == channels[state]
+    for variable in ("temp", "rh"):
+        moment = surfaces.get("moment", variable=variable)
+        now = {line["sensor"]: line["state"] for line in lines if line["variable"] == variable}
+        drawn = dict(zip(moment["sensor"], moment["state"], strict=True))
+        assert {sensor: "healthy" if state == "filled" else state for sensor, state in drawn.items()} == now
+    listed = surfaces.get("attention", limit=500)
+    assert listed["total"] == len(listed["items"]) == states["faulty"] + states["silent"]
+    assert Counter(one["state"] for one in listed["items"]) == {state: states[state] for state in ("faulty", "silent")}
+    assert [one["urgency"] for one in listed["items"]] == sorted(
+        (one["urgency"] for one in listed["items"]), reverse=True
+    )
+    sentence = re.sub("^.*judged[^.]*[.] ", "", network["sentence"]).split(" are estimates")[0]
+    sentence = sentence[: sentence.rindex(". ") + 1]
+    assert f"{states['healthy']} of {SENSORS} sensors are healthy" in sentence
+    assert sentence in surfaces.terminal
+    assert sentence in surfaces.report
+    assert f"{states['faulty'] + states['silent']}to be repaired" in surfaces.report.replace(" to be", "to be")
+
+
+def test_a_state_agrees_with_the_flags_of_the_last_period(surfaces: Surfaces) -> None:
+    for one in surfaces.get("sensors", limit=1000)["items"]:
+        series = surfaces.get("series", sensor=one["sensor"], variable=one["variable"], points=10000)
+        last = [flag for time, flag in zip(series["time"], series["flag"], strict=True)
+                if time >= (START + (DAYS - 1) * DAY) / 1e6]  # fmt: skip
+        if one["state"] == "faulty":
+            assert 4 in last
+        elif one["state"] == "suspect":
+            assert 3 in last
+        elif one["state"] == "silent":
+            assert set(last) == {9}
+        elif one["state"] in ("healthy", "recovering"):
+            assert 1 in last
+            assert 3 not in last
