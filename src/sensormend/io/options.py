@@ -428,6 +428,10 @@ class Options:
         """Return the limits given for a variable."""
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
 
+    def limits_given(self, variable: str) -> bool:
+        """Return whether the user gave limits for a variable."""
+        return variable in self.valid or EVERY in self.valid
+
     def per_variable(self) -> dict[str, Mapping[str, Any]]:
         """Return the options that are given per variable."""
         return {name: getattr(self, name) or {} for name in ("valid", "fill", "tolerance", "units", "names")}

@@ -137,6 +137,7 @@ class Network(NamedTuple):
     weights: Any  # (partition, owned member, member) slow weights of the others in the prediction of a level
     seen: Any  # (channel,) it had a reading at some time
     wander: Wander
+    spike_limit: Any  # (channel,) height from which a short fault shows in the channel's own series, see `screening`
 
 
 class Estimates(NamedTuple):

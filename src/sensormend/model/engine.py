@@ -18,9 +18,9 @@ from sensormend.model.wander import learn_weights
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
     KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LONGEST_RUN, LOW, MEAN, MISSING,
-    OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS,
-    REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH,
-    SPIKE, STATS, UNCERTAIN, VARIANCE, is_alone, median, workspace,
+    OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
+    REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED, SHRINKAGE,
+    SIZE, SMOOTH, SPIKE, STATS, UNCERTAIN, VARIANCE, WRONG, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
@@ -36,6 +36,10 @@ TRIAL_PARTITIONS = 4
 DEAD_RUNS, DEAD_READINGS, DEAD_ODDS = 3.0, 20.0, -3.0
 """Runs of equal readings that a dead channel's is longer than, in multiples of the longest sound one and in readings,
 and the log probability of a sound repeat in them."""
+NEAR = 0.15
+"""Widths of a variable's scale within which a value is at an end of its range."""
+FEW_MEMBERS = 5
+"""Known others from which what is usual for them counts more than the past of the channel."""
 MAX_UNEXPLAINED = 0.3
 """The residual's standard deviation over the channel's own up to which the others explain it."""
 FORGET_BELOW = 8.0
@@ -46,6 +50,8 @@ FOLLOW_WITHIN = 6.0
 DISTANT_CONFIDENCE = 0.5
 """Of a fault that shows in a channel's distance from the others alone: about half of them are none (`bench faults
 --cases lasting`)."""
+DOUBTFUL_CONFIDENCE = 0.3
+"""Of a fault whose readings are doubtful at most."""
 
 
 @inlined
@@ -67,10 +73,12 @@ def _rests_like_others(network, p, m, c):
 
 @inlined
 def _is_dead(w, network, p, m, s, i):
-    """Return whether a member repeats one reading for longer than any sound one did, and for a period or more.
+    """Return whether a member repeats one reading for a period or more, and for longer than sound ones do.
 
-    A run is compared with the longest of this channel, with that of the median member, and with those of members that
-    come and go at the same value.
+    A run is compared with the longest of this channel and of the median member, and with how long others are at the
+    same value in this period. At an end of the variable's range where a fifth of the others are, too, it is natural: a
+    floor, a ceiling, a freezing point or a detection limit. The longest run of one channel of many counts up to a
+    multiple of the others': it may have been dead before.
     """
     stats = w.stats[i]
     last, run = stats[LAST_VALUE], stats[RUN_LENGTH]
@@ -80,9 +88,13 @@ def _is_dead(w, network, p, m, s, i):
                 last, run = w.cells[RAW, i, t], 1.0
             else:
                 run += 1.0
-    if run < max(float(s), DEAD_READINGS, DEAD_RUNS * stats[LONGEST_RUN]):
+    if run < max(float(s), DEAD_READINGS):
         return False
-    n, longest = 0, 0.0
+    v = network.variables[network.variable[network.members[p, i]]]
+    level = forward(last, v)
+    is_at_end = level < forward(v[LOW], v) + NEAR or level > forward(v[HIGH], v) - NEAR
+    n = n_seen = n_there = 0
+    longest = longest_of_others = 0.0
     for j in range(m):
         if j == i:
             continue
@@ -90,16 +102,24 @@ def _is_dead(w, network, p, m, s, i):
         if network.stats[c, AGE] >= 3.0:
             w.algebra.column[n] = network.stats[c, LONGEST_RUN]
             n += 1
-        # Others that come and go at this value: a floor, a ceiling or a freezing point.
         n_same = n_other = 0
         for t in range(s):
             if w.flags[OBSERVED, j, t]:
-                same = np.float32(w.cells[RAW, j, t]) == np.float32(last)
-                n_same += same
-                n_other += not same
+                n_same += np.float32(w.cells[RAW, j, t]) == np.float32(last)
+                n_other += np.float32(w.cells[RAW, j, t]) != np.float32(last)
+        n_seen += n_same + n_other > 0
+        n_there += n_same > 0 and 10 * n_same >= n_same + n_other
         if n_same > 0 and n_other > 0:
-            longest = max(longest, network.stats[c, LONGEST_RUN], float(n_same))
-    return n > 0 and run >= DEAD_RUNS * max(longest, median(w.algebra.column, n))
+            longest = max(longest, float(n_same))
+            longest_of_others = max(longest_of_others, network.stats[c, LONGEST_RUN])
+    if n == 0 or (is_at_end and n_there > 0 and 5 * n_there >= n_seen):
+        return False
+    usual, own = median(w.algebra.column, n), stats[LONGEST_RUN]
+    if n < FEW_MEMBERS:
+        longest = max(longest, longest_of_others)
+    else:
+        own = min(own, DEAD_RUNS * max(usual, 1.0))
+    return run >= DEAD_RUNS * max(own, usual, longest)
 
 
 @compiled
@@ -322,10 +342,11 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
                 continue
         # From its first to its last reading that is wrong, in this period; earlier ones are as they were reported.
         begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)
-        confidence, n_wrong, first_wrong, last_wrong = 0.0, 0, -1, -1
+        confidence, n_wrong, n_certain, first_wrong, last_wrong = 0.0, 0, 0, -1, -1
         value = 0.0
         for t in range(begin, end + 1):
             if w.flags[FAULTY, i, t]:
+                n_certain += period.estimates.code[c, t] >= WRONG
                 confidence = max(confidence, w.cells[PROBABILITY, i, t])
                 n_wrong += 1
                 first_wrong = t if first_wrong < 0 else first_wrong
@@ -353,6 +374,8 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
         row[LAST] = period.start + last_wrong if n_wrong else last
         row[READINGS_IN] = n_wrong
         row[CONFIDENCE] = confidence if n_wrong else 1.0
+        if n_certain == 0:
+            row[CONFIDENCE] = min(row[CONFIDENCE], DOUBTFUL_CONFIDENCE)
         used += 1
     if used == n_before and w.stats[i, DISTANT] > 0.0:
         # No reading shows it by itself; all of them together are farther from the others than usual.

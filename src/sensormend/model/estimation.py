@@ -26,7 +26,7 @@ __all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width",
 WRONG_FROM = 1.2
 """Standard deviations of the change of a sound residual over its span from which an offset or a drift is wrong, and not
 only doubtful."""
-VOLATILITY_Z, VOLATILITY_SUPPORT = 1.0, 15.0
+VOLATILITY_Z, VOLATILITY_SUPPORT = 1.2, 60.0
 """Volatilities of a residual beyond a moderate period from which a fault is wrong: the first, and the second over the
 number of others that a prediction rests on."""
 MAX_UNEXPLAINED = 0.25
@@ -39,8 +39,9 @@ WIDE = 1.5
 """Ranges of its variable that the range of a channel is no wider than, for its estimates to be bounded by it."""
 OWN_PERIODS = 10.0
 """Periods after which the range of a channel's own readings bounds its estimates."""
-WRONG_ALONE_FROM = 20.0
-"""The log ratio from which a fault of a few readings is wrong where a channel is judged by its own past alone."""
+FEW_OTHERS = 15.0
+"""Over the square of the number of others that a prediction rests on, up to 1: the part of the height of a spike that a
+fault of hours needs. All of it with up to 3.9, 0.15 with ten."""
 
 
 @inlined
@@ -114,6 +115,16 @@ def _rests_on_wrong(w, network, p, period, s, i, first, last):
 
 
 @inlined
+def _height(w, period, s, i, first, last):
+    """Return the largest residual of an episode in this period."""
+    height = 0.0
+    for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+        if w.flags[FAULTY, i, t]:
+            height = max(height, abs(w.cells[RESIDUAL, i, t]))
+    return height
+
+
+@inlined
 def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
     """Return whether the wrong residuals of an episode are no larger than a rough period's of a sound channel."""
     v = network.variables[network.variable[network.members[p, i]]]
@@ -124,7 +135,7 @@ def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
             n += 1
     if n == 0 or math.isnan(w.stats[i, MODERATE]):
         return False
-    z = part * (VOLATILITY_Z + VOLATILITY_SUPPORT / w.stats[i, SUPPORT])
+    z = part * (VOLATILITY_Z + VOLATILITY_SUPPORT / (w.stats[i, SUPPORT] * w.stats[i, SUPPORT]))
     return 0.5 * math.log(square / n + 1e-12) - w.stats[i, MODERATE] < z * volatility(w.stats[i], v)
 
 
@@ -139,12 +150,17 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     if kind == STUCK:
         return False
     is_short = e > 0 and length <= max(2.0, s / 8.0)
+    # Few others do not tell what a channel does within hours: what is wrong then shows in its own series.
+    few = min(1.0, FEW_OTHERS / (stats[SUPPORT] * stats[SUPPORT]))
+    is_low = _height(w, period, s, i, first, last) < few * network.spike_limit[network.members[p, i]]
     if is_alone(w):
         # Without others to compare with, weather is another explanation, but of what is over within a few readings.
-        return not is_short or w.member.log_ratio[i] < WRONG_ALONE_FROM
+        return not is_short or is_low
     if stats[VARIANCE] > MAX_UNEXPLAINED * network.moments[p, i, i]:
         # The others say little of this channel.
-        return not is_short
+        return not is_short or is_low
+    if is_short and is_low:
+        return True
     if _rests_on_wrong(w, network, p, period, s, i, first, last):
         return True
     is_judged = first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s

@@ -41,6 +41,8 @@ COARSER = 1.1
 """The factor by which a channel's resolution may grow in a period: a logger that reports fewer digits than before is
 known after weeks, while a calm week without small steps changes little."""
 
+RUN_MEMORY = 0.995
+"""Weight per period of the longest run of equal readings: half after 140 periods."""
 QUANTILE_RATE = 0.03
 """The least rate per period at which quantiles of roughness follow: about 40 periods."""
 BEYOND = 3.0
@@ -247,6 +249,7 @@ def learn_channel(w, network, period, p, s, i):
     if int(best[KIND]) != SOUND:
         new[LAST_RESIDUAL], new[LAST_TIME] = last_r, _slots_before(last_t, end)
     was_sound = int(stats[OPEN_KIND]) != STUCK
+    new[LONGEST_RUN] *= RUN_MEMORY
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             x = w.cells[RAW, i, t]
@@ -396,6 +399,7 @@ def learn_range(network, period, away):
         n = 0
         low = second_low = np.inf
         high = second_high = -np.inf
+        stats = period.learned.stats[c]
         for t in range(s):
             x = period.readings[c, t]
             n += math.isfinite(x)
@@ -403,7 +407,6 @@ def learn_range(network, period, away):
                 second_low, low = min(second_low, max(low, x)), min(low, x)
                 second_high, high = max(second_high, min(high, x)), max(high, x)
         away[c] = 0 if n else away[c] + 1
-        stats = period.learned.stats[c]
         if math.isfinite(low) and not math.isfinite(second_low):
             second_low, second_high = low, high
         if math.isfinite(second_low):

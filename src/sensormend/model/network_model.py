@@ -420,7 +420,8 @@ class NetworkModel:
                 end=None if episode.is_open else episode.last,
                 size=episode.size,
                 rate=episode.rate,
-                confidence=episode.confidence,
+                # Readings that were wrong when it was surer stay so.
+                confidence=episode.confidence if before is None else max(episode.confidence, before[0].confidence),
             )
             number += before is None
             faults.append(fault)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sensormend.recovery import BoolArray
 
-__all__ = ["find_spikes", "follow_spread", "roughness_of", "runs"]
+__all__ = ["find_spikes", "follow_spread", "roughness_of", "runs", "spike_limits"]
 
 SPIKE_HEIGHT = 5.0
 """Geometric means of a channel's roughness and its variable's spread that a spike is high at least.
@@ -21,6 +21,9 @@ SPIKE_ROUGHNESS = 10.0
 """Roughnesses of its channel that a spike is high at least; more than the above only where a channel is all noise."""
 SPIKE_PART = 24
 """The part of a period that a spike lasts at most, of a day an hour; one slot in any case."""
+MEMORY = 0.995
+"""Weight of the past per period in roughness and spread: most of a year, since a chart shows seasons. With 0.98 a third
+more spikes of a reservoir are none."""
 JUMPS = 16_384
 """Jumps that are looked at together."""
 SAME = 1e-5
@@ -36,6 +39,13 @@ def _beside(scaled: NDArray[np.float32], last: NDArray[np.float32]) -> tuple[NDA
     return before, after
 
 
+def spike_limits(roughness: NDArray[np.float32], spread: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return how high a spike of each channel is at least; infinite where roughness or spread are not known, 0."""
+    limits = np.maximum(SPIKE_HEIGHT * np.sqrt(roughness * spread), SPIKE_ROUGHNESS * roughness)
+    limits[(roughness <= 0) | (spread <= 0)] = np.inf
+    return limits
+
+
 def find_spikes(
     scaled: NDArray[np.float32],
     last: NDArray[np.float32],
@@ -49,8 +59,7 @@ def find_spikes(
     channel's usual roughness and the spread of its variable; where one is 0, it is not known, and there are no spikes.
     """
     before, after = _beside(scaled, last)
-    limits = np.maximum(SPIKE_HEIGHT * np.sqrt(roughness * spread), SPIKE_ROUGHNESS * roughness)
-    limits[(roughness <= 0) | (spread <= 0)] = np.inf
+    limits = spike_limits(roughness, spread)
     spikes = np.zeros(scaled.shape, np.bool_)
     lengths = np.arange(max(1, scaled.shape[1] // SPIKE_PART))
     with np.errstate(invalid="ignore"):

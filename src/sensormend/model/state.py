@@ -31,7 +31,7 @@ SPIKE_PERIODS = 5
 """Periods of a channel after which readings that stand out are spikes."""
 NOISY_SHARE = 1 / 8
 """Share of a period's slots beyond which spikes are noise, where the others explain a channel: the engine sees it."""
-SPIKE_CONFIDENCE = 0.9
+SPIKE_CONFIDENCE = 0.75
 """That such a spike is one."""
 
 KNOWN_PERIODS = 10
@@ -353,6 +353,7 @@ class State:
             self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
             self.hypotheses, self.first, self.count, self.weights, self.seen,
             at.Wander(self.history, self.square, self.extremes, self.pooled),
+            screening.spike_limits(self.roughness, self.spread[self.variable, 1]),
         )  # fmt: skip
         estimates = at.Estimates(
             expected=np.empty(shape), cleaned=np.empty(shape), lower=np.empty(shape), upper=np.empty(shape),
@@ -409,7 +410,7 @@ class State:
         if learning:
             scaled[spikes] = np.nan
             today = screening.roughness_of(scaled, last, self.roughness)
-            rate = np.where(self.roughness > 0, np.maximum(1 / (self.stats[:, at.AGE] + 2), 1 - at.MEMORY), 1)
+            rate = np.where(self.roughness > 0, np.maximum(1 / (self.stats[:, at.AGE] + 2), 1 - screening.MEMORY), 1)
             moved = self.roughness + rate * (today - self.roughness)
             self.roughness = np.where(np.isfinite(moved), moved, self.roughness).astype(np.float32)
             for number in range(self.variables):

@@ -29,8 +29,12 @@ APART = 4
 MANY = 4
 """Channels of a variable from which the median of their ranges says what one of them can be."""
 
-EXTREMES = 3
+REACHED = 3
 """Periods that must reach an end of the range of a channel: what was accepted on one or two days does not move it."""
+
+EXTREMES, LONG = 8, 100
+"""The most periods that must, of a channel that was accepted in this many times as many: what one that ran wild for a
+week showed is not what it can be, after years."""
 
 YOUNG = 10
 """Periods of a channel up to which its range is that of all of them: the third lowest of three days is the highest."""
@@ -52,14 +56,15 @@ class AcceptedRange:
     Accepted readings have flag 1; until a channel has one of them, those with flag 2 count.
 
     The range must not follow garbage that was accepted, or it bounds nothing any more. That of a channel therefore ends
-    at the third lowest and the third highest of what its periods reached, and that of a variable at what periods of
-    three of its channels or of one in four reached, without those that vary much more than the others. The bounds of a
-    channel enclose both its own range and that of the variable; one that is not believed is bounded by the others.
+    at the third lowest and the third highest of what its periods reached, after years at the eighth, and that of a
+    variable at what periods of three of its channels or of one in four reached, without those that vary much more than
+    the others. The bounds of a channel enclose both its own range and that of the variable; one that is not believed is
+    bounded by the others.
 
     Attributes
     ----------
     lowest, highest
-        (2, sensor, variable, 3): the lowest and the highest ends of the channels' periods, in order from the outermost;
+        (2, sensor, variable, 8): the lowest and the highest ends of the channels' periods, in order from the outermost;
         of flag 1, and of flag 2. Infinite where there are fewer.
     periods
         (2, sensor, variable): the number of these periods.
@@ -91,7 +96,8 @@ class AcceptedRange:
     def own(self) -> tuple[FloatArray, FloatArray]:
         """The ends of the range of every channel, (sensor, variable); infinite, and inverted, where there is none."""
         part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
-        place = np.where(self.periods.sum(axis=0) < YOUNG, 0, EXTREMES - 1)[..., None]
+        periods = self.periods.sum(axis=0)
+        place = np.where(periods < YOUNG, 0, np.clip(periods // LONG, REACHED - 1, EXTREMES - 1))[..., None]
         ends = (np.take_along_axis(end, part, axis=0)[0] for end in (self.lowest, self.highest))
         low, high = (np.take_along_axis(end, place, axis=2)[..., 0] for end in ends)
         return low, high
@@ -114,13 +120,13 @@ class AcceptedRange:
         """The lower and the upper end of the range of every variable; infinite where there is no reading."""
         believed = self.believed
         part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
-        place = np.maximum(EXTREMES, believed.sum(axis=0) // APART) - 1
+        place = np.maximum(REACHED, believed.sum(axis=0) // APART) - 1
         place[np.where(believed, self.periods.sum(axis=0), 0).sum(axis=0) < YOUNG] = 0
         limits = []
-        for ends, sign in ((self.lowest, 1), (self.highest, -1)):
+        for ends, sign in ((self.lowest[..., :REACHED], 1), (self.highest[..., :REACHED], -1)):
             own = np.where(believed[..., None], sign * np.take_along_axis(ends, part, axis=0)[0], np.inf)
             pooled = np.sort(own.transpose(1, 0, 2).reshape(self.count.size, -1), axis=1)
-            pooled = np.concatenate([pooled, np.full((self.count.size, EXTREMES), np.inf)], axis=1)
+            pooled = np.concatenate([pooled, np.full((self.count.size, REACHED), np.inf)], axis=1)
             limits.append(sign * np.take_along_axis(pooled, place[:, None], axis=1)[:, 0])
         known = limits[0] <= limits[1]
         return np.where(known, limits[0], -np.inf), np.where(known, limits[1], np.inf)

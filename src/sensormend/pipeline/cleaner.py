@@ -21,6 +21,7 @@ from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.circular import components, in_degrees
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.physical import physical_limits
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
@@ -784,7 +785,9 @@ def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> C
         survey.grid,
         variables,
         fill=survey.fill,
-        valid=options.valid,
+        valid={
+            name: options.valid_of(name) if options.limits_given(name) else physical_limits(name) for name in variables
+        },
         tolerance=options.tolerance,
         circular=survey.circular,
         maintenance=Maintenance.read(options.maintenance) if options.maintenance else None,

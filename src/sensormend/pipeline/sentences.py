@@ -47,17 +47,6 @@ INTERVALS = tuple(
 )
 """The intervals in which `how_often` is expressed."""
 
-ADVICE = {
-    "stuck": "Check whether it is frozen, blocked or disconnected, then restart or replace it.",
-    "noise": "Check the cable, the supply and the mounting; a loose contact looks like this.",
-    "drift": "Clean it and compare it with a reference; then calibrate or replace it.",
-    "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
-    "gain": "Check its range and scaling, then calibrate it.",
-    "implausible": "Check the wiring and the unit that the logger takes.",
-    "silent": "Check the supply and the connection.",
-}
-"""What to do about a fault of each kind, and about silence."""
-
 MINUS = "\N{MINUS SIGN}"
 
 LONGEST_CLIMB, LEAST_READINGS = 3 * DAY, 3
@@ -73,6 +62,7 @@ ADVICE = {
     "implausible": "Check the wiring and what the logger takes for its unit.",
     "spike": "Single wrong values: check the contact and the transmission if they become more.",
     "silent": "Check the supply and the connection.",
+    "outlier": "Compare it with its neighbours: the method says that it is wrong, not how.",
 }
 """What to do about each reason."""
 
