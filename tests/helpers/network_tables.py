@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from list_source import assert_same_rows, read_rows
+from sensormend.io.metadata import original
 from sensormend.readings import Readings
 from simulated_city import city_readings
 
@@ -52,7 +53,7 @@ def write_one(path: Path, readings: Readings) -> Path:
 def read_networks_csv(out: Path) -> dict[str, dict[str, str]]:
     """Return the lines of networks.csv, by network."""
     with (out / "networks.csv").open(newline="", encoding="utf-8") as file:
-        return {row["network"]: row for row in csv.DictReader(file)}
+        return {original(row["network"]): row for row in csv.DictReader(file)}
 
 
 def assert_same_as_alone(out: Path, alone: Path, names: tuple[str, ...] = NAMES) -> None:

@@ -153,7 +153,13 @@ def running_mosquitto(
     if program is None:
         lacking("Mosquitto is not installed")
     folder = Path(tempfile.mkdtemp(prefix="sensormend-mosquitto-"))
-    lines = ["max_queued_messages 0", "max_inflight_messages 0", "log_type error", "set_tcp_nodelay true"]
+    lines = [
+        "max_queued_messages 0",
+        "max_inflight_messages 0",
+        "log_type error",
+        "set_tcp_nodelay true",
+        "sys_interval 1",
+    ]
     if os.geteuid() == 0:
         lines.append("user root")  # as another user it could not read its folder
     if allowed:

@@ -215,7 +215,8 @@ def test_broker_restarted(caplog: pytest.LogCaptureFixture) -> None:
         assert set(values(arrivals)) == set(range(101))
         assert is_connected(source)
     messages = [record.getMessage() for record in caplog.records if record.name == "sensormend.stream"]
-    assert [text.split()[0] for text in messages] == ["no", "connected"]
+    about_the_broker = [text.split()[0] for text in messages if not text.startswith("messages are")]
+    assert about_the_broker == ["no", "connected"]
 
 
 @pytest.mark.server

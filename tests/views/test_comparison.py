@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sensormend.cli import main
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import iso
 from sensormend.io.options import Options
@@ -93,5 +93,5 @@ def test_labels_that_cannot_be_used(out: Path, tmp_path: Path, lines: list[str],
 
 
 def test_an_unknown_sensor_is_named(out: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no sensor 's3'.*did you mean s03"):
+    with pytest.raises(ConfigError, match=r"there is no sensor 's3'.*did you mean s03"):
         compare(out, labels(tmp_path, "sensor,from,to", "s3,2020-01-01,2020-01-02"))

@@ -93,7 +93,7 @@ def _is_dead(w, network, p, m, s, i):
     v = network.variables[network.variable[network.members[p, i]]]
     level = forward(last, v)
     is_at_end = level < forward(v[LOW], v) + NEAR or level > forward(v[HIGH], v) - NEAR
-    n = n_seen = n_there = 0
+    n = n_seen = n_resting = 0
     longest = longest_of_others = 0.0
     for j in range(m):
         if j == i:
@@ -108,11 +108,11 @@ def _is_dead(w, network, p, m, s, i):
                 n_same += np.float32(w.cells[RAW, j, t]) == np.float32(last)
                 n_other += np.float32(w.cells[RAW, j, t]) != np.float32(last)
         n_seen += n_same + n_other > 0
-        n_there += n_same > 0 and 10 * n_same >= n_same + n_other
+        n_resting += n_same > 0 and 10 * n_same >= n_same + n_other
         if n_same > 0 and n_other > 0:
             longest = max(longest, float(n_same))
             longest_of_others = max(longest_of_others, network.stats[c, LONGEST_RUN])
-    if n == 0 or (is_at_end and n_there > 0 and 5 * n_there >= n_seen):
+    if n == 0 or (is_at_end and n_resting > 0 and 5 * n_resting >= n_seen):
         return False
     usual, own = median(w.algebra.column, n), stats[LONGEST_RUN]
     if n < FEW_MEMBERS:

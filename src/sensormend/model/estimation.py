@@ -26,9 +26,9 @@ __all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width",
 WRONG_FROM = 1.2
 """Standard deviations of the change of a sound residual over its span from which an offset or a drift is wrong, and not
 only doubtful."""
-VOLATILITY_Z, VOLATILITY_SUPPORT = 1.2, 60.0
+VOLATILITY_Z, VOLATILITY_SUPPORT, VOLATILITY_MANY = 1.0, 15.0, 5.0
 """Volatilities of a residual beyond a moderate period from which a fault is wrong: the first, and the second over the
-number of others that a prediction rests on."""
+number of others that a prediction rests on, over its square where they are more than the third."""
 MAX_UNEXPLAINED = 0.25
 """The share of a channel's variance that is left in its residual from which the others say little of it."""
 SLOW_SHARE = 0.6
@@ -39,9 +39,6 @@ WIDE = 1.5
 """Ranges of its variable that the range of a channel is no wider than, for its estimates to be bounded by it."""
 OWN_PERIODS = 10.0
 """Periods after which the range of a channel's own readings bounds its estimates."""
-FEW_OTHERS = 15.0
-"""Over the square of the number of others that a prediction rests on, up to 1: the part of the height of a spike that a
-fault of hours needs. All of it with up to 3.9, 0.15 with ten."""
 
 
 @inlined
@@ -135,7 +132,8 @@ def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
             n += 1
     if n == 0 or math.isnan(w.stats[i, MODERATE]):
         return False
-    z = part * (VOLATILITY_Z + VOLATILITY_SUPPORT / (w.stats[i, SUPPORT] * w.stats[i, SUPPORT]))
+    support = w.stats[i, SUPPORT]
+    z = part * (VOLATILITY_Z + VOLATILITY_SUPPORT * min(1.0, VOLATILITY_MANY / support) / support)
     return 0.5 * math.log(square / n + 1e-12) - w.stats[i, MODERATE] < z * volatility(w.stats[i], v)
 
 
@@ -150,17 +148,14 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     if kind == STUCK:
         return False
     is_short = e > 0 and length <= max(2.0, s / 8.0)
-    # Few others do not tell what a channel does within hours: what is wrong then shows in its own series.
-    few = min(1.0, FEW_OTHERS / (stats[SUPPORT] * stats[SUPPORT]))
-    is_low = _height(w, period, s, i, first, last) < few * network.spike_limit[network.members[p, i]]
+    # What is wrong for hours where others do not tell what a channel should do shows in its own series.
+    is_low = _height(w, period, s, i, first, last) < network.spike_limit[network.members[p, i]]
     if is_alone(w):
         # Without others to compare with, weather is another explanation, but of what is over within a few readings.
         return not is_short or is_low
     if stats[VARIANCE] > MAX_UNEXPLAINED * network.moments[p, i, i]:
         # The others say little of this channel.
         return not is_short or is_low
-    if is_short and is_low:
-        return True
     if _rests_on_wrong(w, network, p, period, s, i, first, last):
         return True
     is_judged = first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s

@@ -41,7 +41,7 @@ def _beside(scaled: NDArray[np.float32], last: NDArray[np.float32]) -> tuple[NDA
 
 def spike_limits(roughness: NDArray[np.float32], spread: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return how high a spike of each channel is at least; infinite where roughness or spread are not known, 0."""
-    limits = np.maximum(SPIKE_HEIGHT * np.sqrt(roughness * spread), SPIKE_ROUGHNESS * roughness)
+    limits: NDArray[np.float32] = np.maximum(SPIKE_HEIGHT * np.sqrt(roughness * spread), SPIKE_ROUGHNESS * roughness)
     limits[(roughness <= 0) | (spread <= 0)] = np.inf
     return limits
 

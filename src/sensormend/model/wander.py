@@ -101,7 +101,7 @@ LONG_SUPPORT = 15.0
 """Over the square of the number of others that its prediction rests on, by how many limits more a fault must be off
 after a week, or where it sets in slowly: three times as far with 2.7, 1.15 times with ten. Of faults of more than a
 week in real archives of few sensors most were none."""
-WELL_TOLD, MAX_MEMORY = 0.15, 0.97
+WELL_EXPLAINED, MAX_MEMORY = 0.15, 0.97
 """Up to this eta the others tell a channel's level well; and the most of the residual's memory."""
 SLOW_SUPPORT = 6.0
 """The number of others below which what did not begin with a jump is doubtful at most after a week: of such faults in
@@ -508,7 +508,7 @@ def _explained_share(stats, variance, s):
     """
     phi = max(0.0, min(MAX_MEMORY, stats[COVARIANCE] / max(stats[VARIANCE], 1e-30)))
     eta = math.sqrt(stats[VARIANCE] / max(variance, 1e-30) * min(1.0, (1.0 + phi) / ((1.0 - phi) * s)))
-    return min(1.0, WELL_TOLD / max(eta, 1e-6))
+    return min(1.0, WELL_EXPLAINED / max(eta, 1e-6))
 
 
 @compiled

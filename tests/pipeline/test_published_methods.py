@@ -69,6 +69,12 @@ def test_the_rows_are_those_of_the_class() -> None:
     assert (flag[observed & judged] == np.where(faulty, 4, 1)[observed & judged]).all()
     assert (flag[FAULT[0], :, FAULT[1]] != 1).all()
     filled = judged & (~observed | faulty)
+    # Nothing is estimated before the first reading of a channel or after its last one.
+    times = observed.transpose(0, 2, 1).reshape(len(observed), -1)
+    within = np.logical_or.accumulate(times, axis=1) & np.logical_or.accumulate(times[:, ::-1], axis=1)[:, ::-1]
+    within = within.reshape(len(observed), DAYS, -1).transpose(0, 2, 1)
+    assert np.isnan(cleaned[~within]).all()
+    filled &= within
     # Estimates are the low-rank part, bounded by the readings of the channel that were accepted.
     estimate, ours = expected.expected[filled], cleaned[filled]
     same = np.isclose(ours, estimate, rtol=1e-12, atol=0)
