@@ -19,7 +19,7 @@ from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
     KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LONGEST_RUN, LOW, MEAN, MISSING,
     OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
-    REPEAT, REPEATS, REPORT, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED,
+    REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED,
     SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, UNCERTAIN, VARIANCE, WRONG, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
@@ -123,25 +123,6 @@ def _is_dead(w, network, p, m, s, i):
 
 
 @compiled
-def _is_where_others_end(w, network, p, m, i, t):
-    """Return whether a member is at an end of its variable's range, with a fifth of the others there in that slot.
-
-    A floor, a ceiling, a freezing point or a detection limit: equal readings there are no sign of a stuck sensor. There
-    means within a step of its readings.
-    """
-    v = network.variables[network.variable[network.members[p, i]]]
-    level = w.cells[SCALED, i, t]
-    if forward(v[LOW], v) + NEAR <= level <= forward(v[HIGH], v) - NEAR:
-        return False
-    n_seen = n_near = 0
-    for j in range(m):
-        if j != i and w.flags[OBSERVED, j, t]:
-            n_seen += 1
-            n_near += abs(w.cells[RAW, j, t] - w.cells[RAW, i, t]) < 1.5 * w.stats[i, RESOLUTION]
-    return n_near > 0 and 5 * n_near >= n_seen
-
-
-@compiled
 def _load_partition(w, network, period, p):
     """Load the readings of a partition and what is known of its members; return how many were never observed."""
     m, s = network.size[p], period.readings.shape[1]
@@ -196,7 +177,6 @@ def _load_partition(w, network, period, p):
                     and repeating
                     and run > usual_run
                     and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE]))
-                    and not _is_where_others_end(w, network, p, m, i, t)
                 ):
                     w.cells[REPEAT, i, t] = max(log_repeat, log_run) if repeated else log_repeat
                 if repeats and w.member.dead[i]:
