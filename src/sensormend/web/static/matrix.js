@@ -305,16 +305,19 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   });
 
   // On paper nothing scrolls: all of it is drawn, and the style sheet fits it to the width of the page.
+  let printing = false;
   const beforePrint = () => {
+    printing = true;
     if (closed || !data.total) return;
     Object.assign(view, { height: AXIS + Math.min(data.total, PRINTED_ROWS) * view.row, top: 0 });
     paint(canvas, data, view, ink, {});
   };
   addEventListener("beforeprint", beforePrint);
-  const afterPrint = () => { if (!closed && data.total) layout(); };
+  const afterPrint = () => { printing = false; if (!closed && data.total) layout(); };
   addEventListener("afterprint", afterPrint);
 
-  const relayout = perFrame(() => { if (!closed && data.total) { ink = inks(canvas); layout(); } });
+  // The paper's size is another one: what is painted for it stays until it is printed.
+  const relayout = perFrame(() => { if (!closed && !printing && data.total) { ink = inks(canvas); layout(); } });
   const sizes = new ResizeObserver(relayout);
   const stopTheme = onTheme(relayout);
   await load();
