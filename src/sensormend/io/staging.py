@@ -86,7 +86,7 @@ class Staging(Closing):
             raise StateError(f"{folder}: there are no staged readings here")
         try:
             staging._connect()
-            properties = dict(staging.ask("SELECT name, told FROM known"))
+            properties = dict(staging.ask("SELECT name, text FROM properties"))
         except Exception as error:
             staging.close()
             raise StateError(f"{folder}: the staged readings cannot be opened: {reason_of(error)}") from None
@@ -195,7 +195,7 @@ class Staging(Closing):
         ignored = [os.path.basename(name) for name in ignored_files(source)]
         self._connect()
         try:
-            self.ask("CREATE TABLE known (name VARCHAR, told VARCHAR)")
+            self.ask("CREATE TABLE properties (name VARCHAR, text VARCHAR)")
             loader = Loader(self, options or Options(), unread)
             loader.fill(files, progress)
             for note in loader.notes:
@@ -217,17 +217,17 @@ class Staging(Closing):
     @property
     def notes(self) -> tuple[str, ...]:
         """Return remarks for the user on how the files were read, one line each."""
-        return tuple(note for (note,) in self.ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
+        return tuple(note for (note,) in self.ask("SELECT text FROM properties WHERE name = 'note' ORDER BY rowid"))
 
     @property
     def layouts(self) -> tuple[str, ...]:
         """Return the roles of the columns, a sentence for each layout among the files."""
-        return tuple(text for (text,) in self.ask("SELECT told FROM known WHERE name = 'layout' ORDER BY rowid"))
+        return tuple(text for (text,) in self.ask("SELECT text FROM properties WHERE name = 'layout' ORDER BY rowid"))
 
     @property
     def unit(self) -> str:
         """Return the unit of an unnamed variable, where the name of its column has one."""
-        return "".join(unit for (unit,) in self.ask("SELECT told FROM known WHERE name = 'unit'"))
+        return "".join(unit for (unit,) in self.ask("SELECT text FROM properties WHERE name = 'unit'"))
 
     @property
     def locations(self) -> list[tuple[int, int, float, float]]:
@@ -281,7 +281,7 @@ class Staging(Closing):
         number = f"((time + {shift - below * period}) // {period} + {below})"
         with self.reporting(progress, 0.0, 1.0):
             self.ask("DROP TABLE IF EXISTS sorted")
-            self.ask("DELETE FROM known WHERE name = 'sorted'")
+            self.ask("DELETE FROM properties WHERE name = 'sorted'")
             self.ask(f"""
                 CREATE TABLE sorted AS SELECT {number} AS period, sensor, variable, time, value
                 FROM ({self._coded()}) ORDER BY period, arrival""")
@@ -341,7 +341,7 @@ class Staging(Closing):
             self.periods = np.asarray(periods, dtype=np.int64)
 
     def _set(self, name: str, text: str) -> None:
-        self.ask("INSERT INTO known VALUES (?, ?)", [name, text])
+        self.ask("INSERT INTO properties VALUES (?, ?)", [name, text])
 
     def _no_readings_message(self, files: Sequence[InputFile]) -> str:
         shown = files[0].shown if len(files) == 1 else f"{files[0].shown} and {len(files) - 1} more"

@@ -146,7 +146,8 @@ class _Labels:
             with path.open(encoding="utf-8-sig") as file:
                 header = {name.strip().lower() for name in file.readline().split(",")}
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from None
+            why = getattr(error, "strerror", None) or "it is not text in UTF-8"
+            raise ConfigError(f"{path} cannot be read: {why}") from None
         spans: dict[Channel, list[tuple[int, int]]] = defaultdict(list)
         readings: dict[Channel, list[tuple[int, bool]]] = defaultdict(list)
         if "time" in header:
