@@ -59,7 +59,7 @@ def readings_of_a_town(path: Path) -> Path:
             value[2, 70 * 24 :] = value[2, 70 * 24]
             value[3, 30 * 24 : 34 * 24] -= 8
             value[4, 40 * 24 :] += 0.25 * (hours[40 * 24 :] / 24 - 40)
-            value[5, random.choice(np.arange(20 * 24, DAYS * 24), 6, replace=False)] += 40
+            value[5, random.choice(np.arange(20 * 24, DAYS * 24), 6, replace=False)] += 15
         else:
             value[1, 65 * 24 :] -= 9
         value[6, 74 * 24 :] = np.nan

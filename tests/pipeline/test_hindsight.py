@@ -62,13 +62,13 @@ def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
     for k in range(len(rows)):
         hour = int(rows.time[k]) // HOUR
         dated_back = rows.sensor[k] == 1 and rows.variable[k] == 1 and 3 <= hour < 11 and hour != 5
-        # A reading below the bound cannot be too high.
-        assert marked[k] == (dated_back and rows.flag[k] in (1, 3) and (rows.value[k] >= LOW or hour <= 5))
+        # A correction that cannot be shows that the fault was not that large yet.
+        cleaned = rows.value[k] - max(4.0 - 0.5 * (13 - hour), 0.0)
+        assert marked[k] == (dated_back and rows.flag[k] in (1, 3) and cleaned >= LOW)
         for name in COLUMNS:
             before, now = getattr(rows, name)[k], getattr(after, name)[k]
             assert marked[k] or before == now or (np.isnan(before) and np.isnan(now))
         if marked[k]:
-            cleaned = max(rows.value[k] - max(4.0 - 0.5 * (13 - hour), 0.0), LOW)
             assert after.cleaned[k] == pytest.approx(cleaned)
             assert (after.lower[k], after.upper[k]) == pytest.approx((max(cleaned - 0.25, LOW), cleaned + 0.25))
             assert (after.flag[k], REASONS[after.reason[k]], ORIGINS[after.origin[k]]) == (4, "drift", "corrected")

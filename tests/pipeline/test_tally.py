@@ -154,7 +154,7 @@ def test_an_offset_below_the_resolution_is_none() -> None:
 
 def test_readings_without_estimates_are_beyond_the_limits_given() -> None:
     fault = FaultEpisode("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0, last_value=5.0, wrong=48)
-    assert fault.sentence() == "a read 5.00, beyond the limits given, for 2 days."
+    assert fault.sentence() == "a read 5.00, an impossible value, for 2 days."
     assert replace(fault, slots={7: 48}).sentence() == "a read 5.00, far from all others."
 
 

@@ -31,8 +31,8 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
     LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
     RUN_READINGS, BAD_PERIODS, AT_REST, DISTANCE, ONSET, LASTING, FAULT_SIZE, FAULT_SQUARE, OWN_DISTANCE, DISTANT,
     LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, CALM, MODERATE, ROUGH, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH,
-    FIRST_LOW, FIRST_HIGH, RATIO, DOUBT,
-) = range(46)  # fmt: skip
+    FIRST_LOW, FIRST_HIGH, RATIO, DOUBT, LATELY_REPEATED,
+) = range(47)  # fmt: skip
 """Statistics of a channel.
 
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
@@ -54,11 +54,12 @@ all of its readings, right or wrong; NaN before there is one. RUN_LENGTH:
 readings in a row that are equal up to now; LONGEST_RUN: of trusted ones. SUPPORT: the number of others that its slow
 weights rest on. OWN_LOW, OWN_HIGH: the range of its readings, of which FIRST_LOW and FIRST_HIGH are what one period
 alone has shown. RATIO: of the change since its fault began to the limit, smoothed; DOUBT: the same, or less where the
-others changed in the same way.
+others changed in the same way. LATELY_REPEATED: the share of its trusted readings that repeated the one before, in
+its last periods in which not all did.
 
 In the arrays of a state LAST_TIME is how many slots before the next period the last trusted reading came, so that it
 stays exact on any clock; in `Work` it is the slot."""
-STATS = 46
+STATS = 47
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE, VOLATILITY) = range(11)
 """Statistics of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of

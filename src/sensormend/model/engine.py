@@ -17,8 +17,8 @@ from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
-    KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LONGEST_RUN, LOW, MEAN, MISSING,
-    OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
+    KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LONGEST_RUN, LOW, MEAN,
+    MISSING, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
     REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED,
     SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, UNCERTAIN, VARIANCE, WRONG, is_alone, median, workspace,
 )  # fmt: skip
@@ -36,6 +36,9 @@ TRIAL_PARTITIONS = 4
 DEAD_RUNS, DEAD_READINGS, DEAD_ODDS = 3.0, 20.0, -3.0
 """Runs of equal readings that a dead channel's is longer than, in multiples of the longest sound one and in readings,
 and the log probability of a sound repeat in them."""
+USUAL_RUNS, MAX_REPEATED = 5.0, 0.8
+"""Mean lengths of a run, by the share of readings that were repeated lately, that a sound run is no longer than; and
+the most that this share is taken to be."""
 NEAR = 0.15
 """Widths of a variable's scale within which a value is at an end of its range."""
 FEW_MEMBERS = 5
@@ -116,7 +119,9 @@ def _is_dead(w, network, p, m, s, i):
         return False
     usual, own = median(w.algebra.column, n), stats[LONGEST_RUN]
     if n < FEW_MEMBERS:
-        longest = max(longest, longest_of_others)
+        # Of a channel that moves by less than a step at a time, such as a river in a drought, long runs are usual.
+        lately = USUAL_RUNS / (1.0 - min(MAX_REPEATED, stats[LATELY_REPEATED]))
+        longest = max(longest, longest_of_others, lately)
     else:
         own = min(own, DEAD_RUNS * max(usual, 1.0))
     return run >= DEAD_RUNS * max(own, usual, longest)
@@ -161,6 +166,8 @@ def _load_partition(w, network, period, p):
         repeating = not intermittent and w.stats[i, AGE] >= 3.0
         w.member.dead[i] = not intermittent and _is_dead(w, network, p, m, s, i)
         log_repeat = math.log(min(max_rate, (w.stats[i, REPEATS] + 0.5) / (w.stats[i, READINGS] + 10.0)))
+        lately = min(MAX_REPEATED, w.stats[i, LATELY_REPEATED]) if m <= FEW_MEMBERS else 0.0
+        log_lately = math.log(max(lately, 1e-9))
         log_run = math.log(min(max(max_rate, 0.5), (w.stats[i, RUNS] + 0.5) / (w.stats[i, RUN_READINGS] + 4.0)))
         # Where the others do not tell that it should move, a run is stuck when it is longer than any before.
         is_explained = w.stats[i, VARIANCE] < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
@@ -178,7 +185,7 @@ def _load_partition(w, network, period, p):
                     and run > usual_run
                     and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE]))
                 ):
-                    w.cells[REPEAT, i, t] = max(log_repeat, log_run) if repeated else log_repeat
+                    w.cells[REPEAT, i, t] = max(log_lately, log_repeat, log_run if repeated else log_repeat)
                 if repeats and w.member.dead[i]:
                     w.cells[REPEAT, i, t] = DEAD_ODDS
                 repeated = repeats

@@ -11,8 +11,8 @@ from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, MODERATE, OBSERVED,
-    ONSET, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, MODERATE, OBSERVED, ONSET,
+    OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, READINGS, RESIDUAL, RESOLUTION, SCALED,
     SLOW_LEVEL, SMOOTH, SPIKE, SUPPORT, TOLERANCE, TRUSTED, UNCERTAIN, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR,
     WIDTH_GAP, WRONG, is_alone, volatility,
 )  # fmt: skip
@@ -37,6 +37,9 @@ IMPLAUSIBLE_SPREADS = 8.0
 """Standard deviations of a channel beyond which a fault is implausible: rough periods are not that rough."""
 WIDE = 1.5
 """Ranges of its variable that the range of a channel is no wider than, for its estimates to be bounded by it."""
+RANGE_PERIODS, TODAY_SHARE = 30.0, 0.1
+"""Periods, half of them full, after which the range of a channel is known; and the share of that range by which the
+trusted readings of a period widen it then."""
 OWN_PERIODS = 10.0
 """Periods after which the range of a channel's own readings bounds its estimates."""
 
@@ -272,9 +275,14 @@ def estimate_cells(w, network, period, p, s):
                 # A channel may lie apart from the others; one whose range is much wider is not to be believed.
                 low, high = min(low, own_low), max(high, own_high)
                 low, high = max(low, own_low - margin), min(high, own_high + margin)
+        # What is trusted today widens that; of a channel that is known well only by a part, since it may be wrong.
+        least, most = -np.inf, np.inf
+        if high > low and w.stats[i, AGE] >= RANGE_PERIODS and w.stats[i, READINGS] > 0.5 * RANGE_PERIODS * s:
+            least, most = low - TODAY_SHARE * (high - low), high + TODAY_SHARE * (high - low)
         for t in range(s):
             if w.flags[PREDICTS, i, t]:
-                low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])
+                low = min(low, max(least, w.cells[RAW, i, t]))
+                high = max(high, min(most, w.cells[RAW, i, t]))
         for t in range(s):
             trusted = w.flags[PREDICTS, i, t]
             y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]

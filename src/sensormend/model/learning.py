@@ -15,11 +15,11 @@ from sensormend.model.scales import forward, slope
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BAD_PERIODS, CALM, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
     DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, FIRST_VOLATILITY, HIGH, JUDGED,
-    LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LONGEST_RUN, LOW, MEAN, MEMORY, MIN_VOLATILITY,
-    MODERATE, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR, PREDICTS,
-    QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, ROUGH,
-    RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS, TAIL, TAIL_COUNT,
-    TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, reset_channel, select,
+    LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LEVEL_AGE, LEVEL_MEMORY, LONGEST_RUN, LOW, MEAN, MEMORY,
+    MIN_VOLATILITY, MODERATE, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR,
+    PREDICTS, QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES,
+    ROUGH, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS, TAIL,
+    TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, reset_channel, select,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK,
@@ -41,6 +41,8 @@ COARSER = 1.1
 """The factor by which a channel's resolution may grow in a period: a logger that reports fewer digits than before is
 known after weeks, while a calm week without small steps changes little."""
 
+LATELY, LATELY_READINGS = 0.3, 6
+"""Rate per period of the share of readings that were repeated lately, and the readings that a period has for it."""
 RUN_MEMORY = 0.995
 """Weight per period of the longest run of equal readings: half after 140 periods."""
 QUANTILE_RATE = 0.03
@@ -139,7 +141,7 @@ def learn_channel(w, network, period, p, s, i):
     limit, phi, level = 4.0 * math.sqrt(stats[VARIANCE]), w.parameters[i, PHI], stats[SLOW_LEVEL]
     last_r, last_t = stats[LAST_RESIDUAL], stats[LAST_TIME]
     last_x = stats[LAST_VALUE]
-    n_repeats = n_runs = n_after_repeat = n_at_rest = 0
+    n_repeats = n_runs = n_after_repeat = n_at_rest = n_equal = 0
     repeated = False
     smallest, n_steps = np.inf, 0
     n_gap_out = n_far_out = n_tail = 0.0
@@ -165,6 +167,7 @@ def learn_channel(w, network, period, p, s, i):
                 n_tail += 1.0
             n_pairs += 1
         repeats = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
+        n_equal += repeats
         n_at_rest += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST_VALUE]) else 0
         if repeated:
             n_after_repeat += 1
@@ -222,6 +225,8 @@ def learn_channel(w, network, period, p, s, i):
         new[READINGS] = MEMORY * stats[READINGS] + n_trusted
         new[AT_REST] = MEMORY * stats[AT_REST] + n_at_rest
         new[RUNS] = MEMORY * stats[RUNS] + n_runs
+        if n_trusted >= LATELY_READINGS and 0 < n_equal < n_trusted - 1:
+            new[LATELY_REPEATED] += LATELY * (n_equal / n_trusted - stats[LATELY_REPEATED])
         new[RUN_READINGS] = MEMORY * stats[RUN_READINGS] + n_after_repeat
         if n_steps >= MIN_STEPS:
             new[RESOLUTION] = min(smallest, COARSER * stats[RESOLUTION])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkModel"]
 
-STATE_VERSION = 6
+STATE_VERSION = 7
 """States of the engines before the wander over any span are refused."""
 
 DIRECTION_PERIODS = 30
@@ -210,6 +210,29 @@ class NetworkModel:
             faults, _, _ = self._episodes(result)
             parts.append(self._recovery(full, result, state.observed_periods(), faults, batch, rows))
         return parts[0] if batch.periods is None else Recovery.stack(parts)
+
+    def comoving(self, sensors: Sequence[Hashable]) -> BoolArray:
+        """Return which channels, (sensor, variable), move with the other sensors, and about as much as they do.
+
+        Sensors that are hardly known, or not at all, are taken to do so.
+        """
+        return self._of_sensors(None if self._state is None else self._state.comoving(), sensors)
+
+    def explained(self, sensors: Sequence[Hashable]) -> BoolArray:
+        """Return which channels, (sensor, variable), the other sensors explain: most of how they vary.
+
+        Sensors that are hardly known, or not at all, are taken to be explained.
+        """
+        return self._of_sensors(None if self._state is None else self._state.explained(), sensors)
+
+    def _of_sensors(self, which: BoolArray | None, sensors: Sequence[Hashable]) -> BoolArray:
+        """Return what holds of the channels of sensors, (sensor, variable); True of those that are not known."""
+        variables = 1 if self._state is None else self._state.variables
+        known = np.ones((0, variables), np.bool_) if which is None else which.reshape(-1, variables)
+        # The last row is for sensors that were forgotten.
+        by_sensor = np.append(known, np.ones((1, variables), np.bool_), axis=0)
+        positions = {label: index for index, label in enumerate(self._labels)} if len(known) else {}
+        return by_sensor[[positions.get(label, -1) for label in as_labels(sensors, len(sensors))]]
 
     def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
         """Walk the last axis of a whole tensor, period by period, and return the last pass.

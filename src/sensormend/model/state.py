@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.model import arrays as at
-from sensormend.model import engine, learning, screening, wander
+from sensormend.model import engine, estimation, learning, screening, wander
 from sensormend.model.compiling import announce_compilation
 from sensormend.model.hypotheses import FIELDS
 from sensormend.model.scales import SHAPE_PERIODS, find_bend, find_scale, neighbouring_pairs
@@ -33,6 +33,11 @@ NOISY_SHARE = 1 / 8
 """Share of a period's slots beyond which spikes are noise, where the others explain a channel: the engine sees it."""
 SPIKE_CONFIDENCE = 0.75
 """That such a spike is one."""
+
+ALIKE = 4.0
+"""The factor by which the variance of a channel that moves with the others is larger or smaller than the median one, at
+most. A barometer on a mountain moves as those in the valley do; a thermocouple that is broken at 60 deg C moves with
+the weather, but leaves 0.05 to 0.3 of its variance, which is a quarter of theirs."""
 
 KNOWN_PERIODS = 10
 """Periods of a channel after which its volatility counts for that of its variable."""
@@ -406,7 +411,9 @@ class State:
                 ),
             )
         )  # fmt: skip
-        spikes[self._explained() & (spikes.sum(axis=1) > NOISY_SHARE * self.slots)] = False
+        spikes[self._unexplained_below(engine.MAX_UNEXPLAINED**2) & (spikes.sum(axis=1) > NOISY_SHARE * self.slots)] = (
+            False
+        )
         if learning:
             scaled[spikes] = np.nan
             today = screening.roughness_of(scaled, last, self.roughness)
@@ -419,12 +426,30 @@ class State:
                 self.spread[number] = screening.follow_spread(self.spread[number], scaled[channels], slowest)
         return spikes
 
-    def _explained(self) -> NDArray[np.bool_]:
-        """Return which channels the others explain."""
-        assert self.partitions is not None
-        home, place = self.partitions.home, self.partitions.place
-        largest = engine.MAX_UNEXPLAINED**2 * self.moments[home, place, place]
-        return np.asarray(self.stats[:, at.VARIANCE] < largest)
+    def comoving(self) -> NDArray[np.bool_]:
+        """Return which channels move with the others, and about as much as they do; those hardly known count."""
+        moves, variance = self._unexplained_below(engine.MAX_UNEXPLAINED**2), self._own_variance()
+        known = self.stats[:, at.AGE] >= estimation.OWN_PERIODS
+        for number in range(self.variables):
+            channels = slice(number, None, self.variables)
+            if known[channels].any():
+                usual = np.median(variance[channels][known[channels]])
+                moves[channels] &= (variance[channels] <= ALIKE * usual) & (ALIKE * variance[channels] >= usual)
+        return np.asarray(moves | ~known)
+
+    def explained(self) -> NDArray[np.bool_]:
+        """Return which channels the others explain well enough to say where they are; those hardly known count."""
+        return self._unexplained_below(estimation.MAX_UNEXPLAINED) | (self.stats[:, at.AGE] < estimation.OWN_PERIODS)
+
+    def _own_variance(self) -> NDArray[np.float32]:
+        """Return the variance of every channel's deviations; 0 where nothing is known."""
+        if self.partitions is None:
+            return np.zeros(self.channels, np.float32)
+        return self.moments[self.partitions.home, self.partitions.place, self.partitions.place]
+
+    def _unexplained_below(self, share: float) -> NDArray[np.bool_]:
+        """Return the channels of whose variance less than a share is left in their residuals."""
+        return np.asarray(self.stats[:, at.VARIANCE] < share * self._own_variance())
 
     def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings

@@ -23,6 +23,16 @@ WIDE = 2.0
 """Ranges of the median channel of its variable that the range of a channel is no wider than to be believed: it may
 stand elsewhere, as a barometer on a mountain does, but it does not vary that much more than the others."""
 
+DENSE = 8
+"""Known channels of a variable from which its range says what a reading of any of them can be."""
+
+CORE_MARGIN = 0.15
+"""Widths of the core of a variable beyond which an estimate is withheld."""
+
+RATIO = 3.0
+"""Widths above the range of a quantity that is never negative from which a reading is impossible; others have `FAR`.
+The heaviest rain of a decade is several times that of a year."""
+
 APART = 4
 """One in so many channels must reach an end of the range of their variable, on one day or another."""
 
@@ -35,6 +45,12 @@ REACHED = 3
 EXTREMES, LONG = 8, 100
 """The most periods that must, of a channel that was accepted in this many times as many: what one that ran wild for a
 week showed is not what it can be, after years."""
+
+NEGATIVE = 5e-3
+"""The share of its readings below 0 up to which a quantity is never negative: an anemometer whose zero is off."""
+
+KNOWN = 30
+"""Periods after which the range of a channel says which readings and estimates are impossible."""
 
 YOUNG = 10
 """Periods of a channel up to which its range is that of all of them: the third lowest of three days is the highest."""
@@ -66,10 +82,12 @@ class AcceptedRange:
     lowest, highest
         (2, sensor, variable, 8): the lowest and the highest ends of the channels' periods, in order from the outermost;
         of flag 1, and of flag 2. Infinite where there are fewer.
+    comoving
+        (sensor, variable): which channels move with the others, as far as is known.
     periods
         (2, sensor, variable): the number of these periods.
-    count
-        By variable: the number of accepted readings.
+    count, negative
+        By variable: the number of accepted readings, and of those below 0.
     needed, withheld
         By variable: the cells that needed an estimate or a correction, and those of them that were withheld.
     unjudged_from
@@ -78,8 +96,10 @@ class AcceptedRange:
 
     lowest: FloatArray
     highest: FloatArray
+    comoving: BoolArray
     periods: NDArray[np.int64]
     count: NDArray[np.int64]
+    negative: NDArray[np.int64]
     needed: NDArray[np.int64]
     withheld: NDArray[np.int64]
     unjudged_from: NDArray[np.int64]
@@ -87,10 +107,14 @@ class AcceptedRange:
     @classmethod
     def of(cls, variables: int) -> AcceptedRange:
         """Return the range of variables without sensors."""
-        shape, counts = (2, 0, variables, EXTREMES), np.zeros((3, variables), dtype=np.int64)
+        shape = (2, 0, variables, EXTREMES)
+        accepted, negative, needed, withheld = np.zeros((4, variables), dtype=np.int64)
         never = np.full(variables, JUDGED, dtype=np.int64)
         periods = np.zeros(shape[:3], dtype=np.int64)
-        return cls(np.zeros(shape), np.zeros(shape), periods, counts[0], counts[1], counts[2], never)
+        comoving = np.ones(shape[1:3], dtype=bool)
+        return cls(
+            np.zeros(shape), np.zeros(shape), comoving, periods, accepted, negative, needed, withheld, never,
+        )  # fmt: skip
 
     @property
     def own(self) -> tuple[FloatArray, FloatArray]:
@@ -136,8 +160,86 @@ class AcceptedRange:
         """The lower and the upper bound of every channel, (sensor, variable); infinite where nothing is known."""
         low, high = self.variable_limits
         own_low, own_high = self.own
-        believed = self.believed
-        return np.where(believed, np.minimum(low, own_low), low), np.where(believed, np.maximum(high, own_high), high)
+        # A barometer on a mountain moves with those in the valley; a thermistor that is broken at 93 deg C does not.
+        is_apart = (own_low > high) | (own_high < low)
+        believed = self.believed & (self.comoving | ~is_apart)
+        low, high = (
+            np.where(believed, np.minimum(low, own_low), low),
+            np.where(believed, np.maximum(high, own_high), high),
+        )
+        # What is hardly ever negative is not negative.
+        floor = np.where(self.negative < NEGATIVE * self.count, 0.0, -np.inf)
+        low = np.maximum(low, np.minimum(floor, high))
+        core_low, core_high = self._wide_core
+        inside = self._in_core & (core_low < high) & (core_high > low)
+        return np.where(inside, np.maximum(low, core_low), low), np.where(inside, np.minimum(high, core_high), high)
+
+    @cached_property
+    def core(self) -> tuple[FloatArray, FloatArray]:
+        """The range of every variable of many channels without one in four on either side; infinite where they are few.
+
+        Garbage that some channels reported for months, and that was accepted, does not move it.
+        """
+        low, high = np.full(self.count.size, -np.inf), np.full(self.count.size, np.inf)
+        believed = self.believed & (self.periods.sum(axis=0) >= YOUNG)
+        for variable in np.flatnonzero(believed.sum(axis=0) >= DENSE).tolist():
+            own_low, own_high = (np.sort(end[believed[:, variable], variable]) for end in self.own)
+            low[variable], high[variable] = own_low[own_low.size // APART], own_high[-1 - own_high.size // APART]
+        known = (low < high) & np.isfinite(low)
+        return np.where(known, low, -np.inf), np.where(known, high, np.inf)
+
+    @property
+    def _wide_core(self) -> tuple[FloatArray, FloatArray]:
+        """The core of every variable, and what lies beside it."""
+        low, high = self.core
+        own_low = np.where(self.believed, self.own[0], np.nan)
+        # Where all channels have the same floor, as no rain is, what lies above it has no such end.
+        rests = (own_low == low) | np.isnan(own_low)
+        with np.errstate(invalid="ignore"):
+            width = np.nan_to_num(high - low, posinf=0.0)
+        return low - CORE_MARGIN * width, high + np.where(rests.all(axis=0), RATIO, CORE_MARGIN) * width
+
+    @property
+    def _in_core(self) -> BoolArray:
+        """Which channels have to stay in the core, (sensor, variable): all but those that lie apart and move along."""
+        low, high = self.core
+        own_low, own_high = self.own
+        inside: BoolArray = ((own_low <= high) & (own_high >= low)) | ~self.comoving
+        return inside
+
+    def _outside_core(
+        self, cleaned: FloatArray, value: FloatArray, sensors: NDArray[np.intp]
+    ) -> tuple[BoolArray, BoolArray]:
+        """Return which estimates are far outside the core of their variable, and which move a reading out of it.
+
+        (sensor, variable, slot).
+        """
+        inside = self._in_core[sensors, :, None]
+        (low, high), (least, most) = ((end[:, None] for end in ends) for ends in (self.core, self._wide_core))
+        with np.errstate(invalid="ignore"):
+            far = inside & ((cleaned < least) | (cleaned > most))
+            moved_out = inside & ((cleaned < low) | (cleaned > high)) & (value >= low) & (value <= high)
+        return far, moved_out
+
+    def impossible(self, value: FloatArray, sensors: NDArray[np.intp]) -> BoolArray:
+        """Return which readings of a period, (sensor, variable, slot), are far outside all that their variable showed.
+
+        The range test of QARTOD with limits that are learned: where many channels measure the same, and a channel has
+        been known for some periods, nothing is true that lies a whole range outside theirs and outside its own.
+        """
+        ranges = self.with_sensors(int(sensors.max(initial=-1)) + 1)
+        low, high = ranges.limits
+        variable_low, variable_high = ranges.variable_limits
+        periods = ranges.periods.sum(axis=0)
+        known = ranges.believed & (periods >= YOUNG)
+        dense = known.sum(axis=0) >= DENSE
+        with np.errstate(invalid="ignore"):
+            width = variable_high - variable_low
+            bottom, top = low - FAR * width, high + np.where(variable_low >= 0, RATIO, FAR) * width
+            judged = (dense & (width > 0)) & (periods >= KNOWN)
+        bottom, top = np.where(judged, bottom, -np.inf), np.where(judged, top, np.inf)
+        outside: BoolArray = (value < bottom[sensors, :, None]) | (value > top[sensors, :, None])
+        return outside
 
     def for_second_pass(self) -> AcceptedRange:
         """Return the range for a second pass over the same readings, without those of flag 2 and without counts.
@@ -147,7 +249,9 @@ class AcceptedRange:
         start = AcceptedRange.of(self.count.size).with_sensors(self.lowest.shape[1])
         for own, judged in ((start.lowest, self.lowest), (start.highest, self.highest), (start.periods, self.periods)):
             own[0] = judged[0]
-        return replace(start, count=np.where(self.periods[0].any(axis=0), self.count, 0))
+        accepted = self.periods[0].any(axis=0)
+        counts = {"count": np.where(accepted, self.count, 0), "negative": np.where(accepted, self.negative, 0)}
+        return replace(start, comoving=self.comoving, **counts)
 
     def with_sensors(self, sensors: int) -> AcceptedRange:
         """Return the range with sensors added that have no readings yet, up to this number of them."""
@@ -161,16 +265,22 @@ class AcceptedRange:
 
         return replace(
             self, lowest=longer(self.lowest, np.inf), highest=longer(self.highest, -np.inf),
+            comoving=np.concatenate([self.comoving, np.ones((missing, self.count.size), dtype=bool)]),
             periods=longer(self.periods, 0),
         )  # fmt: skip
 
-    def extended(self, value: FloatArray, cells: Verdicts, sensors: NDArray[np.intp]) -> AcceptedRange:
-        """Return the range extended by the accepted readings of one period, (sensor, variable, slot), of `sensors`."""
+    def extended(
+        self, value: FloatArray, cells: Verdicts, sensors: NDArray[np.intp], comoving: BoolArray | bool = True
+    ) -> AcceptedRange:
+        """Return the range extended by the accepted readings of one period, (sensor, variable, slot), of `sensors`.
+
+        `comoving` says which of their channels, (sensor, variable), move with the others.
+        """
         ranges = self.with_sensors(int(sensors.max(initial=-1)) + 1)
         lowest, highest, periods = ranges.lowest.copy(), ranges.highest.copy(), ranges.periods.copy()
         trusted = (cells.origin == OBSERVED) & np.isfinite(value)
         judged = periods[0, sensors] > 0
-        count = self.count.copy()
+        count, negative = self.count.copy(), self.negative.copy()
         for part, flag in enumerate((Flag.GOOD, Flag.NOT_EVALUATED)):
             accepted = trusted & (cells.flag == flag)
             if part == 1:
@@ -184,7 +294,12 @@ class AcceptedRange:
             periods[part, sensors] += shows
             judged = judged | shows
             count += accepted.sum(axis=(0, 2))
-        return replace(ranges, lowest=lowest, highest=highest, periods=periods, count=count)
+            negative += (accepted & (value < 0)).sum(axis=(0, 2))
+        known = ranges.comoving.copy()
+        known[sensors] = comoving
+        return replace(
+            ranges, lowest=lowest, highest=highest, comoving=known, periods=periods, count=count, negative=negative
+        )
 
     def applied(
         self,
@@ -212,9 +327,15 @@ class AcceptedRange:
         # A gap that the model gives no estimate for is no estimate that was withheld.
         needed = listed[..., None] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
+        beyond, moved_out = self._outside_core(cells.cleaned, value, sensors)
+        if not intervals:
+            beyond = moved_out = np.zeros_like(wrong)
+        unbelieved = needed & beyond & ~withheld
         # A correction of which the bounds leave nothing: the reading lies at the end to which it would be moved.
         void = wrong & (cells.origin == CORRECTED) & (clipped(cells.cleaned, low, high) == value)
-        returned = (withheld & wrong & (value >= low) & (value <= high)) | (void & ~withheld)
+        inside = (value >= low) & (value <= high)
+        returned = (wrong & inside & (withheld | moved_out)) | (void & ~withheld)
+        counted, withheld = withheld, withheld | unbelieved
         flag, reason, origin = cells.flag.copy(), cells.reason.copy(), cells.origin.copy()
         flag[returned], origin[withheld], origin[returned] = Flag.SUSPECT, NO_ORIGIN, OBSERVED
         # The interval of a doubtful reading reaches to its estimate, which is bounded likewise.
@@ -237,7 +358,7 @@ class AcceptedRange:
         counts = replace(
             self,
             needed=self.needed + np.where(judged, needed.sum(axis=(0, 2)), 0),
-            withheld=self.withheld + np.where(judged, withheld.sum(axis=(0, 2)), 0),
+            withheld=self.withheld + np.where(judged, counted.sum(axis=(0, 2)), 0),
         )
         given_up = (counts.needed >= LEAST_CELLS) & (2 * counts.withheld > counts.needed)
         unjudged_from = np.where(judged & given_up, period + 1, self.unjudged_from)

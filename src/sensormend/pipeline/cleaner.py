@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ STATE_VERSION = 4
 """States of another version are refused."""
 
 NEVER = np.iinfo(np.int64).min // 4
+ESTIMATED_PERIODS = 7
+"""Periods since its last reading after which a channel that the others do not explain has no estimates."""
 MOST_JUMPS = 1000
 """Jumps in time that are stored: an episode that began before the oldest of them is dated to that one."""
 
@@ -315,7 +317,8 @@ class Cleaner:
 
     def limits_of(self, sensor: str, variable: str) -> tuple[float, float]:
         """Return the range to which estimates and corrections of a channel are bounded."""
-        low, high = (end[self._index[sensor], self.variables.index(variable)] for end in self._accepted.limits)
+        channel = self._index[sensor], self.variables.index(variable)
+        low, high = (end[channel] for end in self._accepted.limits)
         return float(low), float(high)
 
     @property
@@ -455,6 +458,8 @@ class Cleaner:
         names = [self.sensors[row] for row in sensors]
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
+        if _is_network(self.model) and names:
+            placed = placed.without(self._accepted.impossible(placed.value.reshape(shape), sensors).reshape(-1))
         seen = np.isfinite(placed.value) & ~placed.implausible & ~placed.coded
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         number = self._model_periods.count
@@ -471,13 +476,19 @@ class Cleaner:
         if span is not None:
             first, last = span[:, sensors, :, None] + grid.early
             cells = cells.without_estimates((times <= first - grid.step) | (times > last))
+        if _is_network(self.model) and names:
+            # What others do not explain is known for hours or days after its last reading, and not for weeks.
+            silent = period - last_period[sensors] > ESTIMATED_PERIODS
+            silent &= ~self.model.explained(names)[:, : len(self.variables)]
+            cells = cells.without_estimates(np.broadcast_to(silent[..., None], shape))
         network, faults, accepted = recovery.expected, recovery.faults, self._accepted
         if names:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
             # A direction has no range: its estimates are not bounded.
             ranged = value.copy() if self._circular else value
             ranged[:, self._circular] = np.nan
-            accepted = accepted.extended(ranged, cells, sensors)
+            comoving = self.model.comoving(names)[:, : len(self.variables)] if _is_network(self.model) else True
+            accepted = accepted.extended(ranged, cells, sensors, comoving)
             cells, accepted = accepted.applied(
                 cells, value, seen, listed[sensors], period, sensors, intervals=recovery.lower is not None
             )
@@ -694,6 +705,11 @@ def _passed_through(recovery: Recovery, minibatch: FloatArray, unjudged: BoolArr
 
 LEAST_CHANGE = 1e-9
 """The share of a reading below which a change is an error of rounding."""
+
+
+def _is_network(model: PeriodModel) -> TypeGuard[NetworkModel]:
+    """Return whether a model is the default one, which knows which channels move together."""
+    return isinstance(model, NetworkModel)
 
 
 def _smallest_change(value: FloatArray) -> FloatArray:

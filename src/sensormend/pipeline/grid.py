@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -115,6 +115,14 @@ class Placed:
     fill: BoolArray
     beyond: BoolArray
     repeated: BoolArray
+
+    def without(self, impossible: BoolArray) -> Placed:
+        """Return the period with more cells, counted through, whose readings are implausible."""
+        impossible = impossible & (self.n > 0).ravel() & ~self.coded.ravel()
+        if not impossible.any():
+            return self
+        implausible = self.implausible | impossible.reshape(self.implausible.shape)
+        return replace(self, implausible=implausible, beyond=self.beyond | (impossible[self.cell] & ~self.fill))
 
 
 def place(

@@ -258,7 +258,7 @@ def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
         return f"{climb} from {number(fault.first_value)} to {number(fault.last_value)}"
     gain = f"{number(fault.size)} times as much as" if math.isfinite(fault.size) else "more or less than"
     # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
-    far = f"up to {unsigned(fault.farthest)} off, too far to be true" if fault.square else "beyond the limits given"
+    far = f"up to {unsigned(fault.farthest)} off, too far to be true" if fault.square else "an impossible value"
     expected = (
         f" where {number(mean - fault.distance / count)} was expected" if fault.square else ", far from all others"
     )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
-from sensormend.pipeline.bounds import clipped, far_outside
+from sensormend.pipeline.bounds import clipped
 from sensormend.pipeline.channel_states import ChannelName, ChannelState, PeriodCounts, channel_states
 from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
@@ -595,9 +595,8 @@ def mark_dated_back(
 ) -> tuple[Rows, BoolArray]:
     """Return the rows with the readings marked that faults were dated back to, and a mask of these.
 
-    Corrections are bounded to the limits of their channel, which `limits_of` gives for a sensor and a variable.
-    Readings that were not judged, those that are noted as real, and those whose correction lies far outside the limits,
-    are unchanged.
+    `limits_of` gives the limits of a channel for a sensor and a variable. Readings that were not judged, those that are
+    noted as real, and those whose correction would lie outside the limits are unchanged.
     """
     which = np.zeros(len(rows), dtype=bool)
     columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
@@ -619,9 +618,9 @@ def mark_dated_back(
             own = own[~real[0, 0, slot]]
         low, high = limits_of(fault.sensor, fault.variable)
         size = fault.size_at(rows.time[own], grid.period)
-        cleaned = clipped(rows.value[own] - size, low, high)
-        # A bound must not turn a correction into its opposite.
-        sound = ~far_outside(rows.value[own] - size, low, high) & ((rows.value[own] - cleaned) * size >= 0)
+        cleaned = rows.value[own] - size
+        # Where the correction cannot be, the fault was not that large yet.
+        sound = (cleaned >= low) & (cleaned <= high)
         own, cleaned = own[sound], cleaned[sound]
         columns["flag"][own], columns["reason"][own] = Flag.FAIL, REASONS.index(fault.reason)
         columns["origin"][own], columns["cleaned"][own] = CORRECTED, cleaned
