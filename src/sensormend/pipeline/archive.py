@@ -232,7 +232,9 @@ class _ArchiveRun:
             in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
             before, file, place = rows_of_spans(group, spans)
-            after, marked = mark_dated_back(before, in_group, cleaner.maintenance, self.survey.grid, cleaner.limits_of)
+            after, marked = mark_dated_back(
+                before, in_group, cleaner.maintenance, self.survey.grid, cleaner.correction_limits_of
+            )
             if not tally.looked_back:
                 tally.count_dated_back(before, marked)
             for number in np.unique(file[marked]).tolist():

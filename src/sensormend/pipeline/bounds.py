@@ -174,6 +174,13 @@ class AcceptedRange:
         inside = self._in_core & (core_low < high) & (core_high > low)
         return np.where(inside, np.maximum(low, core_low), low), np.where(inside, np.minimum(high, core_high), high)
 
+    @property
+    def correction_limits(self) -> tuple[FloatArray, FloatArray]:
+        """The bounds of every channel without what lies beside the core of its variable, (sensor, variable)."""
+        (low, high), (core_low, core_high) = self.limits, self.core
+        inside = self._in_core & (core_low < high) & (core_high > low)
+        return np.where(inside, np.maximum(low, core_low), low), np.where(inside, np.minimum(high, core_high), high)
+
     @cached_property
     def core(self) -> tuple[FloatArray, FloatArray]:
         """The range of every variable of many channels without one in four on either side; infinite where they are few.

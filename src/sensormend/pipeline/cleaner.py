@@ -47,7 +47,7 @@ STATE_VERSION = 4
 """States of another version are refused."""
 
 NEVER = np.iinfo(np.int64).min // 4
-ESTIMATED_PERIODS = 7
+ESTIMATED_PERIODS = 2
 """Periods since its last reading after which a channel that the others do not explain has no estimates."""
 MOST_JUMPS = 1000
 """Jumps in time that are stored: an episode that began before the oldest of them is dated to that one."""
@@ -317,9 +317,15 @@ class Cleaner:
 
     def limits_of(self, sensor: str, variable: str) -> tuple[float, float]:
         """Return the range to which estimates and corrections of a channel are bounded."""
+        return self._limits_of(self._accepted.limits, sensor, variable)
+
+    def correction_limits_of(self, sensor: str, variable: str) -> tuple[float, float]:
+        """Return the range to which corrections move no reading of a channel from inside."""
+        return self._limits_of(self._accepted.correction_limits, sensor, variable)
+
+    def _limits_of(self, limits: tuple[FloatArray, FloatArray], sensor: str, variable: str) -> tuple[float, float]:
         channel = self._index[sensor], self.variables.index(variable)
-        low, high = (end[channel] for end in self._accepted.limits)
-        return float(low), float(high)
+        return float(limits[0][channel]), float(limits[1][channel])
 
     @property
     def withheld(self) -> dict[str, int]:
@@ -477,7 +483,7 @@ class Cleaner:
             first, last = span[:, sensors, :, None] + grid.early
             cells = cells.without_estimates((times <= first - grid.step) | (times > last))
         if _is_network(self.model) and names:
-            # What others do not explain is known for hours or days after its last reading, and not for weeks.
+            # What others do not explain is known for hours or a day after its last reading, and not for weeks.
             silent = period - last_period[sensors] > ESTIMATED_PERIODS
             silent &= ~self.model.explained(names)[:, : len(self.variables)]
             cells = cells.without_estimates(np.broadcast_to(silent[..., None], shape))

@@ -176,7 +176,7 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     if not options.one_pass:
         before = rows
         faults = [fault for fault in tally.faults if fault.dated_back]
-        rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.limits_of)
+        rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.correction_limits_of)
         tally.count_dated_back(before, marked)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
