@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io.options import Options
 from sensormend.io.staging import Staging
 from sensormend.io.table_files import UNPACKED_SIZE, line_numbers
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import HOUR
 from staged_readings import as_list, as_set, rejects, staged, staged_text
 

@@ -13,9 +13,9 @@ from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io import netcdf
 from sensormend.io.folder import Archive
 from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of, rows_of, write_netcdf
-from sensormend.io.options import Options
 from sensormend.io.target import export
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.options import Options
 from sensormend.readings import HOUR, MEANINGS, REASONS, Flag, Readings, Rows
 
 xarray = pytest.importorskip("xarray")

@@ -10,8 +10,8 @@ import pytest
 
 from networks import fault_free as network
 from sensormend import clean
-from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.cleaner import CleanedPeriod, Cleaner, DatedFault, InMemory, walk
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.tally import Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings

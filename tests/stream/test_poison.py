@@ -15,10 +15,10 @@ import pytest
 
 from list_source import ListSource, assert_same_rows, by_time, concatenated, hourly, read_rows, run_service, settings
 from sensormend import NetworkModel
+from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError, ValueRangeError
 from sensormend.io.folder import Archive
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, NOTHING, Flag, Readings
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.deliveries import Delivery, Sink

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.files import Closing, signature
-from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
+from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
 from sensormend.io.sql import literal, original_text, path_literal, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
 
 __all__ = [

@@ -15,7 +15,6 @@ import duckdb
 import numpy as np
 
 from sensormend.errors import ConfigError, InputError, StorageError
-from sensormend.io.options import Options
 from sensormend.io.sources import InputFile, listed, stem
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.table_files import (
@@ -38,16 +37,9 @@ from sensormend.io.table_layout import (
     place_columns,
     recognise,
 )
-from sensormend.io.times import (
-    EARLIEST,
-    FAR_AWAY,
-    LATEST,
-    TimeFormat,
-    ambiguous_order,
-    plausible_periods,
-    time_format,
-    typed_time,
-)
+from sensormend.io.time_formats import EARLIEST, LATEST, TimeFormat, ambiguous_order, time_format, typed_time
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.times import FAR_AWAY, plausible_periods
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 
 if TYPE_CHECKING:

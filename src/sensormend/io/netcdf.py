@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from sensormend import __version__
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside
-from sensormend.io.options import Options
 from sensormend.io.sources import listed
 from sensormend.io.sql import reason_of
-from sensormend.io.units import unit_of
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.units import unit_of
 from sensormend.readings import DTYPES, MEANINGS, ORIGINS, REASONS, SECOND, Flag, NameIndex, Readings, Rows
 
 __all__ = ["attributes_of", "dataset_of", "locations_of", "readings_of", "rows_of", "stretch_of", "write_netcdf"]

@@ -15,12 +15,13 @@ import numpy as np
 from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
 from sensormend.io.loading import Loader
-from sensormend.io.options import Options
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
 from sensormend.io.sql import harmless_text, literal, reason_of
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
 from sensormend.readings import Readings, spans_of
 
-__all__ = ["Progress", "Staging", "sampled_sensors"]
+__all__ = ["Progress", "Staging"]
 
 Progress = Callable[[float], None]
 """Called with the completed share, 0 to 1, possibly from another thread."""
@@ -32,10 +33,6 @@ MOST_LAYOUTS = 20
 
 MEMORY = "1GB"
 """The engine's limit of memory; beyond it, it writes to the folder."""
-
-
-SAMPLE_READINGS, SAMPLE_SENSORS = 2_000_000, 50
-"""The most readings, and the most sensors, from which grid, fill values and directions are found."""
 
 
 class Staging(Closing):
@@ -365,21 +362,3 @@ class Staging(Closing):
         return Readings(
             self.sensors, self.variables, columns["sensor"], columns["variable"], columns["time"], columns["value"]
         )
-
-
-def sampled_sensors(counts: Sequence[int], most: int = SAMPLE_READINGS, sensors: int = SAMPLE_SENSORS) -> list[int]:
-    """Return some sensors, evenly chosen, as many as have `most` readings together; `counts` are theirs, by name."""
-    chosen: list[int] = []
-    total = 0
-    for code in _evenly(len(counts))[: 4 * sensors]:
-        if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
-            chosen.append(code)
-            total += counts[code]
-    return chosen
-
-
-def _evenly(count: int) -> list[int]:
-    """Return all numbers below `count` in an order whose every prefix is evenly spread."""
-    bits = max(count - 1, 1).bit_length()
-    reversed_bits = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
-    return [number for number in reversed_bits if number < count]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options
 from sensormend.io.sources import listed
-from sensormend.io.times import has_clock, time_format
-from sensormend.io.units import unit_of
+from sensormend.io.time_formats import has_clock, time_format
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.units import unit_of
 
 __all__ = [
     "CLOCK_UNITS",

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StorageError
-from sensormend.files import beside, locked
+from sensormend.files import beside, harmless, locked
 from sensormend.io.folder import ENDINGS, Archive, data_files, ending_of
-from sensormend.io.metadata import harmless, read_sensors
+from sensormend.io.metadata import read_sensors
 from sensormend.io.sql import harmless_text, literal, quoted, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import Rows

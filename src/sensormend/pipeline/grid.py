@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import in_words
 from sensormend.pipeline.circular import in_turn
+from sensormend.pipeline.times import in_words
 from sensormend.readings import DAY, Readings
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST

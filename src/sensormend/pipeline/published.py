@@ -18,8 +18,8 @@ import numpy as np
 
 from sensormend.errors import ConfigError, DivergenceError, StateError
 from sensormend.files import read_state, write_state
-from sensormend.io.options import Options
 from sensormend.methods import BATCH, method_class
+from sensormend.pipeline.options import Options
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 
 __all__ = ["COLD_START", "BatchModel", "PeriodModel", "PublishedModel", "method_sentence", "published_model"]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Protocol
 
-from sensormend.io.metadata import FaultInterval, SensorSummary
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [

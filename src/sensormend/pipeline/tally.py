@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.bounds import clipped, far_outside
 from sensormend.pipeline.channel_states import ChannelName, ChannelState, PeriodCounts, channel_states
 from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
 from sensormend.pipeline.copies import CopyCounter
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places

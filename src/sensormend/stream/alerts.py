@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import EVERY
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.grid import Grid, is_fill
 from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.options import EVERY
 from sensormend.pipeline.sentences import how_long, who
 from sensormend.readings import DAY, HOUR, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray

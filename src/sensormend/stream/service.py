@@ -15,10 +15,10 @@ from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import locked
-from sensormend.io.metadata import iso
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.published import method_sentence
+from sensormend.pipeline.times import iso
 from sensormend.readings import Readings, Rows
 from sensormend.stream.addresses import plain
 from sensormend.stream.admission import RARE, UNKNOWN

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import (
+from sensormend.io.postgres import SCHEMES
+from sensormend.methods import BATCH
+from sensormend.pipeline.options import (
     DASHBOARD,
     LOOPBACK,
     Declaration,
@@ -31,8 +33,6 @@ from sensormend.io.options import (
     text,
     whole,
 )
-from sensormend.io.postgres import SCHEMES
-from sensormend.methods import BATCH
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
     ALERT_ADDRESSES,

@@ -13,7 +13,7 @@ from concurrent import futures
 from contextlib import suppress
 
 from sensormend.errors import ConfigError, one_line
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import NOTHING
 from sensormend.stream.addresses import host_of, login_of, plain
 from sensormend.stream.arrivals import Arrived, Source, clock

@@ -12,22 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sensormend.io.sql import literal
-from sensormend.readings import DAY, SECOND
-from sensormend.recovery import BoolArray
+from sensormend.readings import SECOND
 
 __all__ = [
     "EARLIEST",
     "EPOCHS",
-    "FAR_AWAY",
     "LATEST",
     "TimeFormat",
     "ambiguous_order",
     "has_clock",
-    "plausible_periods",
     "time_format",
     "typed_time",
 ]
@@ -47,9 +41,6 @@ _NUMERIC = re.compile(
 )
 _NAMED = re.compile(rf"\d{{1,2}}(?P<mark>[ -])[A-Za-z]{{3}}(?P=mark)(?P<year>\d{{4}}|\d{{2}})(?:{_CLOCK})?")
 _NUMBER = re.compile(r"\d{9,19}(\.\d*)?([eE]\+?\d+)?")
-
-FAR_AWAY, FEW_READINGS = 365 * DAY, 0.001
-"""A clock that was not set reports 1970 or 2000: one reading in a thousand, a year from all others, is rejected."""
 
 EPOCHS = ((1e11, SECOND), (1e14, 1000), (1e17, 1))
 """Upper bounds of epochs in seconds, milliseconds and microseconds, each with its unit in microseconds; larger numbers
@@ -196,13 +187,3 @@ def _clocks(pattern: re.Pattern[str], texts: Sequence[str], date: str) -> tuple[
         counts[f"{day}{gap}{''.join(clock)}{end}" if match["clock"] else day] += 1
         others |= dict.fromkeys([day, *(f"{day}{gap}{hours}:%M{more}{end}" for more in (":%S", "", ":%S.%f"))])
     return tuple(dict.fromkeys([entry for entry, _ in counts.most_common()] + list(others)))
-
-
-def plausible_periods(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
-    """Return which periods are plausible: a few readings a year and more away from all others have a wrong clock.
-
-    `periods` are the sorted numbers of the periods with readings, each of `length` microseconds with `counts` readings.
-    """
-    group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR_AWAY)])
-    share = np.bincount(group, weights=counts) / counts.sum()
-    return np.asarray((share >= FEW_READINGS)[group])

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from sensormend import clean
+from sensormend.archive.frames import Frame
 from sensormend.errors import ConfigError, InputError, ValueRangeError
 from sensormend.io.metadata import FAULTS_HEADER
-from sensormend.io.options import Options
-from sensormend.pipeline.frames import Frame
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR
 from simulated_city import START, all_rows, city_readings, small_city
 

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from sensormend import clean
+from sensormend.archive.cleaning import clean_archive
+from sensormend.archive.frames import Frame
 from sensormend.cli import main
 from sensormend.errors import ConfigError, InputError
 from sensormend.io.folder import Archive
-from sensormend.io.options import Options
-from sensormend.io.units import described
-from sensormend.pipeline.archive import clean_archive
-from sensormend.pipeline.frames import Frame
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.units import described
 from simulated_city import city_readings
 
 DAYS = 12

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, ValueRangeError
-from sensormend.io.metadata import FaultInterval, SensorSummary, time_of
-from sensormend.io.options import EVERY, Options
-from sensormend.io.staging import SAMPLE_READINGS, sampled_sensors
 from sensormend.io.table_layout import MISSING, Kind, TableLayout, is_quantity, kind_of, recognise
-from sensormend.io.times import plausible_periods, typed_time
-from sensormend.io.units import described, record_of
+from sensormend.io.time_formats import typed_time
 from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
+from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.survey import survey_readings
+from sensormend.pipeline.survey import SAMPLE_READINGS, sampled_sensors, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
+from sensormend.pipeline.times import plausible_periods, time_of
+from sensormend.pipeline.units import described, record_of
 from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, spans_of
 from sensormend.recovery import FloatArray
 
@@ -54,7 +54,7 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
         Return `Cleaned(rows, faults, sensors)`: the rows, a list of the faults with start and end, and a summary of
         each sensor.
     **settings
-        Any of `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
+        Any of `sensormend.pipeline.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
         `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
         `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
         `interval=0.9`, `method="olrtr"`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`;

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sensormend.io.times import TimeFormat, time_format, typed_time
+from sensormend.io.time_formats import TimeFormat, time_format, typed_time
 
 MOMENTS = st.datetimes(datetime(1700, 1, 1), datetime(2250, 1, 1))
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -14,27 +14,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
 from sensormend.io.folder import data_files, date_of, rows_of_spans
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
-from sensormend.io.options import EVERY, Options, in_words
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
-from sensormend.io.units import described, record_of
 from sensormend.io.vocabularies import write_flags
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.channel_states import count_sensors
-from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
 from sensormend.pipeline.copies import sentences
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
+from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
+from sensormend.pipeline.times import in_words
+from sensormend.pipeline.units import described, record_of
 from sensormend.readings import DAY, Readings, Rows
 
 __all__ = ["Report", "Stages", "clean_archive"]
