@@ -141,12 +141,16 @@ class TableLayout:
         return unit_of(self.columns[0])[1] if self.across == "value" and not self.name else ""
 
     @property
+    def time_names(self) -> str:
+        """Return the names of the columns that compose the time."""
+        return " and ".join(dict.fromkeys([self.time, *filter(None, [self.clock]), *(name for _, name in self.parts)]))
+
+    @property
     def sentence(self) -> str:
         """Return the roles of the columns as a sentence."""
         sensor = "as columns" if self.across == "sensor" else self.sensor or "the name of the file"
-        time = " and ".join(dict.fromkeys([self.time, *filter(None, [self.clock]), *(name for _, name in self.parts)]))
         variable = f", the variable {self.variable}" if self.variable else ""
-        return f"a table: the sensor is {sensor}, the time {time}{variable}, numbers: {listed(self.columns)}"
+        return f"a table: the sensor is {sensor}, the time {self.time_names}{variable}, numbers: {listed(self.columns)}"
 
     @property
     def used(self) -> tuple[str, ...]:

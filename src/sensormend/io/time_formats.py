@@ -34,6 +34,9 @@ _ISO = re.compile(
     r"([T ]\d{1,2}(:\d{2}(:\d{2}([.,]\d+)?)?)?\s*(Z|[+-]\d{2}(:?\d{2})?|[A-Za-z_]+(/[A-Za-z_]+)*)?)?",
     re.IGNORECASE,
 )
+_HALF_DAY = re.compile(
+    r"\d{4}(?P<mark>[-/])\d{1,2}(?P=mark)\d{1,2}(?P<gap>[T ])\d{1,2}:\d{2}(:\d{2})?\s?[ap]m", re.IGNORECASE
+)
 _COMPACT = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:([T_ ]?)(\d{2}|\d{4}|\d{6}))?(Z?)")
 _CLOCK = r"(?P<gap>[T ]|, )(?P<clock>\d{1,2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d+)?)?)(?P<half>\s?[AaPp][Mm])?"
 _NUMERIC = re.compile(
@@ -106,6 +109,11 @@ def time_format(sample: Sequence[str]) -> TimeFormat | None:
     """Return the format of most of some texts, none of them empty; None where they are no times."""
     patterns = {"iso": _ISO, "compact": _COMPACT, "numeric": _NUMERIC, "named": _NAMED, "epoch": _NUMBER}
     texts = [text.strip() for text in sample]
+    half_days = [match for match in map(_HALF_DAY.fullmatch, texts) if match]
+    if 2 * len(half_days) > len(texts):
+        date = f"%Y{half_days[0]['mark']}%m{half_days[0]['mark']}%d{half_days[0]['gap']}"
+        clocks = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p", "%H:%M", "%H:%M:%S")
+        return TimeFormat("strptime", tuple(f"{date}{clock}" for clock in clocks))
     families = [next((name for name, pattern in patterns.items() if pattern.fullmatch(text)), "") for text in texts]
     family, count = Counter(families).most_common(1)[0] if families else ("", 0)
     if not family or 2 * count <= len(families):
