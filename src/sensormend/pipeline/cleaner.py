@@ -18,6 +18,7 @@ from sensormend.files import read_state, write_state, written_by
 from sensormend.model.network_model import DIRECTION_PERIODS, NetworkModel
 from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.circular import components, in_degrees
+from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.options import EVERY, Options
@@ -26,7 +27,7 @@ from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedMode
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
 from sensormend.pipeline.verdicts import Verdicts, judge
-from sensormend.readings import NOTHING, OBSERVED, REASONS, Flag, NameIndex, Readings, Rows
+from sensormend.readings import NOTHING, OBSERVED, REASONS, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
 __all__ = [
@@ -510,7 +511,7 @@ class Cleaner:
     def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool) -> tuple[Recovery, str]:
         """Run the model on a period with or without learning; return also what it could not take, in words."""
         if not names:
-            return _unjudged(minibatch), ""
+            return Recovery.unjudged(minibatch), ""
         unjudged = np.zeros(minibatch.shape[:2], dtype=bool)
         unjudged[:, self._new_directions(minibatch, period)] = True
         recalibrated = self._new_recalibrations(names, period)
@@ -535,7 +536,7 @@ class Cleaner:
             count, first, _ = self._problems.get(who, (0, period, ""))
             self._problems[who] = count + 1, first, str(error)
         if recovery is None:
-            return _unjudged(minibatch), problem
+            return Recovery.unjudged(minibatch), problem
         if learning:
             self._model_periods.add(period)
             self._recalibrations.update(recalibrated)
@@ -652,34 +653,11 @@ class Cleaner:
         return NameIndex(self.variables).codes(readings.variables, readings.variable)
 
 
-def _unjudged(minibatch: FloatArray) -> Recovery:
-    """Return the recovery of a period that is not judged: the readings as they came, and no estimate."""
-    cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
-    return Recovery(
-        expected=minibatch,
-        outliers=0.0 * cells,
-        wrong=cells,
-        doubtful=cells,
-        spikes=cells,
-        corrected=cells,
-        cleaned=minibatch,
-        lower=minibatch,
-        upper=minibatch,
-        faulty=fibers,
-        suspect=fibers,
-        evaluated=fibers,
-        score=np.zeros(fibers.shape),
-        reason=np.full(fibers.shape, ""),
-        faults=(),
-        iterations=0,
-    )
-
-
 def _passed_through(recovery: Recovery, minibatch: FloatArray, unjudged: BoolArray, names: Sequence[str]) -> Recovery:
     """Return a recovery with the readings of some fibers, (sensor, variable), as they came."""
     if not unjudged.any():
         return recovery
-    plain = _unjudged(minibatch)
+    plain = Recovery.unjudged(minibatch)
     columns: dict[str, Any] = {}
     for part in fields(Recovery):
         own = getattr(recovery, part.name)
@@ -761,16 +739,16 @@ def _reading_rows(
         if cells is not None:
             code = code & ~cells.ravel()[placed.cell]
     clash = placed.repeated & (value != slots.value[row]) & (slots.reason[row] == REASONS.index("duplicate"))
-    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond | code, Flag.FAIL, slots.flag[row]))
-    reason = np.where(placed.no_number | code, REASONS.index("fill"), slots.reason[row])
+    marks = {Mark.CONTRADICTORY: clash, Mark.IMPLAUSIBLE: beyond, Mark.FILL: code, Mark.FILL_ONLY: placed.no_number}
+    flag, reason = flag_cells(slots.flag[row], slots.reason[row], marks)
     trusted = (slots.origin[row] == OBSERVED) & ~placed.no_number & ~beyond & ~code & ~placed.repeated
     own = {
         "time": readings.time,
         "value": value,
         "n": ~placed.no_number,
         **{name: np.where(trusted, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")},
-        "flag": np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag),
-        "reason": np.where(beyond, REASONS.index("implausible"), reason),
+        "flag": flag,
+        "reason": reason,
     }
     rows = slots.taken(source)
     for name, column in own.items():

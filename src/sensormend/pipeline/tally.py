@@ -17,6 +17,7 @@ from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
 from sensormend.pipeline.copies import CopyCounter
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
+from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
@@ -600,7 +601,8 @@ def mark_dated_back(
     are unchanged.
     """
     which = np.zeros(len(rows), dtype=bool)
-    columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
+    columns = {name: getattr(rows, name).copy() for name in ("origin", "cleaned", "lower", "upper")}
+    kind = np.zeros(len(rows), dtype=np.int8)
     trusted = np.isin(rows.flag, (Flag.GOOD, Flag.SUSPECT)) & (rows.origin == OBSERVED) & np.isfinite(rows.value)
     for fault in faults:
         if fault.sensor not in rows.sensors or fault.variable not in rows.variables:
@@ -623,13 +625,14 @@ def mark_dated_back(
         # A bound must not turn a correction into its opposite.
         sound = ~far_outside(rows.value[own] - size, low, high) & ((rows.value[own] - cleaned) * size >= 0)
         own, cleaned = own[sound], cleaned[sound]
-        columns["flag"][own], columns["reason"][own] = Flag.FAIL, REASONS.index(fault.reason)
+        kind[own] = REASONS.index(fault.reason)
         columns["origin"][own], columns["cleaned"][own] = CORRECTED, cleaned
         half_width = fault.half_width if math.isfinite(fault.half_width) else abs(fault.dated_size)
         columns["lower"][own] = clipped(cleaned - half_width, low, high)
         columns["upper"][own] = clipped(cleaned + half_width, low, high)
         which[own], trusted[own] = True, False
-    return replace(rows, **columns), which
+    flag, reason = flag_cells(rows.flag, rows.reason, {Mark.WRONG: which}, kind)
+    return replace(rows, flag=flag, reason=reason, **columns), which
 
 
 def _slots_of(
