@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, DatedFault
+from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import STATES, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
@@ -621,9 +621,7 @@ def test_a_constant_value_is_stuck_if_the_others_change() -> None:
     rows.value[24:] = 85.0 + np.arange(24) % 2
     network = np.tile(np.linspace(5.0, 9.0, 24), (2, 1))
     times = GRID.times_of(START // DAY)
-    faults = tuple(
-        DatedFault(Fault(row, row, 0, "gain", 0, None, -0.045, 0.0, 0.99), row, int(times[0]), None) for row in range(2)
-    )
+    faults = tuple(Fault(row, row, 0, "gain", int(times[0]), None, -0.045, 0.0, 0.99) for row in range(2))
 
     def kinds(resolution: float) -> list[str]:
         mended = CleanedPeriod(START // DAY, rows, network, np.zeros(2), np.full(2, resolution), faults)

@@ -36,7 +36,6 @@ __all__ = [
     "WARM_UP",
     "CleanedPeriod",
     "Cleaner",
-    "DatedFault",
     "InMemory",
     "ModelPeriods",
     "PeriodSource",
@@ -50,25 +49,6 @@ STATE_VERSION = 4
 NEVER = np.iinfo(np.int64).min // 4
 MOST_JUMPS = 1000
 """Jumps in time that are stored: an episode that began before the oldest of them is dated to that one."""
-
-
-@dataclass(frozen=True)
-class DatedFault:
-    """A `Fault` of the model in one period, with its times instead of the model's slots.
-
-    Attributes
-    ----------
-    sensor
-        An index into the names of the rows.
-    start, end
-        From the start of its first wrong slot to the end of its last one, microseconds since 1970, UTC; `end` is None
-        while it is open.
-    """
-
-    fault: Fault
-    sensor: int
-    start: int
-    end: int | None
 
 
 @dataclass
@@ -128,7 +108,9 @@ class CleanedPeriod:
     resolution
         The smallest change between two readings of each channel so far; NaN where none is known.
     faults
-        The episodes that touch the period, or are now known to have ended before it, in order of start.
+        The episodes that touch the period, or are now known to have ended before it, in order of start. `sensor` is an
+        index into the names of the rows, `start` and `end` are the start of the first wrong slot and the end of the
+        last one, microseconds since 1970, UTC.
     readings
         A row per reading and per empty slot, with the option `per_reading`.
     circular
@@ -142,7 +124,7 @@ class CleanedPeriod:
     network: FloatArray
     score: FloatArray
     resolution: FloatArray
-    faults: tuple[DatedFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
     readings: Rows | None = None
     circular: tuple[int, ...] = ()
     problem: str = ""
@@ -610,8 +592,8 @@ class Cleaner:
 
     def _dated(
         self, faults: Sequence[Fault], names: list[str], sensors: NDArray[np.intp], number: int, period: int
-    ) -> tuple[DatedFault, ...]:
-        """Return the model's faults with their times, in its period `number`, which is `period` on the grid.
+    ) -> tuple[Fault, ...]:
+        """Return the model's faults in its period `number`, which is `period` on the grid, as `CleanedPeriod` has them.
 
         Those of sensors that are gone, and those that ended before time went back, are left out.
         """
@@ -628,8 +610,8 @@ class Cleaner:
             # Readings that are noted as real or to be ignored belong to no fault.
             start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
             if start < (self.grid.start_of(period + 1) if end is None else end):
-                dated.append(DatedFault(fault, row, start, end))
-        return tuple(sorted(dated, key=lambda one: (one.start, one.fault.id)))
+                dated.append(replace(fault, sensor=row, start=start, end=end))
+        return tuple(sorted(dated, key=lambda one: (one.start, one.id)))
 
     def _time_of(self, slot: int, number: int, period: int) -> int | None:
         """Return the time of a slot in the model's count; None for one from before time went back."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sensormend.pipeline.bounds import clipped, far_outside
 from sensormend.pipeline.channel_states import ChannelName, ChannelState, PeriodCounts, channel_states
 from sensormend.pipeline.circular import distances
-from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
+from sensormend.pipeline.cleaner import CleanedPeriod
 from sensormend.pipeline.copies import CopyCounter
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.flags import Mark, flag_cells
@@ -298,10 +298,10 @@ class Tally:
         table = _PeriodTable.of(mended, self.grid)
         self._until = table.end
         wrong, suspect = table.fail.copy(), table.suspect.copy()
-        episodes: dict[int, list[tuple[DatedFault, NDArray[np.intp]]]] = {}
+        episodes: dict[int, list[tuple[Fault, NDArray[np.intp]]]] = {}
         if mended.faults:
             channel = sensor.astype(np.int64) * len(self.variables) + variable
-            faulty = [dated.sensor * len(self.variables) + dated.fault.variable for dated in mended.faults]
+            faulty = [int(dated.sensor) * len(self.variables) + dated.variable for dated in mended.faults]
             rows = np.minimum(np.searchsorted(channel, faulty), channel.size - 1).tolist()
             for dated, row, own in zip(mended.faults, rows, faulty, strict=True):
                 if channel[row] == own:
@@ -311,7 +311,7 @@ class Tally:
         for row in sorted({*episodes, *np.flatnonzero(wrong.any(axis=1)).tolist()}):
             key = int(sensor[row]), int(variable[row])
             covered = episodes.get(row, [])
-            parts: list[tuple[DatedFault | None, NDArray[np.intp]]] = [part for part in covered if part[1].size]
+            parts: list[tuple[Fault | None, NDArray[np.intp]]] = [part for part in covered if part[1].size]
             parts += [(None, run) for run in _runs(wrong[row], table.missing[row])]
             for episode, slots in sorted(parts, key=lambda part: int(part[1][0])):
                 if episode is None:
@@ -323,10 +323,10 @@ class Tally:
                     self._revise(key, dated, table)
 
     def _note_episode(
-        self, channel: tuple[int, int], dated: DatedFault, table: _PeriodTable, row: int, slots: NDArray[np.intp]
+        self, channel: tuple[int, int], dated: Fault, table: _PeriodTable, row: int, slots: NDArray[np.intp]
     ) -> None:
         """Add slots to an episode. Where another fault came in between, what follows is a fault of its own."""
-        part, key = self._part(channel, table, row, slots), (*channel, dated.fault.id)
+        part, key = self._part(channel, table, row, slots), (*channel, dated.id)
         episode = self._episodes.get(key)
         if episode is None or self._latest.get(channel) is not episode:
             self._begin(channel, part)
@@ -338,7 +338,7 @@ class Tally:
         # A direction is not corrected: nothing is taken out of readings before the first wrong one.
         correctable = failed.size and not table.circular[row]
         if correctable and (math.isnan(episode.dated_size) or episode.start != dated.start):
-            episode.dated_size, episode.dated_rate = dated.fault.size, dated.fault.rate
+            episode.dated_size, episode.dated_rate = dated.size, dated.rate
             episode.dated_at = int(table.times[failed[-1]])
             widths = table.half_width[row, failed]
             if np.isfinite(widths).any():
@@ -347,19 +347,19 @@ class Tally:
             episode.first = int(table.times[failed[0]])
         self._revise(channel, dated, table)
 
-    def _revise(self, channel: tuple[int, int], dated: DatedFault, table: _PeriodTable) -> None:
+    def _revise(self, channel: tuple[int, int], dated: Fault, table: _PeriodTable) -> None:
         """Take over what the model knows of an episode by now: kind, size and start.
 
         It begins no later than its first slot, at most a period before it, and not before the end of the fault before
         it: the rows of that time belong to that one. It ends with its last slot.
         """
-        episode = self._episodes.get((*channel, dated.fault.id))
+        episode = self._episodes.get((*channel, dated.id))
         if episode is None or self._latest.get(channel) is not episode:
             return
         before = episode.fault
         # The size of a direction's fault is that of the last period with readings of it.
-        unknown = before is not None and math.isnan(dated.fault.size)
-        episode.fault = replace(dated.fault, size=before.size) if before and unknown else dated.fault
+        unknown = before is not None and math.isnan(dated.size)
+        episode.fault = replace(dated, size=before.size) if before and unknown else dated
         earliest = max(episode.earliest, episode.shown - self.grid.period)
         episode.start = min(episode.shown, max(dated.start, earliest))
         episode.reach = table.end if dated.end is None else episode.end
@@ -635,9 +635,7 @@ def mark_dated_back(
     return replace(rows, flag=flag, reason=reason, **columns), which
 
 
-def _slots_of(
-    dated: DatedFault, table: _PeriodTable, row: int, wrong: BoolArray, suspect: BoolArray
-) -> NDArray[np.intp]:
+def _slots_of(dated: Fault, table: _PeriodTable, row: int, wrong: BoolArray, suspect: BoolArray) -> NDArray[np.intp]:
     """Return the slots of an episode that are wrong or doubtful and in no other fault, and clear them in the masks."""
     end = table.end if dated.end is None else dated.end
     span = (table.times >= dated.start) & (table.times < end)

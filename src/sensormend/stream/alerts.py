@@ -217,13 +217,12 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     channels = sensor * len(rows.variables) + variable
     start, times = grid.start_of(mended.period), grid.times_of(mended.period)
     faults: dict[ChannelName, OpenFault] = {}
-    for episode in mended.faults:
-        fault = episode.fault
-        channel = episode.sensor * len(rows.variables) + fault.variable
+    for fault in mended.faults:
+        channel = int(fault.sensor) * len(rows.variables) + fault.variable
         row = min(int(np.searchsorted(channels, channel)), channels.size - 1)
-        if episode.end is not None or fault.kind == "spike" or channels[row] != channel:
+        if fault.end is not None or fault.kind == "spike" or channels[row] != channel:
             continue
-        mask = wrong[row] & (times >= episode.start)
+        mask = wrong[row] & (times >= fault.start)
         name = _channel_name(rows, slots, row)
         if not mask.any() or (name in faults and faults[name].confidence >= fault.confidence):
             continue
@@ -231,8 +230,8 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
         sums.reasons, sums.size, sums.rate = {fault.kind: sums.count}, fault.size, fault.rate
         if fault.kind not in ("stuck", "implausible") and _is_constant(mended, rows, row, slots, mask):
             sums.reasons, sums.size, sums.rate = {"stuck": sums.count}, sums.last_value, 0.0
-        readings = sums.count + max(0, (start - episode.start) // grid.step)
-        faults[name] = OpenFault(episode.start, readings, fault.confidence, sums)
+        readings = sums.count + max(0, (start - fault.start) // grid.step)
+        faults[name] = OpenFault(fault.start, readings, fault.confidence, sums)
     names = (_channel_name(rows, slots, row) for row in np.flatnonzero(questionable).tolist())
     return PeriodVerdict(faults, frozenset(names))
 
