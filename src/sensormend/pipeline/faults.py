@@ -1,11 +1,12 @@
-"""`FaultInterval` and `SensorSummary` are the lines of faults.csv and sensors.csv."""
+"""`FaultInterval` and `SensorSummary` are the lines of faults.csv and sensors.csv; `FaultSums` adds up a fault."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-__all__ = ["FaultInterval", "SensorSummary"]
+__all__ = ["FaultInterval", "FaultSums", "SensorSummary"]
 
 
 @dataclass(frozen=True)
@@ -59,3 +60,48 @@ class SensorSummary:
     last: int | None
     last_value: float = math.nan
     state: str = "learning"
+
+
+@dataclass(kw_only=True)
+class FaultSums(ABC):
+    """Sums over the readings of a fault, which are added up period by period.
+
+    Attributes
+    ----------
+    count, value, distance, square, farthest
+        The number of its readings, their sum, the sum of their distances from the estimates, of the squares of these,
+        and the largest distance.
+    first_value, last_value
+        The first and the last of them; NaN where there is none.
+    """
+
+    count: int = 0
+    value: float = 0.0
+    distance: float = 0.0
+    square: float = 0.0
+    farthest: float = 0.0
+    first_value: float = math.nan
+    last_value: float = math.nan
+
+    @property
+    @abstractmethod
+    def reason(self) -> str:
+        """The kind of the fault."""
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """The model's size of the fault; NaN where it is not known."""
+
+    @property
+    @abstractmethod
+    def rate(self) -> float:
+        """The growth of the size in a period."""
+
+    def add_sums(self, later: FaultSums) -> None:
+        """Add the sums of later readings."""
+        self.count, self.value = self.count + later.count, self.value + later.value
+        self.distance, self.square = self.distance + later.distance, self.square + later.square
+        self.farthest = max(self.farthest, later.farthest, key=abs)
+        self.first_value = later.first_value if math.isnan(self.first_value) else self.first_value
+        self.last_value = self.last_value if math.isnan(later.last_value) else later.last_value

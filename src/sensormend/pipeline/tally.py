@@ -16,12 +16,12 @@ from sensormend.pipeline.channel_states import ChannelName, ChannelState, Period
 from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod
 from sensormend.pipeline.copies import CopyCounter
-from sensormend.pipeline.faults import FaultInterval, SensorSummary
+from sensormend.pipeline.faults import FaultInterval, FaultSums, SensorSummary
 from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.sentences import add_sums, comma, how_long, readable, what_it_does, who
+from sensormend.pipeline.sentences import comma, how_long, readable, what_it_does, who
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, NameIndex, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
 from sensormend.tensor import LARGEST
@@ -39,7 +39,7 @@ while it corrects."""
 
 
 @dataclass
-class FaultEpisode:
+class FaultEpisode(FaultSums):
     """A fault with sums over its readings, added up period by period, which becomes a `FaultInterval` of faults.csv.
 
     It is an episode of the model, or a run of wrong slots of one channel that belong to no episode.
@@ -52,11 +52,8 @@ class FaultEpisode:
         The number of slots by reason.
     score
         The highest score of its fibers.
-    count, value, distance, square, farthest
-        Its readings: their number, their sum, the sum of their distances from the estimates, of the squares of these,
-        and the largest distance.
-    first_value, last_value, wrong
-        The first and the last of them, and the number of slots that are judged wrong, not only doubtful.
+    wrong
+        The number of slots that are judged wrong, not only doubtful.
     corrected, taken_out, last_taken_out
         The number of corrected slots, the sum of what the corrections took out, and its mean in the last period that
         has any.
@@ -83,11 +80,6 @@ class FaultEpisode:
     end: int
     slots: dict[int, int] = field(default_factory=dict)
     score: float = 0.0
-    count: int = 0
-    value: float = 0.0
-    distance: float = 0.0
-    square: float = 0.0
-    farthest: float = 0.0
     reach: int = 0
     fault: Fault | None = None
     first: int = 0
@@ -95,8 +87,6 @@ class FaultEpisode:
     dated_rate: float = 0.0
     dated_at: int = 0
     half_width: float = math.nan
-    first_value: float = math.nan
-    last_value: float = math.nan
     wrong: int = 0
     corrected: int = 0
     taken_out: float = 0.0
@@ -171,7 +161,7 @@ class FaultEpisode:
         self.corrected, self.taken_out = self.corrected + later.corrected, self.taken_out + later.taken_out
         self.last_taken_out = later.last_taken_out if later.corrected else self.last_taken_out
         self.resolution = later.resolution
-        add_sums(self, later)
+        self.add_sums(later)
 
     def end_here(self) -> None:
         """End it with its last wrong slot, since another fault follows."""
