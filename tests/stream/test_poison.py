@@ -103,7 +103,7 @@ def test_one_reading_is_too_few_to_find_a_grid_and_more_may_follow(
 
 
 @pytest.mark.parametrize(
-    ("step", "message"), [("7min", "no whole number of steps"), ("10s", "8,640 slots"), ("1d", "no two steps")]
+    ("step", "message"), [("7min", "not a whole number of steps"), ("10s", "8,640 slots"), ("1d", "no two steps")]
 )
 def test_an_impossible_grid_is_refused_before_anything_is_stored(tmp_path: Path, step: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
-from sensormend.io.folder import data_files, date_of, rows_of_spans
+from sensormend.io.folder import data_files, date_of, read_spans
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
@@ -233,7 +233,7 @@ class _ArchiveRun:
             group = files[first : first + FILES_PER_QUERY]
             in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
-            before, file, place = rows_of_spans(group, spans)
+            before, file, place = read_spans(group, spans)
             after, marked = mark_dated_back(before, in_group, cleaner.maintenance, self.survey.grid, cleaner.limits_of)
             if not tally.looked_back:
                 tally.count_dated_back(before, marked)
@@ -285,9 +285,11 @@ class _ArchiveRun:
         sensors = self.staging.sensors
         positions = [Position(sensors[code], time, *degrees) for code, time, *degrees in self.staging.locations]
         for path in self._netcdf_files():
-            from sensormend.io.netcdf import locations_of
+            from sensormend.io.netcdf import read_locations
 
-            positions += [Position(sensor, 0, *degrees) for sensor, degrees in locations_of(path, self.options).items()]
+            positions += [
+                Position(sensor, 0, *degrees) for sensor, degrees in read_locations(path, self.options).items()
+            ]
         return Places.of(positions, sensors)
 
     def _netcdf_files(self) -> list[Path]:
@@ -299,9 +301,9 @@ class _ArchiveRun:
         """Return the attributes of the variables: units, standard names."""
         attributes: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
         for path in self._netcdf_files():
-            from sensormend.io.netcdf import attributes_of
+            from sensormend.io.netcdf import read_attributes
 
-            attributes.update(attributes_of(path, self.options))
+            attributes.update(read_attributes(path, self.options))
         return described(self.staging.variables, self.options, attributes)
 
     def _remarks(self) -> list[str]:

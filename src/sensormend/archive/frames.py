@@ -117,18 +117,20 @@ def _places(staging: Staging, options: Options) -> Places:
 
 
 def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
-    from sensormend.io.netcdf import attributes_of, dataset_of, locations_of
+    from sensormend.io.netcdf import make_dataset, read_attributes, read_locations
 
     if options.wide:
         raise ConfigError("an array of time and station is wide already; leave wide out")
     if options.coordinates:
         places = Places.read(options.coordinates)
     else:
-        places = Places.of(Position(name, 0, *degrees) for name, degrees in locations_of(array, options).items())
+        places = Places.of(Position(name, 0, *degrees) for name, degrees in read_locations(array, options).items())
     with Staging(None) as staging:
         staging.load_array(array, options)
         rows, tally = _mend(staging, options, places, details=details)
-    dataset = dataset_of(rows, places.coordinates, described(rows.variables, options, attributes_of(array, options)))
+    dataset = make_dataset(
+        rows, places.coordinates, described(rows.variables, options, read_attributes(array, options))
+    )
     if not details:
         return dataset
     import pandas

@@ -35,7 +35,7 @@ __all__ = [
     "file_metadata",
     "file_rows",
     "meta_of",
-    "rows_of_spans",
+    "read_spans",
     "span_of",
 ]
 
@@ -137,7 +137,7 @@ def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
 
-def rows_of_spans(
+def read_spans(
     files: Sequence[Path], spans: Sequence[tuple[str, str, int, int]]
 ) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of some channels and spans, with the index of each row's file and its position in that file.
@@ -287,9 +287,9 @@ class Archive(Closing):
             if name not in names:
                 self.check_sensor(name)
         if self._ending == ".nc":
-            from sensormend.io.netcdf import rows_of
+            from sensormend.io.netcdf import read_rows
 
-            return rows_of(self.path, wanted, start, end, variable)
+            return read_rows(self.path, wanted, start, end, variable)
 
         def query(files: list[Path] | None) -> Rows:
             with self.table(files) as (engine, columns):

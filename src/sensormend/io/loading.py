@@ -123,7 +123,7 @@ class Loader:
     Notes
     -----
     The tables: `files` has the files in order; `raw` has the readings in order of arrival, with a `reason` in rows
-    that are no readings; `rejected` has the rows and lines to report, by file and row.
+    that are not readings; `rejected` has the rows and lines to report, by file and row.
     """
 
     def __init__(self, staging: Staging, options: Options, unread: dict[str, str] | None) -> None:
@@ -145,7 +145,7 @@ class Loader:
         self._place_sensors()
 
     def fill_columns(self, columns: Mapping[str, NDArray[Any]], shown: str) -> TableLayout:
-        """Read the columns of one table in memory, and return its layout; a row that is no reading is refused."""
+        """Read the columns of one table in memory, and return its layout; a row that is not a reading is refused."""
         self._ask(_SCHEMA.format(network=""))
         self._engine.register("frame", dict(columns))
         try:
@@ -166,15 +166,15 @@ class Loader:
 
     def fill_array(self, array: Any, shown: str) -> None:
         """Read an `xarray.DataArray` of time and station."""
-        from sensormend.io.netcdf import readings_of
+        from sensormend.io.netcdf import read_readings
 
         self._ask(_SCHEMA.format(network=""))
-        for part in readings_of(array, self._options):
+        for part in read_readings(array, self._options):
             self._insert_readings(part, {}, 0)
         self._add_file(shown)
 
     def _add_file(self, shown: str) -> None:
-        """Finish a source that is no file: nothing of it is rejected but what has a wrong clock."""
+        """Finish a source that is not a file: nothing of it is rejected but what has a wrong clock."""
         self._reject_wrong_clocks()
         self._ask("CREATE TABLE files AS SELECT 0 AS file, ? AS shown, 0 AS first_rowid, 1 AS cells", [shown])
 
@@ -188,7 +188,7 @@ class Loader:
         (number, reason), width = bad[0], len(layout.columns)
         row, column = divmod(int(number), width)
         names, sql, why = {
-            NO_SENSOR: (layout.sensor, "NULL", "which is no name of a sensor"),
+            NO_SENSOR: (layout.sensor, "NULL", "which is not a name of a sensor"),
             NOT_A_NUMBER: (layout.columns[column], table.column(layout.columns[column]).sql, "which is not a number"),
         }.get(
             reason, (layout.time_names, _time_text(table, layout, _time_column(table, layout)), "which is not a time")
@@ -385,13 +385,13 @@ class Loader:
 
     def _insert_arrays(self, file: InputFile, number: int) -> None:
         # Imported here: xarray and h5netcdf are optional dependencies.
-        from sensormend.io.netcdf import locations_of, readings_of
+        from sensormend.io.netcdf import read_locations, read_readings
 
         try:
             if self._options.networks:
                 raise ConfigError(f"{file.shown}: a NetCDF has no column of networks; clean it on its own")
-            locations = locations_of(file.path, self._options)
-            for part in readings_of(file.path, self._options):
+            locations = read_locations(file.path, self._options)
+            for part in read_readings(file.path, self._options):
                 self._insert_readings(part, locations, number)
         except (InputError, ConfigError) as error:
             self._skip(file.shown, error)

@@ -84,7 +84,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
     if not isinstance(content, dict):
-        raise InputError(f"cannot read {path}: it is no JSON object")
+        raise InputError(f"cannot read {path}: it is not a JSON object")
     return content
 
 

@@ -32,7 +32,7 @@ def split_address(address: str) -> tuple[str, str]:
     try:
         parts = urlsplit(address)
     except ValueError as error:
-        raise ConfigError(f"{shown(address)} is no address of a database: {error}") from None
+        raise ConfigError(f"{shown(address)} is not an address of a database: {error}") from None
     query = parse_qsl(parts.query, keep_blank_values=True)
     tables = [value for name, value in query if name == "table"] + ([unquote(parts.fragment)] if parts.fragment else [])
     if len(tables) != 1 or not tables[0].strip():

@@ -59,7 +59,7 @@ class Staging(Closing):
     Notes
     -----
     Call `load` once, then `sort` whenever the grid changes, then `read` period by period. `Staging.open` reopens a
-    sorted one. Readings without a number are stored as NaN; an empty cell of a wide table is no reading. Duplicates
+    sorted one. Readings without a number are stored as NaN; an empty cell of a wide table is not a reading. Duplicates
     are kept in order of arrival: files by name, rows in the order of the file.
     """
 
@@ -218,7 +218,7 @@ class Staging(Closing):
             raise
 
     def load_columns(self, columns: Mapping[str, NDArray[Any]], options: Options) -> TableLayout:
-        """Read the columns of a frame, and return its layout; a row that is no reading is an `InputError`."""
+        """Read the columns of a frame, and return its layout; a row that is not a reading is an `InputError`."""
         with self._filling(options) as loader:
             return loader.fill_columns(columns, "the frame")
 

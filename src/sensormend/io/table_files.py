@@ -254,7 +254,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
         skip, names = _header(lines, delimiter, fields)
         all_rows = _rows(lines[skip:], delimiter)
     except csv.Error as error:
-        raise NotATableError(f"{shown}: this is no table of readings: {error}") from None
+        raise NotATableError(f"{shown}: this is not a table of readings: {error}") from None
     rows = [row for row in all_rows if len(row) == len(names)]
     if all_rows and not rows:
         raise NotATableError(

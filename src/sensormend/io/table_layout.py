@@ -75,7 +75,7 @@ CLOCK_UNITS = ("hour", "hour and minute", "minute", "second")
 
 # Numbers with such a name are epochs even beside columns of year and month.
 _EPOCHS = re.compile(r"(unix|epoch|timestamp|ts).*")
-# Names of numbers that are no readings, for tables whose columns of values are not named by the user.
+# Names of numbers that are not readings, for tables whose columns of values are not named by the user.
 _NO_READINGS = re.compile(
     r"(^|[^a-z])(qc|qual|quality|flags?|status|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|altitude|"
     r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
@@ -410,7 +410,7 @@ class _Recogniser:
         return tuple(columns)
 
     def is_no_reading(self, name: str) -> bool:
-        """Return whether a numeric column is no reading by its name: a code, a part of a time, a row number."""
+        """Return whether a numeric column is not a reading by its name: a code, a part of a time, a row number."""
         return bool(_NO_READINGS.search(_spaced(name)) or _ROW_NUMBER.fullmatch(name.strip()))
 
     def has(self, name: str) -> bool:

@@ -172,7 +172,7 @@ def export(
         The file, whose ending sets the format: `.csv`, `.csv.gz`, `.parquet` or `.nc`. It is written under a temporary
         name and renamed.
     attributes
-        For NetCDF, as `dataset_of` takes them.
+        For NetCDF, as `make_dataset` takes them.
     wide
         Write only the cleaned values, with a column per sensor; where there are several variables, with a column per
         variable and one of sensors. Not for `.nc`.

@@ -72,7 +72,7 @@ class TimeFormat:
     mark: str = ""
 
     def sql(self, text: str) -> str:
-        """Return SQL that converts a text to microseconds; NULL where it is no time."""
+        """Return SQL that converts a text to microseconds; NULL where it is not a time."""
         if self.name == "iso":
             # Nineteen characters with a colon before the last two have no offset and take the faster type: a quarter
             # less time for a whole CSV file. All others are cast to the type with offsets.

@@ -381,7 +381,7 @@ class Options:
             raise ConfigError("a wide table has one value per sensor and slot: give wide or per_reading, not both")
         if options.step and options.period and options.period % options.step:
             raise ConfigError(
-                f"a period of {in_words(options.period)} is no whole number of steps of {in_words(options.step)}"
+                f"a period of {in_words(options.period)} is not a whole number of steps of {in_words(options.step)}"
             )
         options.check_method()
         return options

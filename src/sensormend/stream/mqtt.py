@@ -107,7 +107,7 @@ class Broker:
         except ValueError:
             host = port = None
         if not host:
-            raise ConfigError(f"{plain(self.address)} is no address of a broker: it is like mqtt://host:1883/topic")
+            raise ConfigError(f"{plain(self.address)} is not an address of a broker: it is like mqtt://host:1883/topic")
         self.host, self.port = host, port or (8883 if self.tls else 1883)
 
     @cached_property
