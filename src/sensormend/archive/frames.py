@@ -18,11 +18,11 @@ from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.survey import survey_readings
+from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.pipeline.times import time_of
 from sensormend.pipeline.units import described, record_of
-from sensormend.readings import ORIGINS, REASONS, NameIndex, Rows, spans_of
+from sensormend.readings import ORIGINS, REASONS, NameIndex, Readings, Rows, spans_of
 
 __all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
 
@@ -98,10 +98,11 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
 def _clean_frame(frame: Any, options: Options, details: bool) -> Any:
     with Staging(None) as staging:
         table = Frame.of(frame, options, staging)
+        survey, readings = _surveyed(staging, options)
         places = _places(staging, options)
-        rows, tally = _mend(staging, options, places, details=details)
         unit = {EVERY: {"units": staging.unit}} if staging.unit else None
-        record = record_of(described(staging.variables, options, unit))
+    rows, tally = _mend(readings, survey, options, places, details=details)
+    record = record_of(described(readings.variables, options, unit))
     mended = table.wide(rows) if options.wide else table.like(columns_of(rows), record)
     if not details:
         return mended
@@ -127,7 +128,8 @@ def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
         places = Places.of(Position(name, 0, *degrees) for name, degrees in read_locations(array, options).items())
     with Staging(None) as staging:
         staging.load_array(array, options)
-        rows, tally = _mend(staging, options, places, details=details)
+        survey, readings = _surveyed(staging, options)
+    rows, tally = _mend(readings, survey, options, places, details=details)
     dataset = make_dataset(
         rows, places.coordinates, described(rows.variables, options, read_attributes(array, options))
     )
@@ -159,11 +161,15 @@ def _columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
     return columns
 
 
-def _mend(staging: Staging, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
+def _surveyed(staging: Staging, options: Options) -> tuple[Survey, Readings]:
+    """Return the survey and all readings, so that the staging can be closed before they are mended."""
     if staging.left_out:
         warnings.warn(f"{staging.left_out} readings a year and more from all others were left out", stacklevel=4)
-    survey = survey_readings(staging.sample(), options)
-    readings = places.rename_moved(staging.all_readings())
+    return survey_readings(staging.sample(), options), staging.all_readings()
+
+
+def _mend(readings: Readings, survey: Survey, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
+    readings = places.rename_moved(readings)
     source = InMemory(readings, survey.grid)
     cleaner = cleaner_for(survey, readings.variables, options)
     if not options.one_pass:
