@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sensormend.bench.data import load_network
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings
 from sensormend.recovery import FloatArray
 from sensormend.simulate.degrade import Case, InjectedFault, degrade

@@ -43,7 +43,7 @@ COPY (SELECT sensor, time, value, 1::INTEGER AS n, value AS cleaned, value - 1 A
 
 MEASURED = """
 import json, sys, time
-from sensormend.pipeline.archive import clean_archive
+from sensormend.archive.cleaning import clean_archive
 marks = []
 def stages(name, readings):
     marks.append((name, time.perf_counter()))

@@ -34,7 +34,7 @@ import numpy as np  # noqa: E402
 from sensormend.cluster import clean_networks  # noqa: E402
 from sensormend.cluster.workers import connected  # noqa: E402
 from sensormend.files import surroundings  # noqa: E402
-from sensormend.io.options import Options  # noqa: E402
+from sensormend.pipeline.options import Options  # noqa: E402
 from sensormend.readings import DAY, HOUR  # noqa: E402
 from sensormend.simulate.network import city  # noqa: E402
 

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from sensormend import NetworkModel
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings, Rows
 from sensormend.stream.admission import KNOWN_AFTER, MOST_FIRST, MOST_UNKNOWN, MOST_VARIABLES
 from sensormend.stream.arrivals import Arrived

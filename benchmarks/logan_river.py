@@ -28,9 +28,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.io.metadata import iso, time_of
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.archive.cleaning import clean_archive
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.times import iso, time_of
 from sensormend.plot.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
 
 HERE = Path(__file__).resolve().parent

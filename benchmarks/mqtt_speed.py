@@ -24,7 +24,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.stream.arrivals import Arrived, Source
 from sensormend.stream.codec import input_to_bytes
 from sensormend.stream.journal import WriteAheadLog

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from sensormend.io.folder import Archive
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND
 from sensormend.report.document import write_report
 from sensormend.stream.arrivals import Arrived

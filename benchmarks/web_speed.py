@@ -25,7 +25,7 @@ from pathlib import Path
 import duckdb
 
 from sensormend.cli.demo import FIRST_DAYS
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR
 from sensormend.report.document import write_report
 from sensormend.stream.service import Service

@@ -22,9 +22,9 @@ import sensormend.report
 import sensormend.simulate
 from sensormend.cli.app import app
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER
-from sensormend.io.options import Options
 from sensormend.io.sources import _ENDINGS
 from sensormend.io.writing import COLUMNS
+from sensormend.pipeline.options import Options
 from sensormend.readings import REASONS
 from sensormend.stream.settings import AlertSettings, MqttSettings, Settings
 

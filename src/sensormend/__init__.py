@@ -14,6 +14,7 @@ from sensormend.errors import (
 )
 
 if TYPE_CHECKING:
+    from sensormend.archive.frames import clean
     from sensormend.methods.grasta import GRASTA
     from sensormend.methods.olrsc import OLRSC
     from sensormend.methods.olrtr import OLRTR
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from sensormend.methods.stoc_rpca import StocRPCA
     from sensormend.methods.trpca import TRPCA
     from sensormend.model.network_model import NetworkModel
-    from sensormend.pipeline.frames import clean
     from sensormend.recovery import Fault, Recovery
 
 __all__ = [
@@ -63,7 +63,7 @@ _MODULES = {
     "Recovery": "recovery",
     "StocRPCA": "methods.stoc_rpca",
     "TRPCA": "methods.trpca",
-    "clean": "pipeline.frames",
+    "clean": "archive.frames",
 }
 
 

@@ -15,6 +15,9 @@
 After any of them a model's state is what it was before the call.
 """
 
+import re
+from urllib.parse import unquote
+
 __all__ = [
     "ConfigError",
     "DivergenceError",
@@ -26,6 +29,7 @@ __all__ = [
     "StorageError",
     "ValueRangeError",
     "one_line",
+    "shown",
 ]
 
 
@@ -68,3 +72,23 @@ class RefusedError(SensormendError):
 def one_line(error: BaseException) -> str:
     """Return the message of an error in one line, or its type where there is no message."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def shown(address: str) -> str:
+    """Return an address without its password.
+
+    Examples
+    --------
+    >>> shown("postgresql://me:secret@host/db?sslpassword=secret&table=rows")
+    'postgresql://me@host/db?sslpassword=...&table=rows'
+    """
+    # Up to the last @: a password that is not percent-encoded may contain @ and /.
+    plain = re.sub(r"(//[^@:]*):.*@", r"\1@", address, flags=re.DOTALL)
+
+    def without(pair: re.Match[str]) -> str:
+        return f"{pair[1]}=..." if _SECRET.search(unquote(pair[1])) else pair[0]
+
+    return re.sub(r"([?&][^=&#]*)=[^&#]*", without, plain)
+
+
+_SECRET = re.compile(r"password|passwd|pwd|secret|token", re.IGNORECASE)

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import platform
+import re
 import subprocess
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +24,11 @@ from sensormend.errors import ConfigError, SensormendError, StateError, StorageE
 __all__ = [
     "Closing",
     "beside",
+    "harmless",
     "is_locked",
     "locked",
     "now",
+    "original",
     "read_state",
     "read_table",
     "signature",
@@ -48,6 +51,34 @@ class Closing:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def harmless(text: str) -> str:
+    """Return a text for a cell that no spreadsheet takes for a formula: names come from whoever sends a reading.
+
+    A text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets a single quote in front, as OWASP
+    advises, and so does one that looks as if it had one already.
+
+    Examples
+    --------
+    >>> harmless("=1+1"), harmless("'=1+1"), harmless("roof")
+    ("'=1+1", "''=1+1", 'roof')
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def original(text: str) -> str:
+    """Return the text that `harmless` was given.
+
+    Examples
+    --------
+    >>> original("'=1+1"), original("''=1+1"), original("'roof'")
+    ('=1+1', "'=1+1", "'roof'")
+    """
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+_FORMULA = re.compile("'*[=+@\t\r-]")
 
 
 @contextmanager

@@ -125,6 +125,29 @@ class Recovery:
         """Join the recoveries of consecutive minibatches along their last axis, the periods."""
         return _join(parts, lambda arrays: np.concatenate(arrays, axis=-1))
 
+    @classmethod
+    def unjudged(cls, readings: FloatArray) -> Recovery:
+        """Return the recovery of (sensor, variable, slot) that was not judged: the readings as they came."""
+        cells, fibers = np.zeros(readings.shape, dtype=bool), np.zeros(readings.shape[:2], dtype=bool)
+        return cls(
+            expected=readings,
+            outliers=np.zeros(readings.shape),
+            wrong=cells,
+            doubtful=cells,
+            spikes=cells,
+            corrected=cells,
+            cleaned=readings,
+            lower=readings,
+            upper=readings,
+            faulty=fibers,
+            suspect=fibers,
+            evaluated=fibers,
+            score=np.zeros(fibers.shape),
+            reason=np.full(fibers.shape, ""),
+            faults=(),
+            iterations=0,
+        )
+
     def first(self, periods: int) -> Recovery:
         """Keep the first `periods` along the last axis."""
         return _join([self], lambda arrays: arrays[0][..., :periods])

@@ -37,7 +37,7 @@ from sensormend.bench.real import (
     runs_of,
 )
 from sensormend.errors import InputError, SensormendError
-from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.readings import DAY, HOUR
 from servers import lacking
 

@@ -13,7 +13,7 @@ from sensormend.cli.arguments import GROUPS
 from sensormend.cli.clean import CleanArguments
 from sensormend.cli.watch import WatchArguments
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options, declarations
+from sensormend.pipeline.options import Options, declarations
 from sensormend.stream.settings import AlertSettings, MqttSettings, Settings
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from output_folders import FIRST, small_output, write_faults
 from sensormend.cli import main
-from sensormend.io.metadata import iso
+from sensormend.pipeline.times import iso
 from sensormend.readings import DAY
 
 

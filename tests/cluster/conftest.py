@@ -8,7 +8,7 @@ import pytest
 
 from clusters import cluster, fresh_cluster
 from network_tables import NAMES, simulated_networks, write_networks, write_one
-from sensormend.pipeline.archive import clean_archive
+from sensormend.archive.cleaning import clean_archive
 from sensormend.readings import Readings
 
 __all__ = ["cluster", "fresh_cluster"]

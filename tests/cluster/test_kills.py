@@ -18,11 +18,11 @@ from sensormend.readings import Readings
 
 SLOW = """
 import os
-from sensormend.pipeline import archive
-from sensormend.pipeline.checkpoint import Checkpoint
+from sensormend.archive import cleaning
+from sensormend.archive.checkpoint import Checkpoint
 from sensormend.pipeline.cleaner import Cleaner
 import time
-archive.CHECKPOINT = 0.0
+cleaning.CHECKPOINT = 0.0
 if Cleaner.push.__name__ != "slow":  # a preload may be run twice
     push, restore = Cleaner.push, Checkpoint.restore
 def slow(self, readings):

@@ -24,13 +24,13 @@ from network_tables import (
     write_networks,
     write_one,
 )
+from sensormend.archive.cleaning import clean_archive
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
 from sensormend.cluster.splitting import NetworkPart
 from sensormend.cluster.workers import NetworkTask, clean_part
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import Readings
 from simulated_city import city_readings
 
@@ -349,7 +349,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is(
     def stages(name: str, readings: int) -> Any:
         return lambda done, beside="": _ctrl_c() if name == "mending" and done > 0.4 else None
 
-    monkeypatch.setattr("sensormend.pipeline.archive.CHECKPOINT", 0.0)
+    monkeypatch.setattr("sensormend.archive.cleaning.CHECKPOINT", 0.0)
     with pytest.raises(KeyboardInterrupt):
         clean_networks(table, tmp_path / "here" / "out", "network", stages=stages)
     (tmp_path / "here").rename(tmp_path / "there")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from list_source import assert_same_rows, read_rows
-from sensormend.io.metadata import original
+from sensormend.files import original
 from sensormend.readings import Readings
 from simulated_city import city_readings
 

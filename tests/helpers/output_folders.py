@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, write_csv, write_json
-from sensormend.io.options import in_words
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.times import in_words
 from sensormend.readings import DAY, REASONS, Flag, Rows
 
 __all__ = ["FIRST", "Output", "big_output", "drifting_output", "small_output", "write_faults", "write_output"]

@@ -122,6 +122,16 @@ class Mosquitto:
                     raise RuntimeError((self._folder / "log").read_text()) from None
                 time.sleep(0.02)
 
+    def pause(self) -> None:
+        """Let it do nothing, with its connections open."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self, *, kill: bool = False) -> None:
         """Stop it, in peace or with no warning."""
         if self._process is not None:

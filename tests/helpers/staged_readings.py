@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sensormend.io.options import Options
 from sensormend.io.staging import Staging
+from sensormend.pipeline.options import Options
 from sensormend.readings import Readings
 
 __all__ = ["Reading", "as_list", "as_set", "rejects", "staged", "staged_text"]

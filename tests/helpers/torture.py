@@ -20,9 +20,9 @@ import psycopg
 from paho.mqtt.enums import CallbackAPIVersion
 
 from list_source import assert_same_rows, read_rows
+from sensormend.archive.cleaning import clean_archive
 from sensormend.io.folder import Archive
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 from servers import Mosquitto
 from simulated_city import START, small_city, tensor_readings, write_csv

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io.options import Options
 from sensormend.io.staging import Staging
 from sensormend.io.table_files import UNPACKED_SIZE, line_numbers
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import HOUR
 from staged_readings import as_list, as_set, rejects, staged, staged_text
 
@@ -157,7 +157,7 @@ def test_the_order_of_day_and_month_is_decided_from_all_files(tmp_path: Path) ->
         ("x.csv", b"PAR1" + bytes(100), "ending .parquet"),
         ("x.csv", HEAD.encode() + b"a,b,c\nd,e,f\n", "found no column for the time"),
         ("x.csv", HEAD.encode() + b"a,2020-01-01,1,2\n", "names 3 columns, but no line below has as many"),
-        ("x.csv", HEAD.encode() + b"a" * 200_000 + b"\nb\n", "no table of readings: field larger than"),
+        ("x.csv", HEAD.encode() + b"a" * 200_000 + b"\nb\n", "not a table of readings: field larger than"),
         ("x.csv", b"just some words\nand some more\n", "found no column for the time"),
         ("x.csv", b"sensor,time,value\na,2020-02-30,1\na,2020-02-31,2\n", r"none of 2 rows .* row 2: not a time"),
         ("x.csv", b"sensor,time,value\na,7,1\na,8,1\n", "column 'time' holds no times"),

@@ -12,8 +12,8 @@ import pytest
 
 from beijing import VARIABLES, write_beijing
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io.metadata import time_of
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.times import time_of
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 from staged_readings import Reading, as_set, rejects, staged, staged_text
 

@@ -11,21 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensormend.errors import InputError, SensormendError
+from sensormend.files import harmless, original
 from sensormend.io.metadata import (
     FAULTS_HEADER,
     SENSORS_HEADER,
-    FaultInterval,
-    harmless,
-    iso,
-    original,
     read_faults,
     read_json,
     read_sensors,
-    time_of,
     write_csv,
     write_json,
 )
 from sensormend.io.sql import harmless_text, original_text
+from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.times import iso, time_of
 from sensormend.readings import DAY, HOUR
 
 NAN = math.nan

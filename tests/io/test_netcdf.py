@@ -12,10 +12,10 @@ from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archiv
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io import netcdf
 from sensormend.io.folder import Archive
-from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of, rows_of, write_netcdf
-from sensormend.io.options import Options
+from sensormend.io.netcdf import make_dataset, read_attributes, read_locations, read_readings, read_rows, write_netcdf
 from sensormend.io.target import export
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.options import Options
 from sensormend.readings import HOUR, MEANINGS, REASONS, Flag, Readings, Rows
 
 xarray = pytest.importorskip("xarray")
@@ -32,7 +32,7 @@ def array(**arguments: Any) -> Any:
 
 
 def read(source: Any, options: Options | None = None) -> tuple[Readings, dict[tuple[str, str, int], float]]:
-    parts = list(readings_of(source, options or Options()))
+    parts = list(read_readings(source, options or Options()))
     last = parts[-1]
     values = {
         (last.sensors[part.sensor[k]], last.variables[part.variable[k]], int(part.time[k] - YEAR_2019) // HOUR):
@@ -77,7 +77,7 @@ def test_a_dataset_has_several_variables_and_those_that_only_speak_of_others_are
 def test_parts_count_in_the_same_names(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read(array(name="t"))
     monkeypatch.setattr(netcdf, "CELLS", 6)
-    parts = list(readings_of(array(name="t")))
+    parts = list(read_readings(array(name="t")))
     assert len(parts) == 3
     assert {part.sensors for part in parts} == {("a", "b", "c")}
     assert read(array(name="t"))[1] == whole[1]
@@ -94,8 +94,8 @@ def test_a_file_is_decoded(tmp_path: Path) -> None:
     assert last.variables == ("t",)
     assert len(values) == 16
     assert values["c", "t", 1] == 6.0
-    assert locations_of(tmp_path / "a.nc") == {"a": (1.0, 3.0), "b": (2.0, 4.0)}
-    assert attributes_of(tmp_path / "a.nc") == {"t": {"units": "degC"}}
+    assert read_locations(tmp_path / "a.nc") == {"a": (1.0, 3.0), "b": (2.0, 4.0)}
+    assert read_attributes(tmp_path / "a.nc") == {"t": {"units": "degC"}}
 
 
 def test_the_classic_format_with_names_of_characters(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_one_site_without_a_station_is_named_by_its_file(tmp_path: Path) -> None
     dataset.to_netcdf(tmp_path / "roof.nc", engine="h5netcdf")
     assert read(tmp_path / "roof.nc")[0].sensors == ("roof",)
     assert read(tmp_path / "roof.nc", Options.of(sensor="id"))[0].sensors == ("17",)
-    assert locations_of(tmp_path / "roof.nc") == {"roof": (5.0, 6.0)}
+    assert read_locations(tmp_path / "roof.nc") == {"roof": (5.0, 6.0)}
 
 
 def test_stations_by_number_by_role_and_by_wish() -> None:
@@ -151,15 +151,15 @@ def test_unreadable_sources_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no times of the standard calendar"):
         read(array().assign_coords(time=np.arange(6)), Options.of(time="time"))
     with pytest.raises(ConfigError, match="no latitude 'high'"):
-        locations_of(array(), Options.of(latitude="high"))
+        read_locations(array(), Options.of(latitude="high"))
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h5netcdf", None)
     with pytest.raises(SensormendError, match=r"sensormend\[netcdf\]"):
-        list(readings_of("a.nc"))
+        list(read_readings("a.nc"))
     with pytest.raises(SensormendError, match=r"sensormend\[netcdf\]"):
-        dataset_of(network())
+        make_dataset(network())
 
 
 # Out
@@ -172,7 +172,7 @@ def saying(rows: Rows) -> Rows:
 
 @given(any_rows(unique=True))
 def test_any_rows_come_back_from_a_dataset(rows: Rows) -> None:
-    assert_equal_rows(rows_of(dataset_of(rows)), in_archive_order(saying(rows)))
+    assert_equal_rows(read_rows(make_dataset(rows)), in_archive_order(saying(rows)))
 
 
 @given(any_rows(unique=True))
@@ -181,12 +181,12 @@ def test_any_rows_come_back_from_a_file(rows: Rows) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.nc"
         write_netcdf(path, [rows], sensors=rows.sensors, variables=rows.variables, times=np.unique(rows.time))
-        assert_equal_rows(rows_of(path), in_archive_order(saying(rows)))
+        assert_equal_rows(read_rows(path), in_archive_order(saying(rows)))
 
 
 def test_a_file_written_in_parts_is_the_dataset(tmp_path: Path) -> None:
     rows = network(days=3, variables=("t", "PM2.5"))
-    dataset_of(rows, PLACES, KNOWN).to_netcdf(tmp_path / "whole.nc", engine="h5netcdf")
+    make_dataset(rows, PLACES, KNOWN).to_netcdf(tmp_path / "whole.nc", engine="h5netcdf")
     write_netcdf(
         tmp_path / "parts.nc", by_day(rows), sensors=rows.sensors, variables=rows.variables,
         times=np.unique(rows.time), locations=PLACES, attributes=KNOWN,
@@ -212,7 +212,7 @@ def test_flags_say_what_they_mean_in_the_words_of_cf(tmp_path: Path) -> None:
     flag, reason = rows.flag.copy(), rows.reason.copy()
     flag[0], reason[0] = Flag.FAIL, REASONS.index("stuck")
     rows = replace(rows, flag=flag, reason=reason)
-    dataset_of(rows, PLACES, KNOWN).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    make_dataset(rows, PLACES, KNOWN).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as dataset:
         assert dataset.attrs["Conventions"] == "CF-1.11"
         assert dataset.attrs["featureType"] == "timeSeries"
@@ -234,7 +234,7 @@ def test_flags_say_what_they_mean_in_the_words_of_cf(tmp_path: Path) -> None:
 
 
 def test_a_feature_type_needs_coordinates() -> None:
-    dataset = dataset_of(network())
+    dataset = make_dataset(network())
     assert "featureType" not in dataset.attrs
     assert "lat" not in dataset.variables
     assert "value_flag" in dataset
@@ -242,7 +242,7 @@ def test_a_feature_type_needs_coordinates() -> None:
 
 def test_a_cell_without_a_row_is_missing() -> None:
     rows = network(days=1, sensors=2)
-    dataset = dataset_of(rows.taken((rows.sensor == 0) | (rows.time > YEAR_2019)))
+    dataset = make_dataset(rows.taken((rows.sensor == 0) | (rows.time > YEAR_2019)))
     corner = dataset.sel(station="s1", time="2019-01-01T00")
     assert int(corner["value_flag"]) == Flag.MISSING
     assert np.isnan(corner["value_cleaned"])
@@ -251,23 +251,23 @@ def test_a_cell_without_a_row_is_missing() -> None:
 
 def test_names_are_those_that_cf_allows() -> None:
     odd = ("PM2.5", "PM2 5", "2m wind", "time", "µ", "x", "x_flag")
-    dataset = dataset_of(network(days=1, sensors=1, variables=odd))
+    dataset = make_dataset(network(days=1, sensors=1, variables=odd))
     names = [name for name in dataset.data_vars if "sensormend_variable" in dataset[name].attrs]
     assert names == ["PM2_5", "PM2_5_2", "v_2m_wind", "time_2", "value", "x", "x_flag_2"]
-    assert rows_of(dataset).variables == tuple(sorted(odd))
+    assert read_rows(dataset).variables == tuple(sorted(odd))
     assert read(dataset)[0].variables == odd, "and as readings they have their own names again"
 
 
 def test_two_rows_for_one_cell_are_refused() -> None:
     rows = network(days=1)
     with pytest.raises(ConfigError, match=r"\.csv or \.parquet"):
-        dataset_of(Rows.concatenate([rows, rows]))
+        make_dataset(Rows.concatenate([rows, rows]))
 
 
 def test_a_foreign_dataset_is_no_archive(tmp_path: Path) -> None:
     array(name="t").to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     (tmp_path / "a.nc.meta").mkdir()
-    with pytest.raises(InputError, match="no dataset that sensormend wrote"):
+    with pytest.raises(InputError, match="not a dataset that sensormend wrote"):
         Archive(tmp_path / "a.nc").rows()
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io.options import Options
-from sensormend.io.postgres import shown, split_address
+from sensormend.errors import ConfigError, InputError, SensormendError, shown
+from sensormend.io.postgres import split_address
 from sensormend.io.staging import Staging
+from sensormend.pipeline.options import Options
 from sensormend.readings import HOUR
 from servers import running_postgres
 from staged_readings import as_set, staged

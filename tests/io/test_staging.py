@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sensormend.errors import InputError, SensormendError, StateError
-from sensormend.io.options import Options
 from sensormend.io.staging import Staging
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE
 from staged_readings import Reading, as_list, as_set, staged, staged_text
 

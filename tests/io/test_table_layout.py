@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options
 from sensormend.io.table_layout import Kind, TableLayout, kind_of, recognise
+from sensormend.pipeline.options import Options
 
 
 def columns(table: str) -> list[tuple[str, Kind]]:

@@ -11,10 +11,10 @@ import pytest
 
 from list_source import read_rows
 from sensormend import clean
+from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options
 from sensormend.io.vocabularies import VOCABULARIES
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import Flag
 from sensormend.stream.settings import Settings
 from simulated_city import city_readings, write_csv

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archive_order, network
 from sensormend.errors import InputError, SensormendError, StorageError
 from sensormend.io import writing
-from sensormend.io.folder import Archive, data_files, file_metadata, file_rows, rows_of_spans
+from sensormend.io.folder import Archive, data_files, file_metadata, file_rows, read_spans
 from sensormend.io.writing import COLUMNS, RowWriter, named
 from sensormend.readings import DAY, HOUR, Rows
 
@@ -164,7 +164,7 @@ def test_rows_of_spans_are_read_and_amended_in_place(tmp_path: Path, variables: 
         writer.write(rows)
         files = data_files(tmp_path)
         before = [file_rows(file) for file in files]
-        some, file, place = rows_of_spans(files, spans)
+        some, file, place = read_spans(files, spans)
         hours = sorted((some.sensors[code], int(time - YEAR_2019) // HOUR)
                        for code, time in zip(some.sensor, some.time, strict=True))  # fmt: skip
         assert hours == [*(("s1", hour) for hour in range(20, 32)), ("s3", 0)]

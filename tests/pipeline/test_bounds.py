@@ -400,7 +400,7 @@ def test_a_variable_most_of_whose_estimates_are_withheld_is_not_judged_any_more(
             own = first & present
             np.testing.assert_array_equal(mended.rows.cleaned[own], mended.rows.value[own])
             assert np.isnan(mended.rows.cleaned[first & ~present]).all()
-            assert not any(dated.fault.variable == 0 for dated in mended.faults)
+            assert not any(fault.variable == 0 for fault in mended.faults)
     assert flags[10] == ({1}, {1})
     assert flags[38][0] == {Flag.NOT_EVALUATED}
     assert Flag.FAIL in flags[38][1]

@@ -8,10 +8,10 @@ import pytest
 
 from list_source import assert_same_rows, hourly, read_rows, run_service
 from sensormend import clean
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.archive.cleaning import clean_archive
 from sensormend.pipeline.circular import components, wrapped
 from sensormend.pipeline.cleaner import Cleaner
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import survey_readings
 from sensormend.readings import DAY, HOUR, REASONS, Flag, Readings, Rows
 from simulated_city import HOURLY, START, all_rows

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from list_source import hourly, run_service
 from networks import fault_free
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.archive.cleaning import clean_archive
 from sensormend.pipeline.copies import MOST_CHANNELS, CopyCounter, sentences
 from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR
 from simulated_city import HOURLY, START, tensor_readings, write_csv
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from sensormend import clean
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.archive.cleaning import clean_archive
+from sensormend.pipeline.options import Options
 
 HOURS = 24 * 30
 ENDS, BEGINS = 24 * 18 + 7, 24 * 9 + 4

@@ -10,8 +10,8 @@ import pytest
 
 from networks import fault_free as network
 from sensormend import clean
-from sensormend.io.metadata import FaultInterval
-from sensormend.pipeline.cleaner import CleanedPeriod, Cleaner, DatedFault, InMemory, walk
+from sensormend.pipeline.cleaner import CleanedPeriod, Cleaner, InMemory, walk
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.tally import Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
@@ -170,7 +170,7 @@ def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
     peeked = mend.peek(whole.taken(whole.time < HOURLY.start_of(last) + 15 * HOUR), last)
     (episode,) = peeked.faults
     assert (episode.start, episode.end) == (START + 12 * DAY, None)
-    assert peeked.rows.sensors[episode.sensor] == "s02"
+    assert peeked.rows.sensors[int(episode.sensor)] == "s02"
     wrong = peeked.rows.flag == Flag.FAIL
     assert set(peeked.rows.sensor[wrong]) == {episode.sensor}
     # Two periods ahead of what the model knows: the same distance to it as the next one.
@@ -182,8 +182,8 @@ def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
 def put_in(part: CleanedPeriod, *episodes: tuple[int, str, int, int | None]) -> CleanedPeriod:
     """A period in which the model says this of sensor s02: numbers, kinds, and hours since the first one."""
     dated = tuple(
-        DatedFault(Fault(number, "s02", 0, kind, 0, None, 2.0, 0.5, 0.9), part.rows.sensors.index("s02"),
-                START + start * HOUR, None if end is None else START + end * HOUR)
+        Fault(number, part.rows.sensors.index("s02"), 0, kind, START + start * HOUR,
+              None if end is None else START + end * HOUR, 2.0, 0.5, 0.9)
         for number, kind, start, end in episodes
     )  # fmt: skip
     return replace(part, faults=dated)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from networks import Floats, fault_free
 from sensormend import clean
+from sensormend.archive.cleaning import clean_archive
 from sensormend.io.folder import Archive
-from sensormend.io.options import Options
 from sensormend.io.writing import RowWriter
-from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.maintenance import Maintenance, Note
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.tally import FaultEpisode, mark_dated_back
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Rows
 from sensormend.recovery import Fault

@@ -14,13 +14,13 @@ import pytest
 
 from list_source import assert_same_rows, by_time, hourly, read_rows, run_service
 from sensormend import OLRTR, clean
+from sensormend.archive.cleaning import clean_archive
 from sensormend.cli import main
 from sensormend.errors import ConfigError, StateError
 from sensormend.explain.paragraph import explain
 from sensormend.files import read_state, write_state
-from sensormend.io.options import Options
 from sensormend.methods import BATCH, ONLINE, method_class
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.published import COLD_START, BatchModel, PublishedModel, _alpha, method_sentence
 from sensormend.readings import Readings
 from sensormend.recovery import FloatArray
@@ -223,10 +223,10 @@ def test_an_archive_is_the_same_as_a_frame_and_as_a_resumed_run(
     flag = rows.flag[np.lexsort((rows.time, rows.sensor))]
     np.testing.assert_array_equal(flag, frame["flag"].to_numpy())
     # Stopped after each of the first 20 periods that are written, and resumed.
+    from sensormend.archive import cleaning
     from sensormend.io import writing
-    from sensormend.pipeline import archive
 
-    monkeypatch.setattr(archive, "CHECKPOINT", 0.0)
+    monkeypatch.setattr(cleaning, "CHECKPOINT", 0.0)
     write, count = writing.RowWriter.write, iter(range(1, 1000))
 
     def stopping(self: Any, *arguments: Any) -> Any:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError, InputError
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import STEPS, fill_values, survey_readings
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from simulated_city import START, city_readings

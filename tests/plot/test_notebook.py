@@ -7,9 +7,9 @@ import polars
 import pytest
 
 from sensormend import ConfigError, InputError, clean
+from sensormend.archive.frames import Cleaned, columns_of, rows_of
 from sensormend.io.metadata import write_csv
 from sensormend.io.writing import RowWriter
-from sensormend.pipeline.frames import Cleaned, columns_of, rows_of
 from sensormend.plot.notebook import beside, course, health
 from sensormend.simulate.network import city
 

@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import counted, percent
 from sensormend.readings import DAY, HOUR, MINUTE
 from sensormend.report.markup import channel_name, concat, enumeration, escape, html_table, span, tag

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from list_source import ListSource, assert_same_rows, hourly, read_rows, run_service, settings
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, NameIndex, Readings
 from sensormend.stream import admission
 from sensormend.stream.admission import (

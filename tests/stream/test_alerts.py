@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, DatedFault
+from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import STATES, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.recovery import Fault
-from sensormend.stream.alert_messages import WITHDRAWN, FaultSums, one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, OpenFault, PeriodVerdict, period_verdict
+from sensormend.stream.alert_messages import WITHDRAWN, Incident, one_per_incident
+from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, PeriodVerdict, period_verdict
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
 
@@ -458,13 +458,15 @@ def test_a_large_network_costs_little() -> None:
     )
 
 
-def sure(start: int, readings: int, confidence: float = 0.99) -> OpenFault:
+def sure(start: int, readings: int, confidence: float = 0.99) -> Incident:
     """Return an offset of 4.1 that began at an hour."""
-    sums = FaultSums({"offset": readings}, readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1, 14.1, 14.1)
-    return OpenFault(START + start * HOUR, readings, confidence, sums)
+    return Incident(
+        START + start * HOUR, readings, confidence, {"offset": readings}, count=readings, value=14.1 * readings,
+        distance=4.1 * readings, square=16.81 * readings, farthest=4.1, first_value=14.1, last_value=14.1,
+    )  # fmt: skip
 
 
-def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, OpenFault]]) -> list[tuple[int, Alert]]:
+def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, Incident]]) -> list[tuple[int, Alert]]:
     """Take in verdicts at the ends of hours; return what was raised, and at which hour."""
     raised = []
     for hour, faults in verdicts:
@@ -621,14 +623,12 @@ def test_a_constant_value_is_stuck_if_the_others_change() -> None:
     rows.value[24:] = 85.0 + np.arange(24) % 2
     network = np.tile(np.linspace(5.0, 9.0, 24), (2, 1))
     times = GRID.times_of(START // DAY)
-    faults = tuple(
-        DatedFault(Fault(row, row, 0, "gain", 0, None, -0.045, 0.0, 0.99), row, int(times[0]), None) for row in range(2)
-    )
+    faults = tuple(Fault(row, row, 0, "gain", int(times[0]), None, -0.045, 0.0, 0.99) for row in range(2))
 
     def kinds(resolution: float) -> list[str]:
         mended = CleanedPeriod(START // DAY, rows, network, np.zeros(2), np.full(2, resolution), faults)
         verdict = period_verdict(mended, GRID)
-        return [verdict.faults[name].sums.reason for name in (("S1", ""), ("S2", ""))]
+        return [verdict.faults[name].reason for name in (("S1", ""), ("S2", ""))]
 
     assert kinds(0.1) == ["stuck", "gain"]
     assert kinds(2.0) == ["gain", "gain"], "a coarse sensor would show nothing of it"

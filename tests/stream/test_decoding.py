@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sensormend.io.metadata import time_of
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Position
+from sensormend.pipeline.times import time_of
 from sensormend.readings import DAY, SECOND
 from sensormend.stream.formats import values as why
 from sensormend.stream.formats.decoding import LARGEST, MOST_READINGS, MOST_REFUSED, MOST_SENSORS, Decoder

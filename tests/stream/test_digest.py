@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from list_source import hourly
-from sensormend.io.options import Options
 from sensormend.pipeline.health import Health
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.simulate.network import city
 from sensormend.stream.arrivals import Arrived

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from list_source import hourly
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import stream as streams
 from sensormend.stream.admission import MOST_FIRST, TOO_MANY, TOO_MANY_LATE

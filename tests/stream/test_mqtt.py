@@ -1,71 +1,103 @@
-"""What is relied on of paho that is not public, and what is done where a version does not have it."""
+"""One connection to a real broker: what it holds, what it acknowledges, and how it ends."""
 
 from __future__ import annotations
 
-import inspect
+import threading
+import time
 from collections.abc import Iterator
 
-import paho.mqtt.client as paho
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 
 from sensormend.stream import mqtt
-from sensormend.stream.mqtt import Broker, Subscription, connect, is_fast
-from servers import running_mosquitto
+from sensormend.stream.mqtt import Broker, Message, MqttConnection, Subscription, connect
+from servers import Mosquitto, running_mosquitto
+
+pytestmark = pytest.mark.server
 
 
-@pytest.fixture(autouse=True)
-def _asked_anew() -> Iterator[None]:
-    is_fast.cache_clear()
-    yield
-    is_fast.cache_clear()
-
-
-def test_paho_has_what_is_relied_on() -> None:
-    client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
-    for name, parameters in {
-        "_handle_publish": [], "_packet_handle": [], "loop_read": ["max_packets"], "loop_write": [], "loop_misc": [],
-        "want_write": [], "socket": [], "ack": ["mid", "qos"],
-    }.items():  # fmt: skip
-        assert list(inspect.signature(getattr(client, name)).parameters) == parameters, name
-    assert client._protocol == paho.MQTTv5
-    assert client._in_packet["packet"] == bytearray()
-    assert client._in_packet["command"] == 0
-    assert is_fast()
-
-
-@pytest.mark.parametrize("packet", [b"", b"\0", b"\0\5a", b"\0\1a\0"])
-@pytest.mark.parametrize("protocol", [paho.MQTTv311, paho.MQTTv5])
-def test_a_packet_that_is_too_short_is_an_error_of_the_protocol(protocol: int, packet: bytes) -> None:
-    client = mqtt._FastClient(protocol=protocol)
-    client._in_packet["command"], client._in_packet["packet"] = 0x32, bytearray(packet)
-    assert client._packet_handle() == paho.MQTT_ERR_PROTOCOL
-    assert not client.arrived
-
-
-@pytest.mark.server
-@pytest.mark.parametrize("lacking", ["method", "attribute", "key"])
-def test_where_it_has_not_paho_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, lacking: str) -> None:
-    if lacking == "method":  # paho calls it by another name
-        monkeypatch.delattr(mqtt._FastClient, "_handle_publish")
-    else:
-        attribute = property(lambda client: {} if lacking == "key" else client._none, lambda client, given: None)
-        monkeypatch.setattr(mqtt._FastClient, "_in_packet", attribute, raising=False)
-    assert not is_fast()
-    monkeypatch.undo()
-    monkeypatch.setattr(mqtt, "is_fast", lambda: False)
+@pytest.fixture
+def broker() -> Iterator[Mosquitto]:
     with running_mosquitto() as server:
-        subscription = Subscription("plain", ["a/#"])
-        for expected in ([1, 2, 3], [3]):
-            reader = connect(Broker(server.address), subscription)
-            if len(expected) == 3:
-                writer = connect(Broker(server.address))
-                writer.publish([(f"a/{number}", b"%d" % number, False) for number in (1, 2, 3)], within=5)
-                writer.close()
-            messages = reader.take()  # some come with the connection
-            while len(messages) < len(expected) and reader.pump(5.0):
-                messages += reader.take()
-            assert [int(message.payload) for message in messages] == expected
-            assert [message.topic for message in messages] == [f"a/{number}" for number in expected]
-            reader.acknowledge([message.number for message in messages[:2]])
-            reader.close()
+        yield server
+
+
+def publish(broker: Mosquitto, numbers: range) -> None:
+    writer = connect(Broker(broker.address))
+    writer.publish([(f"a/{number}", b"%d" % number, False) for number in numbers], within=5)
+    writer.close()
+
+
+def taken(connection: MqttConnection, count: int) -> list[Message]:
+    """Take messages until there are so many, without an acknowledgement."""
+    messages: list[Message] = []
+    end = time.monotonic() + 10
+    while len(messages) < count and time.monotonic() < end:
+        messages += connection.take(0.5)
+    return messages
+
+
+def test_only_what_was_not_acknowledged_comes_again(broker: Mosquitto) -> None:
+    subscription = Subscription("lasting", ["a/#"])
+    connect(Broker(broker.address), subscription).close()
+    publish(broker, range(1, 4))
+    for expected in ([1, 2, 3], [3]):
+        reader = connect(Broker(broker.address), subscription)
+        messages = taken(reader, len(expected))
+        assert [int(message.payload) for message in messages] == expected
+        assert [message.topic for message in messages] == [f"a/{number}" for number in expected]
+        reader.acknowledge(messages[:2])
+        reader.close()
+
+
+@pytest.mark.parametrize("modern", [True, False], ids=["5", "3.1.1"])
+def test_no_more_is_held_than_the_limit_and_none_is_lost(
+    broker: Mosquitto, monkeypatch: pytest.MonkeyPatch, modern: bool
+) -> None:
+    monkeypatch.setattr(mqtt, "MOST_MESSAGES", 10)
+    subscription = Subscription("full", ["a/#"], in_flight=1000)
+    connect(Broker(broker.address, modern=modern), subscription).close()
+    publish(broker, range(300))
+    for _ in range(2):
+        # Closed while its thread waits for room, and with unread data: the acknowledgements still arrive.
+        reader = connect(Broker(broker.address, modern=modern), subscription)
+        time.sleep(0.2)
+        first = reader.take(1.0)
+        assert len(first) == 10
+        reader.acknowledge(first)
+        began = time.monotonic()
+        reader.close()
+        assert time.monotonic() - began < 2.5
+    reader = connect(Broker(broker.address, modern=modern), subscription)
+    numbers: list[int] = []
+    while len(numbers) < 280 and (group := reader.take(2.0)):
+        assert len(group) <= 10
+        numbers += [int(message.payload) for message in group]
+        reader.acknowledge(group)
+    reader.close()
+    assert numbers == list(range(20, 300))
+
+
+def test_a_message_wakes_who_waits_and_so_does_the_end(broker: Mosquitto) -> None:
+    reader = connect(Broker(broker.address), Subscription("waiting", ["a/#"]))
+    began = time.monotonic()
+    threading.Timer(0.2, publish, (broker, range(1))).start()
+    assert [message.payload for message in reader.take(20.0)] == [b"0"]
+    threading.Timer(0.2, broker.stop).start()
+    assert reader.take(20.0) == []
+    assert time.monotonic() - began < 10
+    assert not reader.alive
+    assert reader.ended
+    reader.acknowledge([Message(1, "a", b"", False)])  # too late: nothing happens
+    reader.close()
+
+
+def test_a_broker_that_stops_reading_does_not_keep_us(broker: Mosquitto, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mqtt, "CLOSE_WITHIN", 0.3)
+    reader = connect(Broker(broker.address), Subscription("stopped", ["a/#"]))
+    broker.pause()
+    try:
+        began = time.monotonic()
+        reader.close()
+        assert time.monotonic() - began < 5
+    finally:
+        broker.resume()

@@ -20,7 +20,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from malformed import malformed_message
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.stream import mqtt
 from sensormend.stream.arrivals import Arrived, Source
 from sensormend.stream.formats import values as why
 from sensormend.stream.settings import MqttSettings
@@ -33,14 +32,6 @@ from servers import Mosquitto, running_mosquitto
 def broker() -> Iterator[Mosquitto]:
     with running_mosquitto() as server:
         yield server
-
-
-@pytest.fixture(params=["fast", "plain"])
-def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take messages apart ourselves, or leave that to paho, as if it had other names for what we rely on."""
-    if request.param == "plain":
-        monkeypatch.setattr(mqtt, "is_fast", lambda: False)
-    return str(request.param)
 
 
 def settings(name: str, *topics: str, **more: object) -> MqttSettings:
@@ -89,7 +80,6 @@ def values(arrivals: list[Arrived]) -> list[float]:
     return [float(value) for arrived in arrivals for value in arrived.readings.value]
 
 
-@pytest.mark.usefixtures("client")
 def test_messages_come_and_are_not_sent_again(broker: Mosquitto) -> None:
     with MqttSource(broker.address, settings("plain")) as source, publisher(broker) as publish:
         assert is_connected(source)
@@ -103,7 +93,6 @@ def test_messages_come_and_are_not_sent_again(broker: Mosquitto) -> None:
         assert source.read(0.3).empty
 
 
-@pytest.mark.usefixtures("client")
 def test_what_was_not_acknowledged_comes_again(broker: Mosquitto) -> None:
     with MqttSource(broker.address, settings("again")) as source, publisher(broker) as publish:
         for number in range(10):
@@ -116,7 +105,6 @@ def test_what_was_not_acknowledged_comes_again(broker: Mosquitto) -> None:
         assert values(drained(source, lambda arrivals: len(values(arrivals)) >= 11)) == list(range(11))
 
 
-@pytest.mark.usefixtures("client")
 def test_what_waited_for_us_comes_at_once_however_much_it_is(broker: Mosquitto) -> None:
     MqttSource(broker.address, settings("much")).close()
     message = json.dumps([{"sensor": f"s{n % 9}", "time": 1577836800 + n, "value": n} for n in range(2000)])
@@ -133,7 +121,6 @@ def test_what_waited_for_us_comes_at_once_however_much_it_is(broker: Mosquitto) 
     assert len(values(arrivals)) + len(first.readings) == 300_000
 
 
-@pytest.mark.usefixtures("client")
 def test_no_more_than_in_flight_comes_before_it_is_acknowledged(broker: Mosquitto) -> None:
     with MqttSource(broker.address, settings("few", in_flight=5)) as source, publisher(broker) as publish:
         for number in range(20):
@@ -156,7 +143,6 @@ def test_reading_waits_no_longer_than_it_may(broker: Mosquitto) -> None:
         assert 0.15 < time.monotonic() - began < 1.0
 
 
-@pytest.mark.usefixtures("client")
 def test_retained_messages(broker: Mosquitto) -> None:
     now = int(time.time())
     with publisher(broker) as publish:
@@ -194,19 +180,20 @@ def test_topics_that_are_not_wanted_any_more_stay_out(broker: Mosquitto) -> None
 
 
 @pytest.mark.server
-@pytest.mark.usefixtures("client")
 def test_broker_restarted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sensormend.stream")
     with running_mosquitto(persistent=True) as broker, MqttSource(broker.address, settings("back")) as source:
         with publisher(broker) as publish:
             for number in range(100):
                 publish("back/a", f"{number}")
-        unacknowledged = source.read(2.0)
-        assert len(unacknowledged.readings) > 0
+        unacknowledged: list[Arrived] = []
+        while len(values(unacknowledged)) < 100:
+            unacknowledged.append(source.read(2.0))
         broker.stop()
         assert source.read(0.3).empty
         assert not is_connected(source)
-        unacknowledged.acknowledge()  # too late: the connection is gone, it will come again
+        for arrived in unacknowledged:
+            arrived.acknowledge()  # too late: the connection is gone, it will come again
         time.sleep(0.3)
         broker.start()
         with publisher(broker) as publish:
@@ -217,6 +204,27 @@ def test_broker_restarted(caplog: pytest.LogCaptureFixture) -> None:
     messages = [record.getMessage() for record in caplog.records if record.name == "sensormend.stream"]
     about_the_broker = [text.split()[0] for text in messages if not text.startswith("messages are")]
     assert about_the_broker == ["no", "connected"]
+
+
+@pytest.mark.server
+def test_a_broker_that_is_killed_again_and_again_loses_nothing() -> None:
+    with running_mosquitto(persistent=True) as broker, MqttSource(broker.address, settings("killed")) as source:
+        received: set[float] = set()
+        for kill in range(3):
+            with publisher(broker) as publish:
+                for number in range(100 * kill, 100 * (kill + 1)):
+                    publish("killed/a", f"{number}")
+            time.sleep(2.5)  # it writes its messages to disk every second or two
+            pending: list[Arrived] = []
+            end = time.monotonic() + 20
+            while not set(range(100 * kill, 100 * (kill + 1))) <= set(values(pending)) and time.monotonic() < end:
+                pending.append(source.read(0.5))
+            for arrived in pending[::2]:
+                arrived.acknowledge()
+            received.update(values(pending))
+            broker.stop(kill=True)
+            broker.start()
+        assert received == set(range(300))
 
 
 @pytest.mark.server
@@ -233,7 +241,6 @@ def test_a_broker_that_is_not_there_yet_is_waited_for(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.server
-@pytest.mark.usefixtures("client")
 def test_tls_with_user_and_password(tmp_path: Path) -> None:
     with running_mosquitto({"city": "s:e@c/ret"}, tls=True) as broker:
         who = {"user": "city", "password": "s:e@c/ret"}
@@ -268,7 +275,6 @@ def test_tls_with_user_and_password(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"\x20\x02\x00\x01", b""], ids=["refuses", "hangs up"])
-@pytest.mark.usefixtures("client")
 def test_a_broker_that_speaks_only_3_1_1(broker: Mosquitto, answer: bytes) -> None:
     with old_broker(broker.port, answer) as port:
         name = f"old{len(answer)}"

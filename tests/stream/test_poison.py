@@ -15,10 +15,10 @@ import pytest
 
 from list_source import ListSource, assert_same_rows, by_time, concatenated, hourly, read_rows, run_service, settings
 from sensormend import NetworkModel
+from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError, ValueRangeError
 from sensormend.io.folder import Archive
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, NOTHING, Flag, Readings
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.deliveries import Delivery, Sink
@@ -103,7 +103,7 @@ def test_one_reading_is_too_few_to_find_a_grid_and_more_may_follow(
 
 
 @pytest.mark.parametrize(
-    ("step", "message"), [("7min", "no whole number of steps"), ("10s", "8,640 slots"), ("1d", "no two steps")]
+    ("step", "message"), [("7min", "not a whole number of steps"), ("10s", "8,640 slots"), ("1d", "no two steps")]
 )
 def test_an_impossible_grid_is_refused_before_anything_is_stored(tmp_path: Path, step: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sensormend.errors import ConfigError
-from sensormend.io.metadata import time_of
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.times import time_of
 from sensormend.readings import HOUR, MINUTE
 from sensormend.stream.formats import values as why
 from sensormend.stream.formats.decoding import Decoder
@@ -35,7 +35,7 @@ def readings(decoder: Decoder) -> list[tuple[str, str, str, float]]:
 
 
 def _minute(time: int) -> str:
-    from sensormend.io.metadata import iso
+    from sensormend.pipeline.times import iso
 
     return iso(time)[:16]
 
@@ -386,7 +386,7 @@ def test_options_and_patterns_change_the_choice() -> None:
 
 @pytest.mark.parametrize("zone", [-10, 0, 5.75, 14])
 def test_local_times_of_live_messages_become_utc(zone: float) -> None:
-    from sensormend.io.metadata import iso
+    from sensormend.pipeline.times import iso
 
     local = iso(NOW - 2 * MINUTE + round(zone * HOUR))[:19]
     taken = readings(decoded({**TASMOTA, "Time": local}, "tele/attic/SENSOR"))

@@ -12,7 +12,7 @@ import pytest
 
 from list_source import ListSource, hourly, run_service, settings
 from sensormend.io.metadata import read_json
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import FloatArray
 from sensormend.simulate.network import city

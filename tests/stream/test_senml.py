@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Position
 from sensormend.readings import SECOND
 from sensormend.stream.formats import values as why

@@ -13,11 +13,11 @@ import polars
 import pytest
 
 from list_source import ListSource, assert_same_rows, concatenated, hourly, read_rows, run_service, settings
+from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.folder import Archive, file_metadata, file_rows
 from sensormend.io.metadata import read_json
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, NOTHING, REASONS, Flag, Readings
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.service import Service

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE
 from sensormend.stream.addresses import plain
 from sensormend.stream.settings import LIVE, PASSWORD, TABLES, Settings

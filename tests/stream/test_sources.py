@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io.options import Options
 from sensormend.io.staging import Staging
+from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, Source
 from sensormend.stream.formats import values as why

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sensormend.archive.cleaning import clean_archive
 from sensormend.cli import main
 from sensormend.errors import ConfigError
 from sensormend.io.folder import Archive
-from sensormend.io.metadata import iso
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.times import iso
 from sensormend.readings import HOUR, Flag
 from sensormend.views.comparison import compare
 from simulated_city import START, city_readings, write_csv

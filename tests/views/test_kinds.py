@@ -14,8 +14,9 @@ from output_folders import FIRST, Output, small_output, write_faults
 from row_tables import write_provisional
 from sensormend.errors import InputError
 from sensormend.io.folder import Archive
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, iso, read_json, write_csv, write_json
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, read_json, write_csv, write_json
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.times import iso
 from sensormend.readings import DAY, HOUR, MINUTE, Flag, Rows
 from sensormend.views.atlas import moment
 from sensormend.views.daily_counts import DailyCounts

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from output_folders import FIRST, Output, big_output, small_output, write_faults, write_output
 from sensormend.errors import InputError
-from sensormend.io.metadata import time_of, write_json
+from sensormend.io.metadata import write_json
 from sensormend.pipeline.health import LETTERS, Health
 from sensormend.pipeline.places import Position
 from sensormend.pipeline.sentences import ADVICE
+from sensormend.pipeline.times import time_of
 from sensormend.readings import DAY, HOUR, REASONS, SECOND, Flag
 from sensormend.views.atlas import atlas, moment
 from sensormend.views.attention import attention

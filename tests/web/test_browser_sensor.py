@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from browser import DESK, PHONE, Browser
 from output_folders import FIRST, small_output
 from sensormend.io.folder import Archive
-from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import ADVICE
 from sensormend.readings import DAY, SECOND
 

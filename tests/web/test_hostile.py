@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from raw_http import Answer, request, send
-from sensormend.pipeline.archive import clean_archive
+from sensormend.archive.cleaning import clean_archive
 from sensormend.simulate.network import write_example
 from sensormend.web.server import Server
 

@@ -238,7 +238,7 @@ def test_the_rate_limiter_needs_no_more_memory_for_more_clients() -> None:
     for number in range(5000):
         limiter.failed(f"192.0.2.{number}")
     assert len(limiter._clients) == sessions.MAX_CLIENTS
-    assert not limiter.allows("198.51.100.1"), "many strangers at once are one"
+    assert not limiter.allows("198.51.100.1"), "many unknown addresses at once are one"
     now = [0.0]
     limiter = RateLimiter(lambda: now[0])
     for _ in range(sessions.MAX_FAILURES):

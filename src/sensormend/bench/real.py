@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from sensormend.bench.data import data_folders
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.folder import data_files
-from sensormend.io.metadata import FaultInterval
 from sensormend.io.sql import literal, read_parquet
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.readings import Flag, IntArray
 from sensormend.recovery import BoolArray, FloatArray
 

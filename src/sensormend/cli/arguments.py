@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Group, Parameter
 
-from sensormend.io.options import Declaration, declarations
+from sensormend.pipeline.options import Declaration, declarations
 
 __all__ = ["FLAG", "GROUPS", "Arguments", "declared_options"]
 

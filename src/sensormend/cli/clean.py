@@ -20,8 +20,8 @@ from rich.text import Text
 from sensormend.cli.app import STDIN
 from sensormend.cli.arguments import FLAG, GROUPS, Arguments, declared_options
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.io.metadata import FaultInterval, iso
-from sensormend.io.options import Options, in_words
+from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import (
     faults_in_words,
     how_far_judged,
@@ -30,13 +30,14 @@ from sensormend.pipeline.sentences import (
     states_in_words,
     without_number,
 )
+from sensormend.pipeline.times import in_words, iso
 from sensormend.readings import Flag
 
 __all__ = ["Channels", "CleanArguments", "clean", "explain_command", "worst_channels"]
 
 if TYPE_CHECKING:
+    from sensormend.archive.cleaning import Report
     from sensormend.cluster import NetworksReport
-    from sensormend.pipeline.archive import Report
 
 
 MOST_CHANNELS = 5
@@ -89,7 +90,7 @@ def clean(
     resume
         Continue an interrupted run; the result is the same as without the interruption.
     """
-    from sensormend.pipeline.archive import clean_archive
+    from sensormend.archive.cleaning import clean_archive
 
     if len(paths) < 2:
         raise ConfigError("clean needs READINGS and OUT: sensormend clean readings.csv mended")

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from sensormend.io.options import listed
+from sensormend.pipeline.options import listed
 
 __all__ = ["compare"]
 

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from sensormend.cli.bench import wide_console
 from sensormend.errors import ConfigError, SensormendError, StorageError
-from sensormend.io.options import DASHBOARD
+from sensormend.pipeline.options import DASHBOARD
 
 __all__ = ["demo", "has_screen", "served"]
 
@@ -95,8 +95,8 @@ def demo(
 
     from sensormend import NetworkModel
     from sensormend.cli.watch import stop_on_signals
-    from sensormend.io.options import Options
     from sensormend.pipeline.maintenance import EVER, Note, write_note
+    from sensormend.pipeline.options import Options
     from sensormend.pipeline.sentences import readable
     from sensormend.readings import DAY, HOUR
     from sensormend.simulate.network import assembled, stream, write_readings

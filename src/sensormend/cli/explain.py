@@ -49,7 +49,7 @@ def explain(
     from sensormend.explain.context import microseconds, reading_context
     from sensormend.explain.paragraph import paragraph
     from sensormend.io.folder import Archive
-    from sensormend.io.metadata import iso
+    from sensormend.pipeline.times import iso
 
     try:
         moment = microseconds(time)
@@ -67,9 +67,9 @@ def explain(
 
 def _list_faults(out: Path, sensor: str | None, variable: str | None, *, as_json: bool) -> None:
     """List the open faults of an OUT, or all faults of a sensor, the newest first."""
-    from sensormend.io.metadata import iso
     from sensormend.pipeline.channel_states import is_open
     from sensormend.pipeline.sentences import faults_in_words, readable
+    from sensormend.pipeline.times import iso
     from sensormend.views.channel_status import all_faults
     from sensormend.views.fault_list import select_faults
     from sensormend.views.reader import OutReader

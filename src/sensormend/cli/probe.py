@@ -16,7 +16,7 @@ from rich.markup import escape
 from sensormend.cli.app import STDIN
 from sensormend.cli.arguments import GROUPS, Arguments, declared_options
 from sensormend.errors import ConfigError, InputError
-from sensormend.io.options import Options, declarations
+from sensormend.pipeline.options import Options, declarations
 from sensormend.stream.settings import Settings
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def _open(settings: Settings) -> tuple[Source, Decoder]:
 
 def _of_files(source: str, options: Options, folder: Path) -> FeedSummary:
     """Read files as `clean` does."""
-    from sensormend.io.options import EVERY
     from sensormend.io.staging import Staging
+    from sensormend.pipeline.options import EVERY
     from sensormend.stream.feed_summary import FeedSummary
     from sensormend.stream.sources.replay_source import rejected_of
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from sensormend.cli.arguments import FLAG
 from sensormend.cli.watch import stop_on_signals
-from sensormend.io.options import DASHBOARD
+from sensormend.pipeline.options import DASHBOARD
 
 __all__ = ["serve"]
 

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from sensormend.cli.app import STDIN
 from sensormend.cli.arguments import FLAG, GROUPS, Arguments, declared_options
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.stream.settings import Settings
 
 __all__ = ["WatchArguments", "open_dashboard", "stop_on_signals", "watch"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.cluster.splitting import NetworkPart, NetworkParts, split
 from sensormend.cluster.workers import (
     Client,
@@ -24,12 +25,12 @@ from sensormend.cluster.workers import (
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside, now, surroundings
 from sensormend.io.metadata import read_faults, read_json, write_csv, write_json
-from sensormend.io.options import Options, duration
 from sensormend.io.sources import SourcePaths
 from sensormend.io.target import Target
-from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Places
+from sensormend.pipeline.times import duration
 
 __all__ = ["NetworksReport", "Outcome", "clean_networks"]
 

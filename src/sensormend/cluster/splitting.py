@@ -13,10 +13,10 @@ from typing import Any
 
 from sensormend.files import beside
 from sensormend.io.metadata import read_json, write_json
-from sensormend.io.options import COLUMNS, EVERY, Options
 from sensormend.io.sources import SourcePaths
 from sensormend.io.sql import literal
 from sensormend.io.staging import Progress, Staging
+from sensormend.pipeline.options import COLUMNS, EVERY, Options
 
 __all__ = ["NetworkPart", "NetworkParts", "folders_of", "split"]
 

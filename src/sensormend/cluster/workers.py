@@ -15,13 +15,13 @@ from uuid import uuid4
 
 import sensormend
 from sensormend import __version__
+from sensormend.archive.checkpoint import Checkpoint
+from sensormend.archive.cleaning import clean_archive
 from sensormend.cluster.splitting import NetworkPart
 from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError, one_line
 from sensormend.files import locked
-from sensormend.io.options import Options
 from sensormend.io.sql import reason_of
-from sensormend.pipeline.archive import clean_archive
-from sensormend.pipeline.checkpoint import Checkpoint
+from sensormend.pipeline.options import Options
 
 __all__ = ["Client", "NetworkTask", "Progress", "check_workers", "clean_here", "clean_on_workers", "clean_part",
            "connected", "quiet"]  # fmt: skip

@@ -13,9 +13,9 @@ import numpy as np
 from sensormend.errors import ConfigError, InputError
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
-from sensormend.io.metadata import FaultInterval, iso, time_of
-from sensormend.io.options import duration
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.grid import ANCHOR
+from sensormend.pipeline.times import duration, iso, time_of
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, REASONS, SECOND, Flag, Rows
 
 __all__ = ["USUAL_SPAN", "ReadingContext", "ReadingRow", "TimeLike", "microseconds", "reading_context", "time_text"]

@@ -11,7 +11,7 @@ import numpy as np
 from sensormend.explain.context import USUAL_SPAN, ReadingContext, TimeLike, microseconds, reading_context, time_text
 from sensormend.explain.correlated import ENOUGH
 from sensormend.io.folder import Archive
-from sensormend.io.options import EVERY
+from sensormend.pipeline.options import EVERY
 from sensormend.pipeline.sentences import how_long
 from sensormend.readings import DAY, MEANINGS, Flag
 

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.files import Closing, signature
-from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
+from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
 from sensormend.io.sql import literal, original_text, path_literal, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
     "file_metadata",
     "file_rows",
     "meta_of",
-    "rows_of_spans",
+    "read_spans",
     "span_of",
 ]
 
@@ -136,7 +137,7 @@ def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
 
-def rows_of_spans(
+def read_spans(
     files: Sequence[Path], spans: Sequence[tuple[str, str, int, int]]
 ) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of some channels and spans, with the index of each row's file and its position in that file.
@@ -286,9 +287,9 @@ class Archive(Closing):
             if name not in names:
                 self.check_sensor(name)
         if self._ending == ".nc":
-            from sensormend.io.netcdf import rows_of
+            from sensormend.io.netcdf import read_rows
 
-            return rows_of(self.path, wanted, start, end, variable)
+            return read_rows(self.path, wanted, start, end, variable)
 
         def query(files: list[Path] | None) -> Rows:
             with self.table(files) as (engine, columns):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
-from sensormend.errors import ConfigError, InputError, StorageError
-from sensormend.io.options import Options
+from sensormend.errors import ConfigError, InputError, StorageError, ValueRangeError
 from sensormend.io.sources import InputFile, listed, stem
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.table_files import (
@@ -27,6 +27,7 @@ from sensormend.io.table_files import (
     line_numbers,
     parquet_table,
     split_dates,
+    typed_table,
     with_kinds,
 )
 from sensormend.io.table_layout import (
@@ -38,16 +39,9 @@ from sensormend.io.table_layout import (
     place_columns,
     recognise,
 )
-from sensormend.io.times import (
-    EARLIEST,
-    FAR_AWAY,
-    LATEST,
-    TimeFormat,
-    ambiguous_order,
-    plausible_periods,
-    time_format,
-    typed_time,
-)
+from sensormend.io.time_formats import EARLIEST, LATEST, TimeFormat, ambiguous_order, time_format, typed_time
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.times import FAR_AWAY, plausible_periods
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 
 if TYPE_CHECKING:
@@ -58,21 +52,27 @@ __all__ = ["Loader"]
 EMPTY = 1
 """A cell of a wide table with nothing in it: no reading, and nothing wrong."""
 
-WRONG_CLOCK = 8
+NO_SENSOR, OUT_OF_RANGE, NOT_A_NUMBER, WRONG_CLOCK = 2, 5, 6, 8
+
+LEFT_OUT = (OUT_OF_RANGE, WRONG_CLOCK)
+"""The reasons for which a row of a frame is left out with a warning: its clock was not set."""
+
+CELLS = 1000
+"""Columns of a wide frame that are read in one statement, whose time grows with the square of their number."""
 
 REJECTED = {
-    2: "no sensor",
+    NO_SENSOR: "no sensor",
     3: "no time",
     4: "not a time",
-    5: "a time before 1678 or after 2261",
-    6: "not a number",
+    OUT_OF_RANGE: "a time before 1678 or after 2261",
+    NOT_A_NUMBER: "not a number",
     7: "not a JSON object",
     9: "no network",
     WRONG_CLOCK: "a time a year and more from all others",
 }
 """Why a row, or a cell of a wide one, is rejected."""
 
-ROW_REASONS = (2, 3, 4, 5, 7, 9, WRONG_CLOCK)
+ROW_REASONS = (NO_SENSOR, 3, 4, OUT_OF_RANGE, 7, 9, WRONG_CLOCK)
 """The reasons that hold for the whole row of a wide table."""
 
 STRUCTURE = {
@@ -123,7 +123,7 @@ class Loader:
     Notes
     -----
     The tables: `files` has the files in order; `raw` has the readings in order of arrival, with a `reason` in rows
-    that are no readings; `rejected` has the rows and lines to report, by file and row.
+    that are not readings; `rejected` has the rows and lines to report, by file and row.
     """
 
     def __init__(self, staging: Staging, options: Options, unread: dict[str, str] | None) -> None:
@@ -143,6 +143,62 @@ class Loader:
         self._reject_wrong_clocks()
         self._collect_rejected(texts)
         self._place_sensors()
+
+    def fill_columns(self, columns: Mapping[str, NDArray[Any]], shown: str) -> TableLayout:
+        """Read the columns of one table in memory, and return its layout; a row that is not a reading is refused."""
+        self._ask(_SCHEMA.format(network=""))
+        self._engine.register("frame", dict(columns))
+        try:
+            table, layout, fmt = self._recognised(self._with_kinds(typed_table(self._engine, "frame", shown)))
+            (fmt,) = _with_day_order(self._engine, [(table, layout, fmt)])
+            for first in range(0, len(layout.columns), CELLS):
+                part = replace(layout, columns=layout.columns[first : first + CELLS])
+                before = self._ask("SELECT count(*) FROM raw")[0][0]
+                self._ask(f"INSERT INTO raw {_select({0: table}, part, fmt)}")
+                self._refuse_rows(table, part, fmt, before)
+        except duckdb.Error as error:
+            raise InputError(f"{shown} cannot be read: {reason_of(error)}") from None
+        finally:
+            self._engine.unregister("frame")
+        self._add_file(shown)
+        self.unit = layout.unit
+        return layout
+
+    def fill_array(self, array: Any, shown: str) -> None:
+        """Read an `xarray.DataArray` of time and station."""
+        from sensormend.io.netcdf import read_readings
+
+        self._ask(_SCHEMA.format(network=""))
+        for part in read_readings(array, self._options):
+            self._insert_readings(part, {}, 0)
+        self._add_file(shown)
+
+    def _add_file(self, shown: str) -> None:
+        """Finish a source that is not a file: nothing of it is rejected but what has a wrong clock."""
+        self._reject_wrong_clocks()
+        self._ask("CREATE TABLE files AS SELECT 0 AS file, ? AS shown, 0 AS first_rowid, 1 AS cells", [shown])
+
+    def _refuse_rows(self, table: Table, layout: TableLayout, fmt: TimeFormat | None, before: int) -> None:
+        """Raise an error for the first row after `before` that is rejected for another reason than its clock."""
+        bad = self._ask(f"""
+            SELECT rowid - {before}, reason FROM raw
+            WHERE rowid >= {before} AND reason > {EMPTY} AND reason NOT IN {LEFT_OUT} ORDER BY rowid LIMIT 1""")
+        if not bad:
+            return
+        (number, reason), width = bad[0], len(layout.columns)
+        row, column = divmod(int(number), width)
+        names, sql, why = {
+            NO_SENSOR: (layout.sensor, "NULL", "which is not a name of a sensor"),
+            NOT_A_NUMBER: (layout.columns[column], table.column(layout.columns[column]).sql, "which is not a number"),
+        }.get(
+            reason, (layout.time_names, _time_text(table, layout, _time_column(table, layout)), "which is not a time")
+        )
+        ((cell,),) = self._ask(f"SELECT {sql} FROM {table.relation} LIMIT 1 OFFSET {row}")
+        where = f"column {names!r}"
+        if cell is None or str(cell) == "":
+            raise InputError(f"{where} is empty in row {row}; a reading has a sensor and a time")
+        kind = ValueRangeError if reason == NOT_A_NUMBER else InputError
+        raise kind(f"{where} has {str(cell)!r} in row {row}, {why}")
 
     def _with_sheets(self, files: Sequence[InputFile]) -> list[InputFile]:
         """Return the files, with every workbook replaced by one file per sheet."""
@@ -241,9 +297,7 @@ class Loader:
         if feed:
             # In a feed `variables` lists all that may arrive; a single file need not have all of them.
             options = replace(options, variables=tuple(name for name in options.variables if name in names))
-        # Where the user names the columns, the contents of the others do not matter.
-        if not (options.variables or options.sensors or options.value):
-            table = with_kinds(self._engine, table)
+        table = self._with_kinds(table)
         if not feed and several and not holds_readings(table.kinds, options):
             if place_columns(table.kinds):
                 self._stations.append(table)
@@ -251,10 +305,20 @@ class Loader:
             if file.in_folder:
                 self._no_readings[file.shown] = _no_readings_error(table, options)
                 return None
-        table = split_dates(self._engine, table)
         # In a table of many networks the file's name cannot stand for the sensor.
         or_file = not feed and file.sensor is not None and options.networks is None
-        layout = recognise(table.kinds, options, table.shown, or_file=or_file)
+        return self._recognised(table, options, or_file=or_file)
+
+    def _with_kinds(self, table: Table) -> Table:
+        # Where the user names the columns, the contents of the others do not matter.
+        options = self._options
+        named = options.variables or options.sensors or options.value
+        return table if named else with_kinds(self._engine, table)
+
+    def _recognised(self, table: Table, options: Options | None = None, *, or_file: bool = False) -> _TablePlan:
+        """Return a table with its layout and the format of its times."""
+        table = split_dates(self._engine, table)
+        layout = recognise(table.kinds, options or self._options, table.shown, or_file=or_file)
         layout = _with_hhmm(table, layout)
         return table, layout, _time_format_of(table, layout)
 
@@ -321,13 +385,13 @@ class Loader:
 
     def _insert_arrays(self, file: InputFile, number: int) -> None:
         # Imported here: xarray and h5netcdf are optional dependencies.
-        from sensormend.io.netcdf import locations_of, readings_of
+        from sensormend.io.netcdf import read_locations, read_readings
 
         try:
             if self._options.networks:
                 raise ConfigError(f"{file.shown}: a NetCDF has no column of networks; clean it on its own")
-            locations = locations_of(file.path, self._options)
-            for part in readings_of(file.path, self._options):
+            locations = read_locations(file.path, self._options)
+            for part in read_readings(file.path, self._options):
                 self._insert_readings(part, locations, number)
         except (InputError, ConfigError) as error:
             self._skip(file.shown, error)
@@ -509,7 +573,8 @@ def _time_column(table: Table, layout: TableLayout) -> Column:
     if layout.clock is None:
         return date
     clock = table.column(layout.clock)
-    both = f"concat_ws(' ', CAST({date.sql} AS VARCHAR), CAST({clock.sql} AS VARCHAR))"
+    day = date.sql if date.is_text else f"CAST({date.sql} AS DATE)"
+    both = f"concat_ws(' ', CAST({day} AS VARCHAR), CAST({clock.sql} AS VARCHAR))"
     pairs = tuple(f"{day.strip()[:10]} {hour.strip()}" for day, hour in zip(date.sample, clock.sample, strict=False))
     return Column(f"{date.name} {clock.name}", both, "VARCHAR", "time", pairs)
 
@@ -546,7 +611,7 @@ def _date_of_parts(table: Table, layout: TableLayout) -> Column | None:
     parts = dict(layout.parts)
     if "year" not in parts:
         return None
-    integers = {unit: f"TRY_CAST({_part_number(table, name)} AS INTEGER)" for unit, name in parts.items()}
+    integers = {unit: _whole_number(_part_number(table, name)) for unit, name in parts.items()}
     year = integers["year"]
     # Two-digit years below 70 are of this century, as in POSIX.
     century = f"CASE WHEN {year} BETWEEN 0 AND 69 THEN 2000 WHEN {year} BETWEEN 70 AND 99 THEN 1900 ELSE 0 END"
@@ -565,6 +630,10 @@ def _date_of_parts(table: Table, layout: TableLayout) -> Column | None:
 
 def _part_number(table: Table, name: str) -> str:
     return f"TRY_CAST({table.column(name).sql} AS DOUBLE)"
+
+
+def _whole_number(number: str) -> str:
+    return f"CASE WHEN {number} = trunc({number}) THEN TRY_CAST({number} AS INTEGER) END"
 
 
 def _number(text: str) -> float:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from io import StringIO
 from itertools import chain
 from pathlib import Path
@@ -17,22 +14,17 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from sensormend.errors import InputError
-from sensormend.files import write_beside
-from sensormend.readings import SECOND
+from sensormend.files import harmless, original, write_beside
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
+from sensormend.pipeline.times import iso, time_of
 
 __all__ = [
     "FAULTS_HEADER",
     "SENSORS_HEADER",
-    "FaultInterval",
-    "SensorSummary",
     "csv_lines",
-    "harmless",
-    "iso",
-    "original",
     "read_faults",
     "read_json",
     "read_sensors",
-    "time_of",
     "write_csv",
     "write_json",
 ]
@@ -50,116 +42,7 @@ TIMES = frozenset({"from", "to", "first", "last", "received"})
 """Columns that are times."""
 
 
-@dataclass(frozen=True)
-class FaultInterval:
-    """A line of faults.csv: a fault with its names and times as users read it, and a sentence that describes it.
-
-    Attributes
-    ----------
-    start, end
-        From the start of its first wrong slot to the end of its last, microseconds UTC; while it is open, to the end
-        of the data.
-    score
-        The highest score of its periods; 1 is at the threshold.
-    size, rate, confidence
-        As in the model's `Fault`; NaN for what is no episode of the model.
-    """
-
-    sensor: str
-    variable: str
-    start: int
-    end: int
-    reason: str
-    score: float
-    sentence: str
-    size: float = math.nan
-    rate: float = math.nan
-    confidence: float = math.nan
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether its confidence is low enough that it may be no fault."""
-        return self.confidence <= 0.5
-
-
-@dataclass(frozen=True)
-class SensorSummary:
-    """A line of sensors.csv; unknown values are NaN, and None for a sensor without readings.
-
-    `state` is that of the channel at the end of the tables, one of `sensormend.pipeline.channel_states.STATES`.
-    """
-
-    sensor: str
-    variable: str
-    readings: int
-    share_missing: float
-    share_faulty: float
-    usual_error: float
-    latitude: float
-    longitude: float
-    first: int | None
-    last: int | None
-    last_value: float = math.nan
-    state: str = "learning"
-
-
 _Entry = TypeVar("_Entry", FaultInterval, SensorSummary)
-
-
-def iso(time: int) -> str:
-    """Return a time as it is written in the files: ISO 8601, UTC, without a zone.
-
-    Examples
-    --------
-    >>> iso(1_546_300_800_000_000)
-    '2019-01-01T00:00:00'
-    """
-    exact = np.datetime64(time, "us")
-    return str(exact if time % SECOND else exact.astype("datetime64[s]"))
-
-
-def harmless(text: str) -> str:
-    """Return a text for a cell that no spreadsheet takes for a formula: names come from whoever sends a reading.
-
-    A text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets a single quote in front, as OWASP
-    advises, and so does one that looks as if it had one already.
-
-    Examples
-    --------
-    >>> harmless("=1+1"), harmless("'=1+1"), harmless("roof")
-    ("'=1+1", "''=1+1", 'roof')
-    """
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-def original(text: str) -> str:
-    """Return the text that `harmless` was given.
-
-    Examples
-    --------
-    >>> original("'=1+1"), original("''=1+1"), original("'roof'")
-    ('=1+1', "'=1+1", "'roof'")
-    """
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
-
-
-_FORMULA = re.compile("'*[=+@\t\r-]")
-
-
-def time_of(text: str) -> int:
-    """Return the microseconds of an ISO time; without a zone it is UTC, and a date alone is its midnight.
-
-    Examples
-    --------
-    >>> time_of("2019-01-01T01:00+01:00") == time_of("2019-01-01") == 1_546_300_800_000_000
-    True
-    """
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise InputError(f"a time looks like 2019-01-31T14:00, in UTC; got {text!r}") from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:
@@ -201,7 +84,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
     if not isinstance(content, dict):
-        raise InputError(f"cannot read {path}: it is no JSON object")
+        raise InputError(f"cannot read {path}: it is not a JSON object")
     return content
 
 

@@ -1,4 +1,4 @@
-"""`readings_of` and `write_netcdf` read and write arrays of time and station: NetCDF files and xarray's objects.
+"""`read_readings` and `write_netcdf` read and write arrays of time and station: NetCDF files and xarray's objects.
 
 The sections of CF-1.11 that apply: 3.4, `ancillary_variables` lists the variables that describe another one; 3.5,
 `flag_values` have the flag's own type and one entry of `flag_meanings` each; 9.3.1, series with common times share one
@@ -24,13 +24,21 @@ from numpy.typing import NDArray
 from sensormend import __version__
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside
-from sensormend.io.options import Options
 from sensormend.io.sources import listed
 from sensormend.io.sql import reason_of
-from sensormend.io.units import unit_of
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.units import unit_of
 from sensormend.readings import DTYPES, MEANINGS, ORIGINS, REASONS, SECOND, Flag, NameIndex, Readings, Rows
 
-__all__ = ["attributes_of", "dataset_of", "locations_of", "readings_of", "rows_of", "stretch_of", "write_netcdf"]
+__all__ = [
+    "make_dataset",
+    "read_attributes",
+    "read_locations",
+    "read_readings",
+    "read_rows",
+    "stretch_of",
+    "write_netcdf",
+]
 
 CELLS = 2_000_000
 """Cells of each column in memory at a time: 16 MB of doubles, about 150 MB for all columns."""
@@ -63,10 +71,10 @@ class _StationSeries:
     sensors: tuple[str, ...]
 
 
-def readings_of(source: Any, options: Options = _DEFAULTS) -> Iterator[Readings]:
+def read_readings(source: Any, options: Options = _DEFAULTS) -> Iterator[Readings]:
     """Yield the readings of an array of time and station in parts, in order of time.
 
-    All parts share `sensors` and `variables`. Cells without a number are no readings.
+    All parts share `sensors` and `variables`. Cells without a number are not readings.
 
     Parameters
     ----------
@@ -95,7 +103,7 @@ def readings_of(source: Any, options: Options = _DEFAULTS) -> Iterator[Readings]
             yield Readings(sensors, variables, sensor[order], variable[order], time[order], value[order])
 
 
-def locations_of(source: Any, options: Options = _DEFAULTS) -> dict[str, tuple[float, float]]:
+def read_locations(source: Any, options: Options = _DEFAULTS) -> dict[str, tuple[float, float]]:
     """Return latitude and longitude of the sensors of a dataset, where it has them."""
     locations = {}
     with _opened_dataset(source) as (dataset, shown):
@@ -110,7 +118,7 @@ def locations_of(source: Any, options: Options = _DEFAULTS) -> dict[str, tuple[f
     return locations
 
 
-def attributes_of(source: Any, options: Options = _DEFAULTS) -> dict[str, dict[str, Any]]:
+def read_attributes(source: Any, options: Options = _DEFAULTS) -> dict[str, dict[str, Any]]:
     """Return the `ATTRIBUTES` of each variable of a dataset: units, standard and long names."""
     with _opened_dataset(source) as (dataset, shown):
         return {
@@ -290,7 +298,7 @@ STATION = {"long_name": "name of the sensor", "cf_role": "timeseries_id"}
 PLACES = {"lat": ("latitude", "degrees_north"), "lon": ("longitude", "degrees_east")}
 
 
-def dataset_of(rows: Rows, locations: Locations | None = None, attributes: Attributes | None = None) -> Any:
+def make_dataset(rows: Rows, locations: Locations | None = None, attributes: Attributes | None = None) -> Any:
     """Return rows as an `xarray.Dataset` on (time, station).
 
     A variable `v` comes with `v_cleaned`, `v_lower`, `v_upper`, `v_flag`, `v_reason`, `v_origin` and `v_n`; a cell
@@ -309,7 +317,7 @@ def write_netcdf(
     locations: Locations | None = None,
     attributes: Attributes | None = None,
 ) -> None:
-    """Write the dataset of `dataset_of` to a file, part by part, so that an archive need not fit into memory.
+    """Write the dataset of `make_dataset` to a file, part by part, so that an archive need not fit into memory.
 
     `parts` are rows in order of time, no time in two of them; `sensors`, `variables` and the sorted `times` are all
     that occur in them.
@@ -476,7 +484,7 @@ def _described(variable: str, name: str, attributes: Mapping[str, Any]) -> dict[
     }  # fmt: skip
 
 
-def rows_of(
+def read_rows(
     source: Any,
     sensors: Sequence[str] | None = None,
     start: int | None = None,
@@ -494,7 +502,7 @@ def rows_of(
             if "sensormend_variable" in array.attrs
         }
         if not names or "station" not in dataset.variables:
-            raise InputError(f"{shown} is no dataset that sensormend wrote")
+            raise InputError(f"{shown} is not a dataset that sensormend wrote")
         times = _microseconds_of(dataset["time"], shown)
         span = slice(0 if start is None else int(np.searchsorted(times, start)),
                      times.size if end is None else int(np.searchsorted(times, end)))  # fmt: skip

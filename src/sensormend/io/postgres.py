@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from sensormend.errors import ConfigError, InputError, SensormendError, one_line
+from sensormend.errors import ConfigError, InputError, SensormendError, one_line, shown
 
-__all__ = ["SCHEMES", "UNCLEAR", "import_psycopg", "is_unclear", "name_parts", "shown", "split_address", "spooled"]
+__all__ = ["SCHEMES", "UNCLEAR", "import_psycopg", "is_unclear", "name_parts", "split_address", "spooled"]
 
 SCHEMES = ("postgresql://", "postgres://")
 """The schemes of a database's address."""
 
 UNCLEAR = "write %2F for a /, %3F for a ?, %23 for a # and %40 for an @ in a password, and %40 for an @ behind the host"
-
-_SECRET = re.compile(r"password|passwd|pwd|secret|token", re.IGNORECASE)
 
 
 def split_address(address: str) -> tuple[str, str]:
@@ -34,7 +32,7 @@ def split_address(address: str) -> tuple[str, str]:
     try:
         parts = urlsplit(address)
     except ValueError as error:
-        raise ConfigError(f"{shown(address)} is no address of a database: {error}") from None
+        raise ConfigError(f"{shown(address)} is not an address of a database: {error}") from None
     query = parse_qsl(parts.query, keep_blank_values=True)
     tables = [value for name, value in query if name == "table"] + ([unquote(parts.fragment)] if parts.fragment else [])
     if len(tables) != 1 or not tables[0].strip():
@@ -43,23 +41,6 @@ def split_address(address: str) -> tuple[str, str]:
         )
     rest = urlencode([(name, value) for name, value in query if name != "table"])
     return urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")), tables[0].strip()
-
-
-def shown(address: str) -> str:
-    """Return an address without its password.
-
-    Examples
-    --------
-    >>> shown("postgresql://me:secret@host/db?sslpassword=secret&table=rows")
-    'postgresql://me@host/db?sslpassword=...&table=rows'
-    """
-    # Up to the last @: a password that is not percent-encoded may contain @ and /.
-    plain = re.sub(r"(//[^@:]*):.*@", r"\1@", address, flags=re.DOTALL)
-
-    def without(pair: re.Match[str]) -> str:
-        return f"{pair[1]}=..." if _SECRET.search(unquote(pair[1])) else pair[0]
-
-    return re.sub(r"([?&][^=&#]*)=[^&#]*", without, plain)
 
 
 def is_unclear(address: str) -> bool:

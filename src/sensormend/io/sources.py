@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError, InputError, shown
 from sensormend.io import postgres
 
 __all__ = ["InputFile", "SourcePaths", "find", "format_of", "ignored_files", "is_stream", "listed", "stem"]
@@ -69,7 +69,7 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
     if name == "-":
         return [_spooled(sys.stdin.buffer, spool, "standard input")]
     if name.startswith(postgres.SCHEMES):
-        return [InputFile(postgres.spooled(name, spool), postgres.shown(name), "csv")]
+        return [InputFile(postgres.spooled(name, spool), shown(name), "csv")]
     if not name:
         raise ConfigError("READINGS is empty; give a file, a folder, a pattern or -")
     path = Path(name)

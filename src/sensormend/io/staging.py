@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
-from sensormend.io.loading import Loader
-from sensormend.io.options import Options
+from sensormend.io.loading import LEFT_OUT, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
 from sensormend.io.sql import harmless_text, literal, reason_of
+from sensormend.io.table_layout import TableLayout
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
 from sensormend.readings import Readings, spans_of
 
-__all__ = ["Progress", "Staging", "sampled_sensors"]
+__all__ = ["Progress", "Staging"]
 
 Progress = Callable[[float], None]
 """Called with the completed share, 0 to 1, possibly from another thread."""
@@ -34,17 +37,13 @@ MEMORY = "1GB"
 """The engine's limit of memory; beyond it, it writes to the folder."""
 
 
-SAMPLE_READINGS, SAMPLE_SENSORS = 2_000_000, 50
-"""The most readings, and the most sensors, from which grid, fill values and directions are found."""
-
-
 class Staging(Closing):
     """The readings of an archive in one database file.
 
     Parameters
     ----------
     folder
-        The folder of the file and of temporary files; created where it is missing.
+        The folder of the file and of temporary files, created where it is missing; None keeps all in memory.
 
     Attributes
     ----------
@@ -60,12 +59,13 @@ class Staging(Closing):
     Notes
     -----
     Call `load` once, then `sort` whenever the grid changes, then `read` period by period. `Staging.open` reopens a
-    sorted one. Readings without a number are stored as NaN; an empty cell of a wide table is no reading. Duplicates
+    sorted one. Readings without a number are stored as NaN; an empty cell of a wide table is not a reading. Duplicates
     are kept in order of arrival: files by name, rows in the order of the file.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: Path | None) -> None:
+        self._in_memory = folder is None
+        self.folder = Path() if folder is None else Path(folder)
         self.engine: Any = None
         self.sensors: tuple[str, ...] = ()
         self.variables: tuple[str, ...] = ()
@@ -110,13 +110,13 @@ class Staging(Closing):
     def _connect(self) -> None:
         """Open or create the file."""
         config: dict[str, Any] = {
-            "memory_limit": MEMORY,
-            "temp_directory": str(self.folder / "tmp"),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
         }
+        if not self._in_memory:
+            config |= {"memory_limit": MEMORY, "temp_directory": str(self.folder / "tmp")}
         try:
-            self.engine = duckdb.connect(str(self.path), config=config)
+            self.engine = duckdb.connect(":memory:" if self._in_memory else str(self.path), config=config)
         except (OSError, duckdb.Error) as error:
             raise StorageError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
         self.ask("SET TimeZone = 'UTC'")
@@ -130,6 +130,8 @@ class Staging(Closing):
             rows: list[tuple[Any, ...]] = self.engine.execute(sql, parameters).fetchall()
         except duckdb.Error as error:
             # An error about the staging's own files means a full disk; other errors concern the input.
+            if self._in_memory:
+                raise
             own_file = any(str(path) in str(error) for path in (self.path, self.folder / "tmp"))
             no_space = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
             if not own_file and (not no_space or "read_csv" in sql or "read_parquet" in sql):
@@ -185,13 +187,14 @@ class Staging(Closing):
             The disk is full.
         """
         self.close()
+        folder = self.folder
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             for old in (self.path, self.path.with_name(self.path.name + ".wal")):
                 old.unlink(missing_ok=True)
         except OSError as error:
-            raise StorageError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
-        files = find(source, self.folder / "spool")
+            raise StorageError(f"{folder}: cannot stage readings here: {error.strerror}") from None
+        files = find(source, folder / "spool")
         ignored = [os.path.basename(name) for name in ignored_files(source)]
         self._connect()
         try:
@@ -213,6 +216,33 @@ class Staging(Closing):
             # The engine would otherwise reuse this instance for the next staging in the same folder.
             self.close()
             raise
+
+    def load_columns(self, columns: Mapping[str, NDArray[Any]], options: Options) -> TableLayout:
+        """Read the columns of a frame, and return its layout; a row that is not a reading is an `InputError`."""
+        with self._filling(options) as loader:
+            return loader.fill_columns(columns, "the frame")
+
+    def load_array(self, array: Any, options: Options) -> None:
+        """Read an `xarray.DataArray` or `xarray.Dataset`."""
+        with self._filling(options) as loader:
+            loader.fill_array(array, "the array")
+
+    @contextmanager
+    def _filling(self, options: Options) -> Iterator[Loader]:
+        """Yield a loader for what is in memory; its tables are complete at the end of the `with` block."""
+        self._connect()
+        self.ask("CREATE TABLE properties (name VARCHAR, text VARCHAR)")
+        loader = Loader(self, options, None)
+        yield loader
+        self._set("unit", loader.unit)
+        self._number_names()
+        if not self.readings:
+            raise InputError("there is no reading at all")
+
+    @property
+    def left_out(self) -> int:
+        """Return the number of readings that are left out since their clock was not set."""
+        return int(self.ask(f"SELECT count(*) FROM raw WHERE reason IN {LEFT_OUT}")[0][0])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -266,6 +296,10 @@ class Staging(Closing):
         return self._as_readings(f"""
             SELECT sensor, variable, time, value FROM ({self._coded()} AND raw.sensor IN ({names}) {limit})
             ORDER BY arrival""")
+
+    def all_readings(self) -> Readings:
+        """Return all readings, in order of arrival."""
+        return self._as_readings(f"SELECT sensor, variable, time, value FROM ({self._coded()}) ORDER BY arrival")
 
     def sort(self, early: int, period: int, origin: int = 0, progress: Progress | None = None) -> None:
         """Sort the readings by period, and in each by their arrival.
@@ -365,21 +399,3 @@ class Staging(Closing):
         return Readings(
             self.sensors, self.variables, columns["sensor"], columns["variable"], columns["time"], columns["value"]
         )
-
-
-def sampled_sensors(counts: Sequence[int], most: int = SAMPLE_READINGS, sensors: int = SAMPLE_SENSORS) -> list[int]:
-    """Return some sensors, evenly chosen, as many as have `most` readings together; `counts` are theirs, by name."""
-    chosen: list[int] = []
-    total = 0
-    for code in _evenly(len(counts))[: 4 * sensors]:
-        if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
-            chosen.append(code)
-            total += counts[code]
-    return chosen
-
-
-def _evenly(count: int) -> list[int]:
-    """Return all numbers below `count` in an order whose every prefix is evenly spread."""
-    bits = max(count - 1, 1).bit_length()
-    reversed_bits = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
-    return [number for number in reversed_bits if number < count]

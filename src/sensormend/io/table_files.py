@@ -34,6 +34,7 @@ __all__ = [
     "line_numbers",
     "parquet_table",
     "split_dates",
+    "typed_table",
     "with_kinds",
 ]
 
@@ -134,12 +135,16 @@ class Table:
 
 def parquet_table(engine: Any, path: Path, shown: str) -> Table:
     """Inspect a Parquet file."""
-    relation = read_parquet([path])
     try:
-        described = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-        rows = engine.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {relation} LIMIT {SAMPLE}").fetchall()
+        return typed_table(engine, read_parquet([path]), shown)
     except Exception as error:
         raise InputError(f"{shown}: this Parquet file cannot be read: {reason_of(error)}") from None
+
+
+def typed_table(engine: Any, relation: str, shown: str) -> Table:
+    """Inspect a relation of the engine whose columns have types: a Parquet file, or the columns of a frame."""
+    described = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    rows = engine.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {relation} LIMIT {SAMPLE}").fetchall()
     columns = []
     for index, (name, kind, *_) in enumerate(described):
         sample = tuple(row[index] for row in rows if row[index] is not None)
@@ -176,7 +181,9 @@ def split_dates(engine: Any, table: Table) -> Table:
     A column of hours may also repeat the hour of the times; it is added only where all times are midnight.
     """
     times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
-    hours = any(column.kind in ("number", "clock") and is_part("hour", column.name) for column in table.columns)
+    hours = any(
+        column.kind == "clock" or (column.kind == "number" and is_part("hour", column.name)) for column in table.columns
+    )
     if not times or not hours:
         return table
     are_midnights = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
@@ -247,7 +254,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
         skip, names = _header(lines, delimiter, fields)
         all_rows = _rows(lines[skip:], delimiter)
     except csv.Error as error:
-        raise NotATableError(f"{shown}: this is no table of readings: {error}") from None
+        raise NotATableError(f"{shown}: this is not a table of readings: {error}") from None
     rows = [row for row in all_rows if len(row) == len(names)]
     if all_rows and not rows:
         raise NotATableError(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options
 from sensormend.io.sources import listed
-from sensormend.io.times import has_clock, time_format
-from sensormend.io.units import unit_of
+from sensormend.io.time_formats import has_clock, time_format
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.units import unit_of
 
 __all__ = [
     "CLOCK_UNITS",
@@ -75,7 +75,7 @@ CLOCK_UNITS = ("hour", "hour and minute", "minute", "second")
 
 # Numbers with such a name are epochs even beside columns of year and month.
 _EPOCHS = re.compile(r"(unix|epoch|timestamp|ts).*")
-# Names of numbers that are no readings, for tables whose columns of values are not named by the user.
+# Names of numbers that are not readings, for tables whose columns of values are not named by the user.
 _NO_READINGS = re.compile(
     r"(^|[^a-z])(qc|qual|quality|flags?|status|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|altitude|"
     r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
@@ -141,12 +141,16 @@ class TableLayout:
         return unit_of(self.columns[0])[1] if self.across == "value" and not self.name else ""
 
     @property
+    def time_names(self) -> str:
+        """Return the names of the columns that compose the time."""
+        return " and ".join(dict.fromkeys([self.time, *filter(None, [self.clock]), *(name for _, name in self.parts)]))
+
+    @property
     def sentence(self) -> str:
         """Return the roles of the columns as a sentence."""
         sensor = "as columns" if self.across == "sensor" else self.sensor or "the name of the file"
-        time = " and ".join(dict.fromkeys([self.time, *filter(None, [self.clock]), *(name for _, name in self.parts)]))
         variable = f", the variable {self.variable}" if self.variable else ""
-        return f"a table: the sensor is {sensor}, the time {time}{variable}, numbers: {listed(self.columns)}"
+        return f"a table: the sensor is {sensor}, the time {self.time_names}{variable}, numbers: {listed(self.columns)}"
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -406,7 +410,7 @@ class _Recogniser:
         return tuple(columns)
 
     def is_no_reading(self, name: str) -> bool:
-        """Return whether a numeric column is no reading by its name: a code, a part of a time, a row number."""
+        """Return whether a numeric column is not a reading by its name: a code, a part of a time, a row number."""
         return bool(_NO_READINGS.search(_spaced(name)) or _ROW_NUMBER.fullmatch(name.strip()))
 
     def has(self, name: str) -> bool:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StorageError
-from sensormend.files import beside, locked
+from sensormend.files import beside, harmless, locked
 from sensormend.io.folder import ENDINGS, Archive, data_files, ending_of
-from sensormend.io.metadata import harmless, read_sensors
+from sensormend.io.metadata import read_sensors
 from sensormend.io.sql import harmless_text, literal, quoted, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import Rows
@@ -172,7 +172,7 @@ def export(
         The file, whose ending sets the format: `.csv`, `.csv.gz`, `.parquet` or `.nc`. It is written under a temporary
         name and renamed.
     attributes
-        For NetCDF, as `dataset_of` takes them.
+        For NetCDF, as `make_dataset` takes them.
     wide
         Write only the cleaned values, with a column per sensor; where there are several variables, with a column per
         variable and one of sensors. Not for `.nc`.

@@ -13,6 +13,15 @@ residuals are independent with an unknown variance; one that is stuck repeats it
 a probability that is learned. A fault begins with a prior probability, and ends with one that falls as 1 / its length:
 durations are log-uniform. Of every kind the three most likely hypotheses stay. They are the rows of a `beam`; q are
 the parameters of the channel.
+
+References
+----------
+.. [1] Y. Bar-Shalom, X. R. Li and T. Kirubarajan, "Estimation with Applications to Tracking and Navigation", Wiley,
+   2001, chapter 11: mixtures of histories, interacting multiple models, and the pruning of unlikely ones.
+.. [2] R. P. Adams and D. J. C. MacKay, "Bayesian Online Changepoint Detection", arXiv:0710.3742, 2007: the weight of
+   a history from its predictions and a hazard of change.
+.. [3] K. L. Lange, R. J. A. Little and J. M. G. Taylor, "Robust Statistical Modeling Using the t Distribution", Journal
+   of the American Statistical Association 84, 1989: the weight (df + 1) / (df + z^2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,18 @@
-"""Learning updates means, second moments and what is known of each channel by the trusted readings of a period."""
+"""Learning updates means, second moments and what is known of each channel by the trusted readings of a period.
+
+Second moments with missing readings are completed by their conditional mean and covariance, as in the E step of
+expectation-maximisation, one period after the other.
+
+References
+----------
+.. [1] R. J. A. Little and D. B. Rubin, "Statistical Analysis with Missing Data", Wiley, 2002, chapter 11.
+.. [2] O. Cappé and E. Moulines, "On-line Expectation-Maximization Algorithm for Latent Data Models", Journal of the
+   Royal Statistical Society B 71, 2009.
+.. [3] L. Tierney, "A Space-Efficient Recursive Procedure for Estimating a Quantile of an Unknown Distribution", SIAM
+   Journal on Scientific and Statistical Computing 4, 1983.
+.. [4] J. Schäfer and K. Strimmer, "A Shrinkage Approach to Large-Scale Covariance Matrix Estimation", Statistical
+   Applications in Genetics and Molecular Biology 4, 2005: correlations shrunk towards 0.
+"""
 
 from __future__ import annotations
 

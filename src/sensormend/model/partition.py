@@ -8,6 +8,10 @@ than `OWNED`. Cost and memory per channel then do not depend on how many there a
 
 A *profile* is a short vector per channel; the nearer two profiles, the more alike the channels. In the first period
 it is what `first_profiles` returns, later a `sketch`.
+
+References
+----------
+.. [1] D. Boley, "Principal Direction Divisive Partitioning", Data Mining and Knowledge Discovery 2, 1998.
 """
 
 from __future__ import annotations

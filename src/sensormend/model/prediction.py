@@ -6,6 +6,16 @@
     e_U = -W_UU^-1 W_UT d_T,               variance v_j = (W_UU^-1)_jj          for j in U
 
 with W the precision, d the deviations, T the members whose readings are trusted in a slot and U all others.
+
+This is simple kriging with a covariance that is learned rather than a function of distance, and its leave-one-out
+errors from one inverse.
+
+References
+----------
+.. [1] O. Dubrule, "Cross Validation of Kriging in a Unique Neighborhood", Mathematical Geology 15, 1983.
+.. [2] N. Cressie, "Statistics for Spatial Data", Wiley, 1993.
+.. [3] O. Ledoit and M. Wolf, "A Well-Conditioned Estimator for Large-Dimensional Covariance Matrices", Journal of
+   Multivariate Analysis 88, 2004.
 """
 
 from __future__ import annotations

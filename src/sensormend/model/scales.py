@@ -3,6 +3,11 @@
 A quantity that is never negative, reaches down to zero and has a long upper tail (PM2.5, rain, light) is taken as
 asinh(x / c), on which doubling means the same everywhere above c and zero is nothing special. All of it follows a
 change of unit.
+
+References
+----------
+.. [1] J. B. Burbidge, L. Magee and A. L. Robb, "Alternative Transformations to Handle Extreme Values of the Dependent
+   Variable", Journal of the American Statistical Association 83, 1988: the inverse hyperbolic sine.
 """
 
 from __future__ import annotations

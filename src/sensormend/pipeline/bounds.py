@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.verdicts import Verdicts
 from sensormend.readings import CORRECTED, NO_ORIGIN, OBSERVED, Flag
 from sensormend.recovery import BoolArray, FloatArray
@@ -343,8 +344,8 @@ class AcceptedRange:
         inside = (value >= low) & (value <= high)
         returned = (wrong & inside & (withheld | moved_out)) | (void & ~withheld)
         counted, withheld = withheld, withheld | unbelieved
-        flag, reason, origin = cells.flag.copy(), cells.reason.copy(), cells.origin.copy()
-        flag[returned], origin[withheld], origin[returned] = Flag.SUSPECT, NO_ORIGIN, OBSERVED
+        origin = cells.origin.copy()
+        origin[withheld], origin[returned] = NO_ORIGIN, OBSERVED
         # The interval of a doubtful reading reaches to its estimate, which is bounded likewise.
         cleaned = np.where(observed, cells.cleaned, clipped(cells.cleaned, low, high))
         bound_low, bound_high = np.fmin(low, cleaned), np.fmax(high, cleaned)
@@ -353,11 +354,12 @@ class AcceptedRange:
         for column in (cleaned, lower, upper):
             column[withheld] = np.nan
             column[returned] = value[returned]
-        unjudged = np.broadcast_to((self.unjudged_from <= period)[:, None], flag.shape)
+        unjudged = np.broadcast_to((self.unjudged_from <= period)[:, None], origin.shape)
+        as_it_came, empty = unjudged & seen, unjudged & ~seen & ~observed
+        marks = {Mark.DOUBTFUL: returned, Mark.IGNORED: as_it_came}
+        flag, reason = flag_cells(cells.flag, cells.reason, marks, kind=cells.reason)
         if unjudged.any():
-            as_it_came, empty = unjudged & seen, unjudged & ~seen & ~observed
-            flag[as_it_came], reason[as_it_came], origin[as_it_came] = Flag.NOT_EVALUATED, 0, OBSERVED
-            origin[empty] = NO_ORIGIN
+            origin[as_it_came], origin[empty] = OBSERVED, NO_ORIGIN
             for column in (cleaned, lower, upper):
                 column[empty] = np.nan
                 column[as_it_came] = value[as_it_came]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.faults import FaultInterval
 
 __all__ = [
     "STATES",

@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import read_state, write_state, written_by
-from sensormend.io.options import EVERY, Options
 from sensormend.model.network_model import DIRECTION_PERIODS, NetworkModel
 from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.circular import components, in_degrees
+from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.physical import physical_limits
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
 from sensormend.pipeline.verdicts import Verdicts, judge
-from sensormend.readings import NOTHING, OBSERVED, REASONS, Flag, NameIndex, Readings, Rows
+from sensormend.readings import NOTHING, OBSERVED, REASONS, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
 __all__ = [
@@ -35,7 +36,6 @@ __all__ = [
     "WARM_UP",
     "CleanedPeriod",
     "Cleaner",
-    "DatedFault",
     "InMemory",
     "ModelPeriods",
     "PeriodSource",
@@ -51,25 +51,6 @@ ESTIMATED_PERIODS = 2
 """Periods since its last reading after which a channel that the others do not explain has no estimates."""
 MOST_JUMPS = 1000
 """Jumps in time that are stored: an episode that began before the oldest of them is dated to that one."""
-
-
-@dataclass(frozen=True)
-class DatedFault:
-    """A `Fault` of the model in one period, with its times instead of the model's slots.
-
-    Attributes
-    ----------
-    sensor
-        An index into the names of the rows.
-    start, end
-        From the start of its first wrong slot to the end of its last one, microseconds since 1970, UTC; `end` is None
-        while it is open.
-    """
-
-    fault: Fault
-    sensor: int
-    start: int
-    end: int | None
 
 
 @dataclass
@@ -129,7 +110,9 @@ class CleanedPeriod:
     resolution
         The smallest change between two readings of each channel so far; NaN where none is known.
     faults
-        The episodes that touch the period, or are now known to have ended before it, in order of start.
+        The episodes that touch the period, or are now known to have ended before it, in order of start. `sensor` is an
+        index into the names of the rows, `start` and `end` are the start of the first wrong slot and the end of the
+        last one, microseconds since 1970, UTC.
     readings
         A row per reading and per empty slot, with the option `per_reading`.
     circular
@@ -143,7 +126,7 @@ class CleanedPeriod:
     network: FloatArray
     score: FloatArray
     resolution: FloatArray
-    faults: tuple[DatedFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
     readings: Rows | None = None
     circular: tuple[int, ...] = ()
     problem: str = ""
@@ -527,7 +510,7 @@ class Cleaner:
     def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool) -> tuple[Recovery, str]:
         """Run the model on a period with or without learning; return also what it could not take, in words."""
         if not names:
-            return _unjudged(minibatch), ""
+            return Recovery.unjudged(minibatch), ""
         unjudged = np.zeros(minibatch.shape[:2], dtype=bool)
         unjudged[:, self._new_directions(minibatch, period)] = True
         recalibrated = self._new_recalibrations(names, period)
@@ -552,7 +535,7 @@ class Cleaner:
             count, first, _ = self._problems.get(who, (0, period, ""))
             self._problems[who] = count + 1, first, str(error)
         if recovery is None:
-            return _unjudged(minibatch), problem
+            return Recovery.unjudged(minibatch), problem
         if learning:
             self._model_periods.add(period)
             self._recalibrations.update(recalibrated)
@@ -626,8 +609,8 @@ class Cleaner:
 
     def _dated(
         self, faults: Sequence[Fault], names: list[str], sensors: NDArray[np.intp], number: int, period: int
-    ) -> tuple[DatedFault, ...]:
-        """Return the model's faults with their times, in its period `number`, which is `period` on the grid.
+    ) -> tuple[Fault, ...]:
+        """Return the model's faults in its period `number`, which is `period` on the grid, as `CleanedPeriod` has them.
 
         Those of sensors that are gone, and those that ended before time went back, are left out.
         """
@@ -644,8 +627,8 @@ class Cleaner:
             # Readings that are noted as real or to be ignored belong to no fault.
             start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
             if start < (self.grid.start_of(period + 1) if end is None else end):
-                dated.append(DatedFault(fault, row, start, end))
-        return tuple(sorted(dated, key=lambda one: (one.start, one.fault.id)))
+                dated.append(replace(fault, sensor=row, start=start, end=end))
+        return tuple(sorted(dated, key=lambda one: (one.start, one.id)))
 
     def _time_of(self, slot: int, number: int, period: int) -> int | None:
         """Return the time of a slot in the model's count; None for one from before time went back."""
@@ -669,34 +652,11 @@ class Cleaner:
         return NameIndex(self.variables).codes(readings.variables, readings.variable)
 
 
-def _unjudged(minibatch: FloatArray) -> Recovery:
-    """Return the recovery of a period that is not judged: the readings as they came, and no estimate."""
-    cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
-    return Recovery(
-        expected=minibatch,
-        outliers=0.0 * cells,
-        wrong=cells,
-        doubtful=cells,
-        spikes=cells,
-        corrected=cells,
-        cleaned=minibatch,
-        lower=minibatch,
-        upper=minibatch,
-        faulty=fibers,
-        suspect=fibers,
-        evaluated=fibers,
-        score=np.zeros(fibers.shape),
-        reason=np.full(fibers.shape, ""),
-        faults=(),
-        iterations=0,
-    )
-
-
 def _passed_through(recovery: Recovery, minibatch: FloatArray, unjudged: BoolArray, names: Sequence[str]) -> Recovery:
     """Return a recovery with the readings of some fibers, (sensor, variable), as they came."""
     if not unjudged.any():
         return recovery
-    plain = _unjudged(minibatch)
+    plain = Recovery.unjudged(minibatch)
     columns: dict[str, Any] = {}
     for part in fields(Recovery):
         own = getattr(recovery, part.name)
@@ -783,16 +743,16 @@ def _reading_rows(
         if cells is not None:
             code = code & ~cells.ravel()[placed.cell]
     clash = placed.repeated & (value != slots.value[row]) & (slots.reason[row] == REASONS.index("duplicate"))
-    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond | code, Flag.FAIL, slots.flag[row]))
-    reason = np.where(placed.no_number | code, REASONS.index("fill"), slots.reason[row])
+    marks = {Mark.CONTRADICTORY: clash, Mark.IMPLAUSIBLE: beyond, Mark.FILL: code, Mark.FILL_ONLY: placed.no_number}
+    flag, reason = flag_cells(slots.flag[row], slots.reason[row], marks)
     trusted = (slots.origin[row] == OBSERVED) & ~placed.no_number & ~beyond & ~code & ~placed.repeated
     own = {
         "time": readings.time,
         "value": value,
         "n": ~placed.no_number,
         **{name: np.where(trusted, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")},
-        "flag": np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag),
-        "reason": np.where(beyond, REASONS.index("implausible"), reason),
+        "flag": flag,
+        "reason": reason,
     }
     rows = slots.taken(source)
     for name, column in own.items():

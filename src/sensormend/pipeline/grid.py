@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import in_words
 from sensormend.pipeline.circular import in_turn
+from sensormend.pipeline.times import in_words
 from sensormend.readings import DAY, Readings
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST
@@ -48,7 +48,7 @@ class Grid:
     def __post_init__(self) -> None:
         if self.step < 1 or self.period < self.step or self.period % self.step:
             raise ConfigError(
-                f"a period of {in_words(self.period)} is no whole number of steps of {in_words(self.step)}"
+                f"a period of {in_words(self.period)} is not a whole number of steps of {in_words(self.step)}"
             )
 
     @property

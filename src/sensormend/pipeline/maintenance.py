@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.files import beside, read_table, sync
-from sensormend.io.metadata import harmless, iso, original, time_of
+from sensormend.files import beside, harmless, original, read_table, sync
+from sensormend.pipeline.times import iso, time_of
 from sensormend.readings import NameIndex
 from sensormend.recovery import BoolArray
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from sensormend.errors import ConfigError, DivergenceError, StateError
 from sensormend.files import read_state, write_state
-from sensormend.io.options import Options
 from sensormend.methods import BATCH, method_class
+from sensormend.pipeline.options import Options
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 
 __all__ = ["COLD_START", "BatchModel", "PeriodModel", "PublishedModel", "method_sentence", "published_model"]
@@ -464,22 +464,18 @@ def _joined(readings: FloatArray, parts: Sequence[Recovery | None], judged: Bool
     expected, outliers = (
         np.where(judged[..., None], part, empty) for part, empty in ((expected, np.nan), (outliers, 0.0))
     )
-    wrong, nothing = observed & faulty[..., None], np.zeros(shape, dtype=bool)
-    return Recovery(
+    wrong = observed & faulty[..., None]
+    return replace(
+        Recovery.unjudged(readings),
         expected=expected,
         outliers=outliers,
         wrong=wrong,
-        doubtful=nothing,
-        spikes=nothing,
-        corrected=nothing,
         cleaned=np.where(observed & ~wrong, readings, expected),
         lower=None,
         upper=None,
         faulty=faulty,
-        suspect=np.zeros(shape[:2], dtype=bool),
         evaluated=judged,
         score=score,
         reason=np.where(faulty, OUTLIER, ""),
-        faults=(),
         iterations=sum(part.iterations for part in parts if part is not None),
     )

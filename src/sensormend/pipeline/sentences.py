@@ -7,15 +7,12 @@ from bisect import bisect
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Protocol
 
-from sensormend.io.metadata import FaultInterval, SensorSummary
+from sensormend.pipeline.faults import FaultInterval, FaultSums, SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
     "ADVICE",
-    "FaultEffect",
-    "add_sums",
     "comma",
     "counted",
     "faults_in_words",
@@ -67,51 +64,6 @@ ADVICE = {
 """What to do about each reason."""
 
 INTERVAL_EDGES = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(INTERVALS)]
-
-
-class FaultEffect(Protocol):
-    """The effect of a fault on the readings.
-
-    Attributes
-    ----------
-    count, value, distance, square, farthest
-        Of its wrong readings: their number, their sum, the sum of their distances from the estimates, of the squares of
-        these, and the largest distance.
-    first_value, last_value
-        The first and the last of them; NaN where there is none.
-    """
-
-    count: int
-    value: float
-    distance: float
-    square: float
-    farthest: float
-    first_value: float
-    last_value: float
-
-    @property
-    def size(self) -> float:
-        """The model's size of the fault; NaN where it is not known."""
-        ...
-
-    @property
-    def rate(self) -> float:
-        """The growth of the size in a period."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """The kind of the fault."""
-        ...
-
-
-def add_sums(fault: FaultEffect, later: FaultEffect) -> None:
-    """Add the sums of later readings to those of a fault."""
-    fault.count, fault.value = fault.count + later.count, fault.value + later.value
-    fault.distance, fault.square = fault.distance + later.distance, fault.square + later.square
-    fault.farthest = max(fault.farthest, later.farthest, key=abs)
-    fault.first_value = later.first_value if math.isnan(fault.first_value) else fault.first_value
-    fault.last_value = fault.last_value if math.isnan(later.last_value) else later.last_value
 
 
 def number(value: float) -> str:
@@ -238,7 +190,7 @@ def comma(words: str) -> str:
     return "," if "," in words else ""
 
 
-def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
+def what_it_does(fault: FaultSums, span: int, *, over: bool) -> str:
     """Describe what a faulty sensor does, or did if it is `over`, in the words that all outputs share.
 
     `span` is the duration of the fault in microseconds.

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError
-from sensormend.io.options import EVERY, Options, in_words
-from sensormend.io.units import unit_of
 from sensormend.pipeline.circular import OUTSIDE, TURN, is_direction, names_direction
 from sensormend.pipeline.grid import ANCHOR, Grid
+from sensormend.pipeline.options import EVERY, Options
+from sensormend.pipeline.times import in_words
+from sensormend.pipeline.units import unit_of
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Survey", "check_grid", "fill_values", "survey_readings", "survey_start"]
+__all__ = ["Survey", "check_grid", "fill_values", "sampled_sensors", "survey_readings", "survey_start"]
 
 STEPS = (
     *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
@@ -55,6 +56,10 @@ WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0
 FAR_OFF = 10.0
 """How far off a value must lie, in widths of the range of all others, to be a fill value that is not well known. The
 122.153 degrees of a dying mote, 4 widths above an office, are readings."""
+
+
+SAMPLE_READINGS, SAMPLE_SENSORS = 2_000_000, 50
+"""The most readings, and the most sensors, from which grid, fill values and directions are found."""
 
 
 @dataclass(frozen=True)
@@ -298,3 +303,21 @@ def _scattered(present: BoolArray, sensor: NDArray[np.integer]) -> bool:
     """Return whether a value comes and goes, or at several sensors: a long run at one sensor is a stuck value."""
     starts = int(present[0]) + int(np.sum(present[1:] & ~present[:-1]))
     return starts >= 3 or np.unique(sensor[present]).size >= 2
+
+
+def sampled_sensors(counts: Sequence[int], most: int = SAMPLE_READINGS, sensors: int = SAMPLE_SENSORS) -> list[int]:
+    """Return some sensors, evenly chosen, as many as have `most` readings together; `counts` are theirs, by name."""
+    chosen: list[int] = []
+    total = 0
+    for code in _evenly(len(counts))[: 4 * sensors]:
+        if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
+            chosen.append(code)
+            total += counts[code]
+    return chosen
+
+
+def _evenly(count: int) -> list[int]:
+    """Return all numbers below `count` in an order whose every prefix is evenly spread."""
+    bits = max(count - 1, 1).bit_length()
+    reversed_bits = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
+    return [number for number in reversed_bits if number < count]

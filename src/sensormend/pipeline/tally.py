@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.bounds import clipped
 from sensormend.pipeline.channel_states import ChannelName, ChannelState, PeriodCounts, channel_states
 from sensormend.pipeline.circular import distances
-from sensormend.pipeline.cleaner import CleanedPeriod, DatedFault
+from sensormend.pipeline.cleaner import CleanedPeriod
 from sensormend.pipeline.copies import CopyCounter
+from sensormend.pipeline.faults import FaultInterval, FaultSums, SensorSummary
+from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.sentences import add_sums, comma, how_long, readable, what_it_does, who
+from sensormend.pipeline.sentences import comma, how_long, readable, what_it_does, who
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, NameIndex, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
 from sensormend.tensor import LARGEST
@@ -38,7 +39,7 @@ while it corrects."""
 
 
 @dataclass
-class FaultEpisode:
+class FaultEpisode(FaultSums):
     """A fault with sums over its readings, added up period by period, which becomes a `FaultInterval` of faults.csv.
 
     It is an episode of the model, or a run of wrong slots of one channel that belong to no episode.
@@ -51,11 +52,8 @@ class FaultEpisode:
         The number of slots by reason.
     score
         The highest score of its fibers.
-    count, value, distance, square, farthest
-        Its readings: their number, their sum, the sum of their distances from the estimates, of the squares of these,
-        and the largest distance.
-    first_value, last_value, wrong
-        The first and the last of them, and the number of slots that are judged wrong, not only doubtful.
+    wrong
+        The number of slots that are judged wrong, not only doubtful.
     corrected, taken_out, last_taken_out
         The number of corrected slots, the sum of what the corrections took out, and its mean in the last period that
         has any.
@@ -82,11 +80,6 @@ class FaultEpisode:
     end: int
     slots: dict[int, int] = field(default_factory=dict)
     score: float = 0.0
-    count: int = 0
-    value: float = 0.0
-    distance: float = 0.0
-    square: float = 0.0
-    farthest: float = 0.0
     reach: int = 0
     fault: Fault | None = None
     first: int = 0
@@ -94,8 +87,6 @@ class FaultEpisode:
     dated_rate: float = 0.0
     dated_at: int = 0
     half_width: float = math.nan
-    first_value: float = math.nan
-    last_value: float = math.nan
     wrong: int = 0
     corrected: int = 0
     taken_out: float = 0.0
@@ -170,7 +161,7 @@ class FaultEpisode:
         self.corrected, self.taken_out = self.corrected + later.corrected, self.taken_out + later.taken_out
         self.last_taken_out = later.last_taken_out if later.corrected else self.last_taken_out
         self.resolution = later.resolution
-        add_sums(self, later)
+        self.add_sums(later)
 
     def end_here(self) -> None:
         """End it with its last wrong slot, since another fault follows."""
@@ -297,10 +288,10 @@ class Tally:
         table = _PeriodTable.of(mended, self.grid)
         self._until = table.end
         wrong, suspect = table.fail.copy(), table.suspect.copy()
-        episodes: dict[int, list[tuple[DatedFault, NDArray[np.intp]]]] = {}
+        episodes: dict[int, list[tuple[Fault, NDArray[np.intp]]]] = {}
         if mended.faults:
             channel = sensor.astype(np.int64) * len(self.variables) + variable
-            faulty = [dated.sensor * len(self.variables) + dated.fault.variable for dated in mended.faults]
+            faulty = [int(dated.sensor) * len(self.variables) + dated.variable for dated in mended.faults]
             rows = np.minimum(np.searchsorted(channel, faulty), channel.size - 1).tolist()
             for dated, row, own in zip(mended.faults, rows, faulty, strict=True):
                 if channel[row] == own:
@@ -310,7 +301,7 @@ class Tally:
         for row in sorted({*episodes, *np.flatnonzero(wrong.any(axis=1)).tolist()}):
             key = int(sensor[row]), int(variable[row])
             covered = episodes.get(row, [])
-            parts: list[tuple[DatedFault | None, NDArray[np.intp]]] = [part for part in covered if part[1].size]
+            parts: list[tuple[Fault | None, NDArray[np.intp]]] = [part for part in covered if part[1].size]
             parts += [(None, run) for run in _runs(wrong[row], table.missing[row])]
             for episode, slots in sorted(parts, key=lambda part: int(part[1][0])):
                 if episode is None:
@@ -322,10 +313,10 @@ class Tally:
                     self._revise(key, dated, table)
 
     def _note_episode(
-        self, channel: tuple[int, int], dated: DatedFault, table: _PeriodTable, row: int, slots: NDArray[np.intp]
+        self, channel: tuple[int, int], dated: Fault, table: _PeriodTable, row: int, slots: NDArray[np.intp]
     ) -> None:
         """Add slots to an episode. Where another fault came in between, what follows is a fault of its own."""
-        part, key = self._part(channel, table, row, slots), (*channel, dated.fault.id)
+        part, key = self._part(channel, table, row, slots), (*channel, dated.id)
         episode = self._episodes.get(key)
         if episode is None or self._latest.get(channel) is not episode:
             self._begin(channel, part)
@@ -337,7 +328,7 @@ class Tally:
         # A direction is not corrected: nothing is taken out of readings before the first wrong one.
         correctable = failed.size and not table.circular[row]
         if correctable and (math.isnan(episode.dated_size) or episode.start != dated.start):
-            episode.dated_size, episode.dated_rate = dated.fault.size, dated.fault.rate
+            episode.dated_size, episode.dated_rate = dated.size, dated.rate
             episode.dated_at = int(table.times[failed[-1]])
             widths = table.half_width[row, failed]
             if np.isfinite(widths).any():
@@ -346,19 +337,19 @@ class Tally:
             episode.first = int(table.times[failed[0]])
         self._revise(channel, dated, table)
 
-    def _revise(self, channel: tuple[int, int], dated: DatedFault, table: _PeriodTable) -> None:
+    def _revise(self, channel: tuple[int, int], dated: Fault, table: _PeriodTable) -> None:
         """Take over what the model knows of an episode by now: kind, size and start.
 
         It begins no later than its first slot, at most a period before it, and not before the end of the fault before
         it: the rows of that time belong to that one. It ends with its last slot.
         """
-        episode = self._episodes.get((*channel, dated.fault.id))
+        episode = self._episodes.get((*channel, dated.id))
         if episode is None or self._latest.get(channel) is not episode:
             return
         before = episode.fault
         # The size of a direction's fault is that of the last period with readings of it.
-        unknown = before is not None and math.isnan(dated.fault.size)
-        episode.fault = replace(dated.fault, size=before.size) if before and unknown else dated.fault
+        unknown = before is not None and math.isnan(dated.size)
+        episode.fault = replace(dated, size=before.size) if before and unknown else dated
         earliest = max(episode.earliest, episode.shown - self.grid.period)
         episode.start = min(episode.shown, max(dated.start, earliest))
         episode.reach = table.end if dated.end is None else episode.end
@@ -599,7 +590,8 @@ def mark_dated_back(
     noted as real, and those whose correction would lie outside the limits are unchanged.
     """
     which = np.zeros(len(rows), dtype=bool)
-    columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
+    columns = {name: getattr(rows, name).copy() for name in ("origin", "cleaned", "lower", "upper")}
+    kind = np.zeros(len(rows), dtype=np.int8)
     trusted = np.isin(rows.flag, (Flag.GOOD, Flag.SUSPECT)) & (rows.origin == OBSERVED) & np.isfinite(rows.value)
     for fault in faults:
         if fault.sensor not in rows.sensors or fault.variable not in rows.variables:
@@ -622,18 +614,17 @@ def mark_dated_back(
         # Where the correction cannot be, the fault was not that large yet.
         sound = (cleaned >= low) & (cleaned <= high)
         own, cleaned = own[sound], cleaned[sound]
-        columns["flag"][own], columns["reason"][own] = Flag.FAIL, REASONS.index(fault.reason)
+        kind[own] = REASONS.index(fault.reason)
         columns["origin"][own], columns["cleaned"][own] = CORRECTED, cleaned
         half_width = fault.half_width if math.isfinite(fault.half_width) else abs(fault.dated_size)
         columns["lower"][own] = clipped(cleaned - half_width, low, high)
         columns["upper"][own] = clipped(cleaned + half_width, low, high)
         which[own], trusted[own] = True, False
-    return replace(rows, **columns), which
+    flag, reason = flag_cells(rows.flag, rows.reason, {Mark.WRONG: which}, kind)
+    return replace(rows, flag=flag, reason=reason, **columns), which
 
 
-def _slots_of(
-    dated: DatedFault, table: _PeriodTable, row: int, wrong: BoolArray, suspect: BoolArray
-) -> NDArray[np.intp]:
+def _slots_of(dated: Fault, table: _PeriodTable, row: int, wrong: BoolArray, suspect: BoolArray) -> NDArray[np.intp]:
     """Return the slots of an episode that are wrong or doubtful and in no other fault, and clear them in the masks."""
     end = table.end if dated.end is None else dated.end
     span = (table.times >= dated.start) & (table.times < end)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Placed
 from sensormend.readings import CORRECTED, ESTIMATED, NO_ORIGIN, OBSERVED, REASONS, Flag
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
@@ -64,28 +65,17 @@ def judge(
     # A period without a number is silence, too.
     silent = ~present.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
-    flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
     fiber_reason = np.zeros(shape, dtype=np.int8)
     for word, code in CODE.items():
         fiber_reason[recovery.reason == word] = code
-    reason = np.where(~evaluated & (fiber_reason == CODE["alone"]), CODE["alone"], 0).astype(np.int8)
-
-    def mark(cells: BoolArray, code: Flag, word: str) -> None:
-        if cells.any():
-            flag[cells], reason[cells] = code, CODE[word]
-
-    # From the mildest to the strongest: a later mark replaces an earlier one.
+    alone = fiber_reason == CODE["alone"]
     wrong, doubtful = recovery.wrong & seen, recovery.doubtful & seen
     if resolution is not None:
         negligible = _negligible(recovery.faults, labels, first_slot, resolution, shape) & wrong & ~recovery.spikes
         wrong, doubtful = wrong & ~negligible, doubtful | negligible
     kind = _kinds(recovery.faults, labels, first_slot, shape)
     # A reading outside all episodes has the reason of its fiber; `alone` is no fault.
-    kind = np.where(kind > 0, kind, np.where(fiber_reason == CODE["alone"], 0, fiber_reason))
-    flag[doubtful], reason[doubtful] = Flag.SUSPECT, kind[doubtful]
-    mark(contradictory, Flag.SUSPECT, "duplicate")
-    flag[wrong], reason[wrong] = Flag.FAIL, kind[wrong]
-    mark(recovery.spikes & wrong, Flag.FAIL, "spike")
+    kind = np.where(kind > 0, kind, np.where(alone, 0, fiber_reason))
     trusted = seen & ~wrong
     cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper
     if lower is None or upper is None:
@@ -95,18 +85,25 @@ def judge(
         lower, upper = (np.where(negligible, function(column, value), column)
                         for function, column in ((np.fmin, lower), (np.fmax, upper)))  # fmt: skip
         cleaned = np.where(negligible, value, cleaned)
-    mark(implausible, Flag.FAIL, "implausible")
-    mark(coded, Flag.FAIL, "fill")
-    if hidden is not None:
-        mark(hidden, Flag.NOT_EVALUATED, "")
     if real is not None:
         real = real & present
-        mark(real, Flag.GOOD, "")
         trusted |= real
         cleaned, lower, upper = (np.where(real, value, column) for column in (cleaned, lower, upper))
-    mark(~present, Flag.MISSING, "")
-    mark(filled, Flag.MISSING, "fill")
-    mark(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
+    marks = {
+        Mark.DOUBTFUL: doubtful,
+        Mark.CONTRADICTORY: contradictory,
+        Mark.WRONG: wrong,
+        Mark.SPIKE: recovery.spikes & wrong,
+        Mark.IMPLAUSIBLE: implausible,
+        Mark.FILL: coded,
+        Mark.IGNORED: hidden,
+        Mark.REAL: real,
+        Mark.MISSING: ~present,
+        Mark.FILL_ONLY: filled,
+        Mark.SILENT: np.broadcast_to(silent, shape),
+    }
+    unmarked = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED), np.where(~evaluated & alone, CODE["alone"], 0)
+    flag, reason = flag_cells(*unmarked, marks, kind)
     origin = np.where(recovery.corrected & wrong, CORRECTED, ESTIMATED)
     origin = np.where(np.isnan(cleaned), NO_ORIGIN, np.where(trusted, OBSERVED, origin)).astype(np.int8)
     return Verdicts(flag, reason, origin, cleaned, lower, upper)

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.archive.frames import Cleaned, is_frame, rows_of
 from sensormend.errors import ConfigError, InputError
 from sensormend.explain.context import USUAL_SPAN, TimeLike, microseconds
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
-from sensormend.io.metadata import iso
-from sensormend.io.units import axis_label
-from sensormend.pipeline.frames import Cleaned, is_frame, rows_of
 from sensormend.pipeline.health import PLAIN_REASONS, SPIKE, by_trouble, days_per_cell, shade_words, states_by_cell
 from sensormend.pipeline.sentences import counted
+from sensormend.pipeline.times import iso
+from sensormend.pipeline.units import axis_label
 from sensormend.plot.canvas import GREYS, INK, bare, blank, darken, heading, is_dark
 from sensormend.plot.drawing import SensorSeries, dates, draw_health, draw_series, legend_above
 from sensormend.readings import DAY, HOUR, MEANINGS, REASONS, Flag, Rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sensormend.io.options import in_words
 from sensormend.pipeline.sentences import counted, how_long, how_often, percent
+from sensormend.pipeline.times import in_words
 from sensormend.readings import DAY, MEANINGS, Flag
 from sensormend.report.markup import (
     LONGEST_NAME,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.channel_states import ChannelName
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import counted, how_long, percent
 from sensormend.plot.maps import group_means
 from sensormend.readings import DAY, Flag, Rows

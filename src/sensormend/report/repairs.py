@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sensormend.io.metadata import FaultInterval, iso
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import (
     ADVICE,
     faults_in_words,
@@ -18,6 +18,7 @@ from sensormend.pipeline.sentences import (
     percent,
     signed,
 )
+from sensormend.pipeline.times import iso
 from sensormend.readings import DAY, SECOND, Flag
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.markup import (

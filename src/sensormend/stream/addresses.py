@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
-from sensormend.errors import ConfigError
-from sensormend.io.postgres import UNCLEAR, is_unclear, shown
+from sensormend.errors import ConfigError, shown
+from sensormend.io.postgres import UNCLEAR, is_unclear
 from sensormend.stream.formats.topics import overlap
 
 __all__ = [

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.io.metadata import iso
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.sentences import who
+from sensormend.pipeline.times import iso
 from sensormend.readings import IntArray, NameIndex, Readings
 from sensormend.recovery import BoolArray
 from sensormend.stream.arrivals import Rejected

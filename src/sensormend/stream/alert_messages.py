@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.pipeline.cleaner import NEVER
-from sensormend.pipeline.sentences import add_sums, comma, how_long, how_often, readable, what_it_does, who
+from sensormend.pipeline.faults import FaultSums
+from sensormend.pipeline.sentences import comma, how_long, how_often, readable, what_it_does, who
 from sensormend.readings import REASONS, SECOND, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.deliveries import Alert, AlertedChannel
@@ -19,7 +20,7 @@ from sensormend.tensor import LARGEST
 
 __all__ = [
     "WITHDRAWN",
-    "FaultSums",
+    "Incident",
     "faulty_sentence",
     "healthy_sentence",
     "one_per_incident",
@@ -32,34 +33,37 @@ __all__ = [
 WITHDRAWN = "withdrawn"
 """The reason of an alert that withdraws a fault."""
 
+SURE_CONFIDENCE = 0.95
+"""The `Fault.confidence` from which a fault is sure."""
+
 MOST_NAMED = 8
 """Most sensors that the sentence of an incident names; it counts the others, and `sensors` lists all."""
 
 
 @dataclass
-class FaultSums:
-    """Sums over the wrong readings of a channel.
+class Incident(FaultSums):
+    """An open fault of one channel in the live service, with sums over its readings.
 
     Attributes
     ----------
+    start
+        Its first wrong slot, microseconds since 1970, UTC.
+    readings
+        The number of its readings; each slot before the period counts as one.
+    confidence
+        The probability that it is a fault; 0 where the model reports none.
     reasons
         The number of readings with each reason.
-    count, value, distance, square, farthest, first_value, last_value
-        The number of readings, and the sums that `what_it_does` describes.
     size, rate
         The size of the fault by the model, NaN where that is unknown, and its growth in a period.
     last_expected
         What the last of the readings should have been; NaN where that is unknown.
     """
 
+    start: int
+    readings: int
+    confidence: float
     reasons: dict[str, int]
-    count: int
-    value: float
-    distance: float
-    square: float
-    farthest: float
-    first_value: float
-    last_value: float
     size: float = math.nan
     rate: float = 0.0
     last_expected: float = math.nan
@@ -69,22 +73,31 @@ class FaultSums:
         """The most frequent reason."""
         return max(self.reasons, key=lambda word: (self.reasons[word], word), default="")
 
-    def add(self, later: FaultSums) -> None:
-        """Add the sums of a later period."""
+    @property
+    def sure(self) -> bool:
+        """Whether it is sure enough for an alert."""
+        return self.confidence >= SURE_CONFIDENCE
+
+    def add(self, later: Incident) -> None:
+        """Add the readings of a later period."""
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
         self.size, self.rate, self.last_expected = later.size, later.rate, later.last_expected
-        add_sums(self, later)
+        self.readings, self.confidence = self.readings + later.readings, later.confidence
+        self.add_sums(later)
 
 
-def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> FaultSums:
-    """Return the sums over the wrong readings of a channel in a period."""
+def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> Incident:
+    """Return an incident of the wrong readings of a channel in a period."""
     codes, counts = np.unique(rows.reason[cells][wrong], return_counts=True)
     value, cleaned = rows.value[cells][wrong], rows.cleaned[cells][wrong]
     value = np.clip(value, -LARGEST, LARGEST)  # The squares of larger ones are infinite.
     distance = np.nan_to_num(value - cleaned)
-    return FaultSums(
-        {REASONS[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)},
+    return Incident(
+        start=int(rows.time[cells][wrong][0]),
+        readings=int(value.size),
+        confidence=0.0,
+        reasons={REASONS[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)},
         count=int(value.size),
         value=float(np.nansum(value)),
         distance=float(distance.sum()),
@@ -96,11 +109,11 @@ def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> FaultSums:
     )
 
 
-def faulty_sentence(name: str, sums: FaultSums, since: int, now: int, *, again: bool = False) -> str:
+def faulty_sentence(name: str, incident: Incident, since: int, now: int, *, again: bool = False) -> str:
     """Return the sentence for a sensor that turned faulty, or that is faulty when it reports again."""
-    action = what_it_does(sums, now - since, over=False)
+    action = what_it_does(incident, now - since, over=False)
     turned = "reports again, but is faulty" if again else "turned faulty"
-    return f"{name} {turned}: it {action}{comma(action)} since {readable(since)}{_bracketed(sums.reason)}"
+    return f"{name} {turned}: it {action}{comma(action)} since {readable(since)}{_bracketed(incident.reason)}"
 
 
 def silent_sentence(name: str, last: int, usual: int) -> str:

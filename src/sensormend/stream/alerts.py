@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import EVERY
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.grid import Grid, is_fill
 from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.options import EVERY
 from sensormend.pipeline.sentences import how_long, who
 from sensormend.readings import DAY, HOUR, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.alert_messages import (
     WITHDRAWN,
-    FaultSums,
+    Incident,
     faulty_sentence,
     healthy_sentence,
     one_per_incident,
@@ -38,7 +38,6 @@ __all__ = [
     "ChannelMonitor",
     "ChannelName",
     "ChannelRecord",
-    "OpenFault",
     "PeriodVerdict",
     "period_verdict",
 ]
@@ -47,9 +46,6 @@ ChannelName = tuple[str, str]
 """Sensor and variable of a channel."""
 
 SPIKE, FILL = REASONS.index("spike"), REASONS.index("fill")
-
-SURE_CONFIDENCE = 0.95
-"""The `Fault.confidence` from which a fault is sure."""
 
 FAULTY_SHARE = 0.5
 """The fraction of faulty readings from which a period is faulty: a sensor that breaks at noon is faulty that day."""
@@ -95,8 +91,8 @@ class ChannelRecord:
         Periods in a row that contradict `faulty`, and the start of the first of them.
     doubtful
         Whether most readings of its last judged period were doubtful while it was faulty: neither wrong nor sound.
-    sums
-        The sums over the faulty periods among them; None where there is none.
+    fault
+        The fault of the faulty periods among them; None where there is none.
     silent_since
         The start of the silence; None while it reports.
     gone
@@ -123,7 +119,7 @@ class ChannelRecord:
     streak: int = 0
     streak_start: int = 0
     doubtful: bool = False
-    sums: FaultSums | None = None
+    fault: Incident | None = None
     silent_since: int | None = None
     gone: bool = False
     reports: int = 0
@@ -159,34 +155,7 @@ class ChannelRecord:
 
     def end_fault(self) -> None:
         """Mark it as not faulty."""
-        self.faulty, self.reason, self.sums, self.streak, self.doubtful = False, "", None, 0, False
-
-
-@dataclass(frozen=True)
-class OpenFault:
-    """An open fault of a channel.
-
-    Attributes
-    ----------
-    start
-        Its first wrong slot, microseconds since 1970, UTC.
-    readings
-        The number of its readings; each slot before the period counts as one.
-    confidence
-        The probability that it is a fault.
-    sums
-        The sums over its readings in this period.
-    """
-
-    start: int
-    readings: int
-    confidence: float
-    sums: FaultSums
-
-    @property
-    def sure(self) -> bool:
-        """Whether it is sure enough for an alert."""
-        return self.confidence >= SURE_CONFIDENCE
+        self.faulty, self.reason, self.fault, self.streak, self.doubtful = False, "", None, 0, False
 
 
 @dataclass(frozen=True)
@@ -201,7 +170,7 @@ class PeriodVerdict:
         Channels whose newest reading is wrong or doubtful.
     """
 
-    faults: dict[ChannelName, OpenFault] = field(default_factory=dict)
+    faults: dict[ChannelName, Incident] = field(default_factory=dict)
     questionable: frozenset[ChannelName] = frozenset()
 
 
@@ -216,23 +185,23 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     questionable = present.any(axis=1) & (wrong[newest] | (flag[newest] == Flag.SUSPECT))
     channels = sensor * len(rows.variables) + variable
     start, times = grid.start_of(mended.period), grid.times_of(mended.period)
-    faults: dict[ChannelName, OpenFault] = {}
-    for episode in mended.faults:
-        fault = episode.fault
-        channel = episode.sensor * len(rows.variables) + fault.variable
+    faults: dict[ChannelName, Incident] = {}
+    for fault in mended.faults:
+        channel = int(fault.sensor) * len(rows.variables) + fault.variable
         row = min(int(np.searchsorted(channels, channel)), channels.size - 1)
-        if episode.end is not None or fault.kind == "spike" or channels[row] != channel:
+        if fault.end is not None or fault.kind == "spike" or channels[row] != channel:
             continue
-        mask = wrong[row] & (times >= episode.start)
+        mask = wrong[row] & (times >= fault.start)
         name = _channel_name(rows, slots, row)
         if not mask.any() or (name in faults and faults[name].confidence >= fault.confidence):
             continue
-        sums = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
-        sums.reasons, sums.size, sums.rate = {fault.kind: sums.count}, fault.size, fault.rate
+        incident = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
+        incident.reasons, incident.size, incident.rate = {fault.kind: incident.count}, fault.size, fault.rate
         if fault.kind not in ("stuck", "implausible") and _is_constant(mended, rows, row, slots, mask):
-            sums.reasons, sums.size, sums.rate = {"stuck": sums.count}, sums.last_value, 0.0
-        readings = sums.count + max(0, (start - episode.start) // grid.step)
-        faults[name] = OpenFault(episode.start, readings, fault.confidence, sums)
+            incident.reasons, incident.size, incident.rate = {"stuck": incident.count}, incident.last_value, 0.0
+        incident.start, incident.confidence = fault.start, fault.confidence
+        incident.readings += max(0, (start - fault.start) // grid.step)
+        faults[name] = incident
     names = (_channel_name(rows, slots, row) for row in np.flatnonzero(questionable).tolist())
     return PeriodVerdict(faults, frozenset(names))
 
@@ -319,7 +288,7 @@ class Alerts:
         for name, fault in self._due_faults(verdict, now, step).items():
             channel = self._channel(name, now)
             channel.provisional |= not channel.faulty
-            alerts.append(self._turn_faulty(name, channel, fault.sums, fault.start, now))
+            alerts.append(self._turn_faulty(name, channel, fault, now))
         return _sorted(alerts)
 
     def close_period(self, rows: Rows, grid: Grid, start: int, verdict: PeriodVerdict) -> list[Alert]:
@@ -337,12 +306,12 @@ class Alerts:
         sure = self._due_faults(verdict, end, grid.step)
         alerts: list[Alert | None] = []
         for name, fault in sure.items():
-            alerts.append(self._turn_faulty(name, self._channel(name, start), fault.sums, fault.start, end))
+            alerts.append(self._turn_faulty(name, self._channel(name, start), fault, end))
         for row in np.flatnonzero(faulty).tolist():
             name = _channel_name(rows, slots, row)
             if name not in sure:
-                sums = sum_readings(rows, slice(row * slots, (row + 1) * slots), wrong[row])
-                alerts.append(self._apply_faulty_period(name, sums, start, end))
+                fault = sum_readings(rows, slice(row * slots, (row + 1) * slots), wrong[row])
+                alerts.append(self._apply_faulty_period(name, fault, start, end))
         if self._channels:
             for row in np.flatnonzero(judged & ~faulty).tolist():
                 channel = self._channels.get(name := _channel_name(rows, slots, row))
@@ -480,8 +449,8 @@ class Alerts:
         self._questionable = {(sensor, variable): since for sensor, variable, since in state["questionable"]}
         self._channels = {}
         for sensor, variable, values in state["channels"]:
-            sums = values["sums"] and FaultSums(**values["sums"])
-            self._channels[sensor, variable] = ChannelRecord(**{**values, "sums": sums})
+            fault = values["fault"] and Incident(**values["fault"])
+            self._channels[sensor, variable] = ChannelRecord(**{**values, "fault": fault})
 
     def _begin(self, time: int) -> None:
         self._start = time if self._start is None else self._start
@@ -501,7 +470,7 @@ class Alerts:
         mask[[self._places[name] for name in names]] = True
         return mask
 
-    def _due_faults(self, verdict: PeriodVerdict, now: int, step: int) -> dict[ChannelName, OpenFault]:
+    def _due_faults(self, verdict: PeriodVerdict, now: int, step: int) -> dict[ChannelName, Incident]:
         """Return the sure faults that have lasted long enough, and those that began with one of them."""
         sure = [(name, fault) for name, fault in verdict.faults.items() if fault.sure]
         due = {
@@ -521,13 +490,11 @@ class Alerts:
         }
         return due | joining
 
-    def _turn_faulty(
-        self, name: ChannelName, channel: ChannelRecord, sums: FaultSums, since: int, now: int
-    ) -> Alert | None:
+    def _turn_faulty(self, name: ChannelName, channel: ChannelRecord, fault: Incident, now: int) -> Alert | None:
         """Mark a channel as faulty, and return the alert if it is due."""
-        channel.streak, channel.doubtful, channel.sums, channel.reason = 0, False, sums, sums.reason
+        channel.streak, channel.doubtful, channel.fault, channel.reason = 0, False, fault, fault.reason
         if not channel.faulty:
-            channel.faulty, channel.since = True, since
+            channel.faulty, channel.since = True, fault.start
         if channel.silent_since is not None and not channel.reports:
             return None
         channel.silent_since, channel.gone, channel.reports = None, False, 0
@@ -536,8 +503,8 @@ class Alerts:
         before = channel.alerted_state
         self._record_alert(channel, "faulty", now)
         again = before == "silent"
-        text = faulty_sentence(who(*name), sums, channel.since, now, again=again) + self._relapse_note(channel)
-        return _faulty_alert(name, channel, sums, before, now, text)
+        text = faulty_sentence(who(*name), fault, channel.since, now, again=again) + self._relapse_note(channel)
+        return _faulty_alert(name, channel, fault, before, now, text)
 
     def _record_alert(self, channel: ChannelRecord, state: str, now: int) -> None:
         """Record an alert in the incident of a channel, which may begin with it."""
@@ -558,20 +525,21 @@ class Alerts:
         needed = how_long(self._sound_periods_needed(channel) * self._period)
         return f"; it comes and goes, and counts as healthy again after {needed} without a fault or silence"
 
-    def _apply_faulty_period(self, name: ChannelName, sums: FaultSums, start: int, end: int) -> Alert | None:
+    def _apply_faulty_period(self, name: ChannelName, fault: Incident, start: int, end: int) -> Alert | None:
         """Apply a faulty period to a channel that has no sure fault."""
         channel = self._channel(name, start)
-        if channel.sums is None:
-            channel.streak_start, channel.sums = start, sums
+        if channel.fault is None:
+            fault.start = channel.streak_start = start
+            channel.fault = fault
         else:
-            channel.sums.add(sums)
+            channel.fault.add(fault)
         if channel.faulty:
-            channel.streak, channel.doubtful, channel.reason = 0, False, channel.sums.reason
+            channel.streak, channel.doubtful, channel.reason = 0, False, channel.fault.reason
             return None
         channel.streak += 1
         if channel.streak < self._after:
             return None
-        return self._turn_faulty(name, channel, channel.sums, channel.streak_start, end)
+        return self._turn_faulty(name, channel, channel.fault, end)
 
     def _withdraw(self, name: ChannelName, channel: ChannelRecord, end: int) -> Alert | None:
         """Withdraw the provisional fault of a period that has none when it is final."""
@@ -590,7 +558,7 @@ class Alerts:
         """Apply a sound period to a channel that was not healthy."""
         channel = self._channels[name]
         if not channel.faulty:
-            channel.streak, channel.streak_start, channel.sums, channel.fault_end = 0, 0, None, 0
+            channel.streak, channel.streak_start, channel.fault, channel.fault_end = 0, 0, None, 0
             if channel == ChannelRecord(self._start or start):
                 del self._channels[name]
             return None
@@ -631,15 +599,15 @@ class Alerts:
         silent_since = channel.silent_since
         assert silent_since is not None
         channel.silent_since, channel.gone, channel.reports = None, False, 0
-        if not channel.faulty or channel.sums is None:
+        if not channel.faulty or channel.fault is None:
             channel.since, channel.last_silence = channel.resumed, silent_since
             return None
         if "faulty" in channel.alerted:
             return None
         before = channel.alerted_state
         self._record_alert(channel, "faulty", now)
-        text = faulty_sentence(who(*name), channel.sums, channel.since, now, again=True)
-        return _faulty_alert(name, channel, channel.sums, before, now, text)
+        text = faulty_sentence(who(*name), channel.fault, channel.since, now, again=True)
+        return _faulty_alert(name, channel, channel.fault, before, now, text)
 
     def _check_recovered(self, name: ChannelName, channel: ChannelRecord, now: int) -> Alert | None:
         """Check whether a channel that was silent in the open incident and reports again is healthy again."""
@@ -663,12 +631,12 @@ def _overdue(turning: BoolArray, last: NDArray[np.int64], now: int, usual: NDArr
 
 
 def _faulty_alert(
-    name: ChannelName, channel: ChannelRecord, sums: FaultSums, before: str, now: int, text: str
+    name: ChannelName, channel: ChannelRecord, fault: Incident, before: str, now: int, text: str
 ) -> Alert:
     """Return the alert that a channel is faulty, with its newest wrong reading."""
-    value = sums.last_value if math.isfinite(sums.last_value) else None
+    value = fault.last_value if math.isfinite(fault.last_value) else None
     # Six digits: an estimate has no more.
-    expected = float(f"{sums.last_expected:.6g}") if math.isfinite(sums.last_expected) else None
+    expected = float(f"{fault.last_expected:.6g}") if math.isfinite(fault.last_expected) else None
     entry = AlertedChannel(*name, channel.reason, channel.since, value, expected)
     return Alert(*name, before, "faulty", channel.reason, channel.since, now, text, channel.incident, (entry,))
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sensormend.errors import SensormendError
-from sensormend.io.metadata import iso
-from sensormend.io.options import EVERY, Options, in_words
-from sensormend.io.units import unit_of
+from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.survey import survey_readings, survey_start
+from sensormend.pipeline.times import in_words, iso
+from sensormend.pipeline.units import unit_of
 from sensormend.readings import NOTHING, Readings
 from sensormend.stream.arrivals import Rejected
 

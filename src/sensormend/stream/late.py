@@ -14,6 +14,7 @@ from sensormend.errors import StateError
 from sensormend.files import beside, sync
 from sensormend.io.folder import data_files, file_rows, span_of
 from sensormend.io.writing import RowWriter, part_name
+from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.readings import DAY, REASONS, Flag, Readings, Rows, recoded
 from sensormend.recovery import BoolArray
@@ -24,7 +25,7 @@ __all__ = ["LateReadingStore", "correct"]
 _Table = TypeVar("_Table", Readings, Rows)
 
 COLUMNS = ("sensor", "variable", "time", "value")
-LATE, IMPLAUSIBLE, FILL = (REASONS.index(word) for word in ("late", "implausible", "fill"))
+LATE = REASONS.index("late")
 CHANGED = ("value", "n", "flag", "reason")
 """The columns that a late reading can change."""
 
@@ -225,6 +226,9 @@ def _change(
     nothing, contradictory = np.full(count, np.nan), after.contradictory[at]
     implausible, coded = after.implausible[at], after.coded[at]
     start = grid.start_of(int(grid.period_of(readings.time[:1])[0])) if len(readings) else 0
+    # A late reading has not been judged: its reason is `late` whatever it contradicts.
+    marks = {Mark.DOUBTFUL: contradictory, Mark.IMPLAUSIBLE: implausible, Mark.FILL: coded}
+    flag, reason = flag_cells(np.full(count, Flag.NOT_EVALUATED), np.full(count, LATE), marks, kind=LATE)
     rows = Rows(
         sensors=readings.sensors,
         variables=readings.variables,
@@ -234,10 +238,8 @@ def _change(
         value=after.value[at],
         n=after.n[at],
         cleaned=nothing, lower=nothing, upper=nothing,
-        flag=np.select(
-            [implausible | coded, contradictory], [Flag.FAIL, Flag.SUSPECT], Flag.NOT_EVALUATED
-        ).astype(np.int8),
-        reason=np.select([implausible, coded], [IMPLAUSIBLE, FILL], LATE).astype(np.int8),
+        flag=flag,
+        reason=reason,
         origin=np.zeros(count, np.int8),
     )  # fmt: skip
     return _Change(rows, before.n[at], (before.implausible | before.coded)[at])
@@ -268,9 +270,14 @@ def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
     # Readings beyond the limits that were not failed are covered by a note on maintenance, which still holds.
     covered = part.beyond & (old_flag < Flag.SUSPECT)
     unchanged = covered | ((part.before > 0) & ~part.beyond & (new_flag < Flag.FAIL))
-    flag = np.where(unchanged, np.maximum(old_flag, np.where(new_flag == Flag.SUSPECT, new_flag, 0)), new_flag)
-    columns["flag"][old] = flag
-    columns["reason"][old] = np.where(flag < Flag.FAIL, LATE, np.where(unchanged, before.reason[old], part.rows.reason))
+    contradictory = unchanged & (new_flag == Flag.SUSPECT) & (old_flag < Flag.SUSPECT)
+    flag, reason = flag_cells(
+        np.where(unchanged, old_flag, new_flag),
+        np.where(unchanged, before.reason[old], part.rows.reason),
+        {Mark.DOUBTFUL: contradictory},
+        kind=LATE,
+    )
+    columns["flag"][old], columns["reason"][old] = flag, np.where(flag < Flag.FAIL, LATE, reason)
     columns["value"][old], columns["n"][old] = part.rows.value, part.rows.n
     return replace(after, **columns), row
 

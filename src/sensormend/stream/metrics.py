@@ -65,7 +65,7 @@ class Metrics:
     newest, watermark
         The time of the newest reading, and event time; microseconds since 1970, UTC.
     sensors
-        How many are `known`, how many have each state of `ChannelState`, and how many are `strangers`, which have
+        How many are `known`, how many have each state of `ChannelState`, and how many are `unknown_sensors`, which have
         reported in too few periods.
     sinks
         The state of each sink, by name.
@@ -93,7 +93,7 @@ class Metrics:
         self.update, self.estimate = _Histogram(), _Histogram()
         self.newest: int | None = None
         self.watermark: int | None = None
-        self.sensors = dict.fromkeys(("known", *ChannelState, "strangers"), 0)
+        self.sensors = dict.fromkeys(("known", *ChannelState, "unknown_sensors"), 0)
         self.journal_bytes = self.backlog_bytes = 0
         self.sinks: dict[str, SinkState] = {}
         self.connected = True
@@ -169,7 +169,7 @@ class Metrics:
             ("watermark_seconds", "The time by the readings, since 1970", (self.watermark or 0) / SECOND),
             ("sensors", "Sensors that have reported", self.sensors["known"]),
             *((f"{state}_sensors", f"Sensors whose state is {state}", self.sensors[state]) for state in ChannelState),
-            ("strangers", "Sensors that have reported in fewer than three periods", self.sensors["strangers"]),
+            ("unknown_sensors", "Sensors with readings in fewer than three periods", self.sensors["unknown_sensors"]),
             ("journal_bytes", "The journal's size", self.journal_bytes),
             ("backlog_bytes", "The size of what waits for sinks", self.backlog_bytes),
             ("connected", "Whether the source is connected", self.connected),

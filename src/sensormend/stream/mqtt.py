@@ -1,15 +1,11 @@
 """`MqttConnection` is one connection to a broker, for the source that subscribes and for the sinks that publish.
 
-Of messages of 50 bytes at QoS 1, 1,000 in flight, paho's own loop takes 16,000 per second with MQTT 5, where it creates
-an object of properties for each, and 22,000 with 3.1.1; its own loop in a thread takes as many. Driven from here, with
-its `_handle_publish` overridden and each group acknowledged in one write, it takes 100,000 with either
-(`benchmarks/mqtt_speed.py`). With a version of paho that lacks the private methods for that, paho is used unchanged.
+A thread of paho drives it through paho's public interface, with manual acknowledgement. `benchmarks/mqtt_speed.py`
+measures how many messages per second it takes.
 """
 
 from __future__ import annotations
 
-import os
-import select
 import socket as sockets
 import ssl
 import threading
@@ -17,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -35,7 +31,7 @@ try:
 except ImportError:
     raise SensormendError("MQTT needs paho-mqtt: install it with pip install 'sensormend[live]'") from None
 
-__all__ = ["Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect", "is_fast"]
+__all__ = ["Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect"]
 
 KEEP_ALIVE = 30
 """Seconds without a packet after which a ping is sent; after twice as many the connection counts as lost."""
@@ -48,7 +44,7 @@ LARGEST_PACKET = 64 << 20
 the broker does not send what is larger still."""
 
 MOST_MESSAGES, LARGEST_GROUP = 5000, 4 << 20
-"""Most messages, and bytes, that are taken at once."""
+"""Messages, and bytes, that are held until they are taken; while there are as many, nothing more is read."""
 
 IN_FLIGHT = 200
 """Messages that are published before one is confirmed. A broker on the same machine takes 11,000 per second with 20 as
@@ -61,7 +57,6 @@ UNSUPPORTED_VERSION = 132
 """The reason code of a broker that does not support MQTT 5; others just close the connection."""
 
 _FOREVER = 0xFFFFFFFF
-_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Message(NamedTuple):
@@ -112,7 +107,7 @@ class Broker:
         except ValueError:
             host = port = None
         if not host:
-            raise ConfigError(f"{plain(self.address)} is no address of a broker: it is like mqtt://host:1883/topic")
+            raise ConfigError(f"{plain(self.address)} is not an address of a broker: it is like mqtt://host:1883/topic")
         self.host, self.port = host, port or (8883 if self.tls else 1883)
 
     @cached_property
@@ -164,72 +159,6 @@ class _ClosingSocket(ssl.SSLSocket):
             raise
 
 
-class _PlainClient(paho.Client):
-    """A client that collects messages by paho's public interface."""
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(CallbackAPIVersion.VERSION2, manual_ack=True, reconnect_on_failure=False, **arguments)
-        self.arrived: list[Message] = []
-        self.size = 0
-        self.on_message = self._collect
-
-    def _collect(self, client: Any, userdata: Any, message: paho.MQTTMessage) -> None:
-        try:
-            topic = message.topic
-        except UnicodeDecodeError:
-            topic = "\ufffd"
-        payload = bytes(message.payload)
-        self.size += len(payload)
-        self.arrived.append(Message(message.mid if message.qos else 0, topic, payload, message.retain))
-
-
-class _FastClient(_PlainClient):
-    """A client that collects messages without paho's objects for each of them."""
-
-    def _handle_publish(self) -> MQTTErrorCode:
-        packet: bytearray = self._in_packet["packet"]
-        command = self._in_packet["command"]
-        try:
-            offset = 2 + (packet[0] << 8 | packet[1])
-            topic, number = packet[2:offset], 0
-            if command & 6:
-                number = packet[offset] << 8 | packet[offset + 1]
-                offset += 2
-            if self._protocol == paho.MQTTv5:
-                length = shift = 0
-                while True:
-                    byte = packet[offset]
-                    offset += 1
-                    length |= (byte & 127) << shift
-                    shift += 7
-                    if byte < 128:
-                        break
-                offset += length
-        except IndexError:
-            return MQTTErrorCode.MQTT_ERR_PROTOCOL
-        payload = bytes(packet[offset:])
-        self.size += len(payload)
-        self.arrived.append(Message(number, topic.decode(errors="replace"), payload, bool(command & 1)))
-        return MQTTErrorCode.MQTT_ERR_SUCCESS
-
-
-@cache
-def is_fast() -> bool:
-    """Return whether this version of paho has the private methods that `_FastClient` relies on."""
-    expected = Message(7, "a", b"1.5", True)
-    for protocol, packet in ((paho.MQTTv311, b"\0\1a\0\x071.5"), (paho.MQTTv5, b"\0\1a\0\x07\x02\x01\x001.5")):
-        client = _FastClient(protocol=protocol)
-        client.on_message = None  # what paho would do itself
-        try:
-            client._in_packet["command"] = 0x33
-            client._in_packet["packet"] = bytearray(packet)
-            if client._packet_handle() != MQTTErrorCode.MQTT_ERR_SUCCESS or client.arrived != [expected]:
-                return False
-        except (AttributeError, KeyError, TypeError):
-            return False
-    return True
-
-
 def connect(
     broker: Broker, subscription: Subscription | None = None, *, within: float = CONNECT_WITHIN
 ) -> MqttConnection:
@@ -243,23 +172,28 @@ def connect(
 
 
 class MqttConnection:
-    """One connection to a broker.
+    """One connection to a broker, which a thread of paho drives and keeps alive.
 
-    With a subscription its caller drives it (`pump`, `take`, `acknowledge`); without one a thread of paho drives it
-    from the first `publish` on, which keeps it alive between two calls.
-    If a step of connecting fails or takes longer than `within` seconds, that is an `OSError` or a `DeniedError`.
+    With a subscription its messages are taken and acknowledged; without one messages are published. All methods may be
+    called from any thread. If a step of connecting fails or takes longer than `within` seconds, that is an `OSError` or
+    a `DeniedError`.
+
+    Attributes
+    ----------
+    ended
+        Why the connection has ended; empty while it has not.
     """
 
     def __init__(self, broker: Broker, subscription: Subscription | None, *, modern: bool, within: float) -> None:
         self._modern = modern
-        self._fast = is_fast()
-        self._unsent = b""
         self._changed = threading.Condition()
-        self._threaded = False
         self._answer: ReasonCode | None = None
         self._granted: list[ReasonCode] | None = None
+        self._arrived: list[Message] = []
+        self._size = 0
         self._confirmed = 0
         self._denied: ReasonCode | None = None
+        self._closing = False
         self.ended = ""
         self._client = self._make_client(broker, subscription)
         try:
@@ -270,14 +204,14 @@ class MqttConnection:
             self.close()
             raise
 
-    def _make_client(self, broker: Broker, subscription: Subscription | None) -> _PlainClient:
+    def _make_client(self, broker: Broker, subscription: Subscription | None) -> paho.Client:
         arguments: dict[str, Any] = {"protocol": paho.MQTTv5 if self._modern else paho.MQTTv311}
         if subscription is not None:
             # Without a subscription each connection has a new identifier: the sink repeats what was not confirmed.
             arguments["client_id"] = subscription.client_id
             if not self._modern:
                 arguments["clean_session"] = not subscription.lasting
-        client = (_FastClient if self._fast else _PlainClient)(**arguments)
+        client = paho.Client(CallbackAPIVersion.VERSION2, manual_ack=True, reconnect_on_failure=False, **arguments)
         if broker.user is not None or (subscription is None and broker.password is not None):
             client.username_pw_set(broker.user or "", broker.password)
         if broker.context is not None:
@@ -286,8 +220,10 @@ class MqttConnection:
         client.max_inflight_messages_set(IN_FLIGHT)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
-        client.on_disconnect = self._on_disconnect
+        client.on_message = self._on_message
         client.on_publish = self._on_publish
+        client.on_disconnect = self._on_disconnect
+        client.on_socket_close = self._on_socket_close
         return client
 
     def _open_session(self, broker: Broker, subscription: Subscription | None, within: float) -> None:
@@ -299,14 +235,15 @@ class MqttConnection:
             properties.MaximumPacketSize = LARGEST_PACKET
             session = {"clean_start": not subscription.lasting, "properties": properties}
         self._client.connect(broker.host, broker.port, KEEP_ALIVE, **session)
-        alive = self._pump_until(lambda: self._answer is not None, within)
+        self._client.loop_start()
+        self._wait(lambda: self._answer is not None, within)
         answer = self._answer
         # A source also takes silence for it: else it would try with the version that is ignored for ever.
-        ignored = not alive or subscription is not None
+        ignored = self.ended or subscription is not None
         if self._modern and (ignored if answer is None else answer.value == UNSUPPORTED_VERSION):
             raise _OldBrokerError
         if answer is None:
-            raise self._no_answer(within, alive=alive)
+            raise self._no_answer(within)
         if answer.is_failure:
             raise DeniedError(f"the broker says {str(answer).lower()!r}")
 
@@ -320,96 +257,44 @@ class MqttConnection:
         options: Any = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
         client.subscribe([(topic, options if self._modern else 1) for topic in subscription.topics])
         # A session with waiting messages has its subscriptions: the messages may come before the answer, up to the
-        # size of a group.
-        alive = self._pump_until(lambda: self._granted is not None or client.size >= LARGEST_GROUP, within)
-        if self._granted is None and not client.arrived:
-            raise self._no_answer(within, alive=alive)
+        # number that is held.
+        self._wait(lambda: self._granted is not None or self._is_full(), within)
+        if self._granted is None and not self._arrived:
+            raise self._no_answer(within)
         granted = zip(subscription.topics, self._granted or (), strict=False)
         refused = [topic for topic, code in granted if code.is_failure]
         if refused:
             raise DeniedError(f"the broker does not let us read {', '.join(refused)}")
 
-    def _no_answer(self, within: float, *, alive: bool) -> ConnectionError:
-        if alive:
+    def _no_answer(self, within: float) -> ConnectionError:
+        if not self.ended:
             return ConnectionError(f"the broker has not answered for {within:g} s")
-        return ConnectionError(f"the broker has closed the connection{': ' if self.ended else ''}{self.ended}")
+        return ConnectionError(f"the broker has closed the connection: {self.ended}")
 
-    def _pump_until(self, done: Callable[[], bool], within: float) -> bool:
-        """Read until `done`, for at most `within` seconds; return False if the connection is lost."""
-        end, alive = time.monotonic() + within, True
-        while alive and not done() and (remaining := end - time.monotonic()) > 0:
-            alive = self.pump(min(0.2, remaining), most=1 << 30)
-        return alive
+    def _wait(self, done: Callable[[], bool], within: float) -> bool:
+        """Wait until `done` or the end of the connection, for at most `within` seconds; return whether it is done."""
+        with self._changed:
+            self._changed.wait_for(lambda: done() or self.ended, within)
+            return done()
 
     @property
     def alive(self) -> bool:
         """Whether the connection is not known to have ended."""
-        return not self.ended and self._client.socket() is not None
+        return not self.ended
 
-    def pump(self, wait: float, *, most: int = MOST_MESSAGES, wake: Any = None) -> bool:
-        """Wait for packets and read all that have come; return False if the connection is lost.
-
-        Reading ends after `most` messages or `LARGEST_GROUP` bytes; data on the socket `wake` ends the wait.
-        """
-        client, socket = self._client, self._client.socket()
-        if socket is None:
-            return False
-        writing = bool(self._unsent) or client.want_write()
-        pending = getattr(socket, "pending", None)
-        try:
-            readable, writable, _ = select.select(
-                [socket] if wake is None else [socket, wake],
-                [socket] if writing else [],
-                [],
-                0 if pending is not None and pending() else wait,
-            )
-            if wake is not None and wake in readable:
-                wake.recv(4096)
-            if writable:
-                self._write()
-            # Only an attempt shows whether more has come; an incomplete packet adds no message.
-            arrived, before = client.arrived, -1
-            while len(arrived) > before and len(arrived) < most and client.size < LARGEST_GROUP:
-                before = len(arrived)
-                if client.loop_read() != MQTTErrorCode.MQTT_ERR_SUCCESS:
-                    return False
-            if not self._unsent and client.loop_misc() != MQTTErrorCode.MQTT_ERR_SUCCESS:
-                return False
-        except (OSError, ValueError) as error:
-            self.ended = self.ended or str(error)
-            return False
-        return client.socket() is not None
-
-    def take(self) -> list[Message]:
-        """Return the messages that have come."""
-        client = self._client
-        taken, client.arrived, client.size = client.arrived, [], 0
+    def take(self, wait: float) -> list[Message]:
+        """Return the messages that have come; wait for the first one, unless the connection has ended."""
+        self._wait(lambda: bool(self._arrived), wait)
+        with self._changed:
+            taken, self._arrived, self._size = self._arrived, [], 0
+            self._changed.notify_all()
         return taken
 
-    def acknowledge(self, numbers: Sequence[int]) -> None:
-        """Acknowledge these messages: the broker may delete them."""
-        if not self._fast:
-            for number in filter(None, numbers):
-                self._client.ack(number, 1)
-            return
-        # The four bytes of a PUBACK are the same in all versions; paho would write each one separately.
-        self._unsent += b"".join([b"\x40\x02" + number.to_bytes(2, "big") for number in numbers if number])
-        self._write()
-
-    def _write(self) -> None:
-        client, socket = self._client, self._client.socket()
-        if socket is None:
-            return
-        try:
-            if client.want_write():
-                client.loop_write()
-            # Nothing may be written in the middle of a packet of paho.
-            while self._unsent and not client.want_write():
-                self._unsent = self._unsent[socket.send(self._unsent) :]
-        except _WOULD_BLOCK:
-            return
-        except OSError as error:
-            self.ended = self.ended or str(error)
+    def acknowledge(self, messages: Iterable[Message]) -> None:
+        """Acknowledge these messages: the broker may delete them. Those of a lost connection it sends again."""
+        for message in messages:
+            if message.number and not self.ended:
+                self._client.ack(message.number, 1)
 
     def publish(self, messages: Iterable[tuple[str, bytes, bool]], *, within: float) -> None:
         """Publish messages (topic, payload, whether it is retained), and return when all are confirmed.
@@ -417,12 +302,9 @@ class MqttConnection:
         It raises an `OSError` if the connection is lost or the broker confirms nothing for `within` seconds, and a
         `RefusedError` if a message is invalid or the broker refuses it.
         """
-        if not self._threaded:
-            self._threaded = True
-            self._client.loop_start()
         start, count, self._denied = self._confirmed, 0, None
         for topic, payload, retain in messages:
-            self._wait(start + count + 1 - IN_FLIGHT, within)
+            self._wait_confirmed(start + count + 1 - IN_FLIGHT, within)
             try:
                 sent = self._client.publish(topic, payload, qos=1, retain=retain)
             except ValueError as error:
@@ -431,65 +313,78 @@ class MqttConnection:
             if sent.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
                 raise ConnectionError(paho.error_string(sent.rc))
             count += 1
-        self._wait(start + count, within)
+        self._wait_confirmed(start + count, within)
         if self._denied is not None:
             raise RefusedError(f"the broker does not take it: {self._denied}")
 
-    def _wait(self, confirmed: int, within: float) -> None:
+    def _wait_confirmed(self, number: int, within: float) -> None:
         """Wait until so many messages are confirmed; each confirmation restarts the timeout."""
-        with self._changed:
-            seen, end = self._confirmed, time.monotonic() + within
-            while self._confirmed < confirmed:
-                if self.ended:
-                    raise self._no_answer(within, alive=False)
-                if self._confirmed > seen:
-                    seen, end = self._confirmed, time.monotonic() + within
-                remaining = end - time.monotonic()
-                if remaining <= 0:
-                    raise self._no_answer(within, alive=True)
-                self._changed.wait(remaining)
+        while (before := self._confirmed) < number:
+            if not self._wait(lambda before=before: self._confirmed > before, within):  # type: ignore[misc]
+                raise self._no_answer(within)
 
     def close(self) -> None:
         """Disconnect; the broker stores what comes from now on."""
-        if self._threaded:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        socket: Any = self._client.socket()
+        if socket is not None:
             self._client.disconnect()
-            self._client.loop_stop()
-            return
-        end = time.monotonic() + CLOSE_WITHIN
-        while (self._unsent or self._client.want_write()) and time.monotonic() < end:
-            if not self.pump(0.05, most=0):
-                break
-        socket = self._client.socket()
-        if socket is None:
-            return
-        if self._unsent:
-            socket.close()
-            return
-        # paho closes its socket at once. If we connected again before the broker had read to the end, it would send
-        # all messages again.
-        duplicate = sockets.socket(fileno=os.dup(socket.fileno()))
-        self._client.disconnect()
-        socket.close()
-        end = time.monotonic() + CLOSE_WITHIN
-        with duplicate, suppress(OSError):
-            while (remaining := end - time.monotonic()) > 0:
-                duplicate.settimeout(remaining)
-                if not duplicate.recv(65536):
-                    return
+            self._wait(lambda: False, CLOSE_WITHIN)
+            if not self.ended:
+                # The broker reads nothing more, and the thread would wait for it.
+                with suppress(OSError):
+                    socket.shutdown(sockets.SHUT_RDWR)
+        self._client.loop_stop()
+
+    def _is_full(self) -> bool:
+        return len(self._arrived) >= MOST_MESSAGES or self._size >= LARGEST_GROUP
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
-        self._answer = reason
+        with self._changed:
+            self._answer = reason
+            self._changed.notify_all()
 
     def _on_subscribe(self, client: Any, userdata: Any, number: int, granted: list[ReasonCode], more: Any) -> None:
-        self._granted = granted
-
-    def _on_disconnect(self, client: Any, userdata: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
         with self._changed:
-            self.ended = self.ended or str(reason).lower()
+            self._granted = granted
             self._changed.notify_all()
+
+    def _on_message(self, client: Any, userdata: Any, message: paho.MQTTMessage) -> None:
+        """Hold a message until it is taken; a message that comes while the connection is closed comes again."""
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = "\ufffd"
+        payload = bytes(message.payload)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing or not self._is_full())
+            self._arrived.append(Message(message.mid if message.qos else 0, topic, payload, message.retain))
+            self._size += len(payload)
+            if len(self._arrived) == 1 or self._is_full():
+                self._changed.notify_all()
 
     def _on_publish(self, client: Any, userdata: Any, number: int, reason: ReasonCode, properties: Any) -> None:
         with self._changed:
             self._confirmed += 1
             self._denied = reason if reason.is_failure else self._denied
             self._changed.notify_all()
+
+    def _on_disconnect(self, client: Any, userdata: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
+        with self._changed:
+            self.ended = self.ended or str(reason).lower() or "disconnected"
+            self._changed.notify_all()
+
+    def _on_socket_close(self, client: Any, userdata: Any, socket: Any) -> None:
+        """Read to the end before paho closes the socket.
+
+        A socket that is closed with unread data resets the connection: the broker could lose our last
+        acknowledgements, and would send those messages again.
+        """
+        end = time.monotonic() + CLOSE_WITHIN
+        with suppress(OSError, ValueError):
+            while self._closing and (remaining := end - time.monotonic()) > 0:
+                socket.settimeout(remaining)
+                if not socket.recv(65536):
+                    return

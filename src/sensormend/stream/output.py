@@ -19,13 +19,14 @@ import numpy as np
 from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import beside, now, surroundings, sync
 from sensormend.io.folder import covered, date_of, span_of
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, csv_lines, iso, write_csv, write_json
-from sensormend.io.options import in_words
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, csv_lines, write_csv, write_json
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.copies import sentences
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.health import ChannelState
 from sensormend.pipeline.places import Places
+from sensormend.pipeline.times import in_words, iso
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.late import LateReadingStore, correct

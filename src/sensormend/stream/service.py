@@ -15,10 +15,10 @@ from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import locked
-from sensormend.io.metadata import iso
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.published import method_sentence
+from sensormend.pipeline.times import iso
 from sensormend.readings import Readings, Rows
 from sensormend.stream.addresses import plain
 from sensormend.stream.admission import RARE, UNKNOWN
@@ -444,7 +444,7 @@ class Service:
         metrics, stream, started = self.metrics, self.stream, time.monotonic()
         if stream.watermark.time != NEVER:
             metrics.watermark = stream.watermark.time
-        metrics.sensors = {"known": len(stream.sensors), "strangers": stream.admission.unknown, **stream.counts}
+        metrics.sensors = {"known": len(stream.sensors), "unknown_sensors": stream.admission.unknown, **stream.counts}
         metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._queue.size
         metrics.sinks = {state.name: state for state in (worker.state() for worker in self._workers)}
         self._measure_at = time.monotonic() + max(SOURCE_WAIT, TABLES_FACTOR * (time.monotonic() - started))

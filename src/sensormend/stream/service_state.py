@@ -10,16 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sensormend.archive.checkpoint import Checkpoint, fetch, put
 from sensormend.errors import ConfigError, StateError
 from sensormend.files import read_state, write_state
 from sensormend.io.folder import meta_of
 from sensormend.io.metadata import read_json, write_json
-from sensormend.io.options import in_words
-from sensormend.pipeline.checkpoint import Checkpoint, fetch, put
 from sensormend.pipeline.cleaner import STATE_VERSION as CLEANER_VERSION
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.survey import Survey
+from sensormend.pipeline.times import in_words
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.digest import Digest
 from sensormend.stream.settings import Settings

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import (
+from sensormend.io.postgres import SCHEMES
+from sensormend.methods import BATCH
+from sensormend.pipeline.options import (
     DASHBOARD,
     LOOPBACK,
     Declaration,
@@ -31,8 +33,6 @@ from sensormend.io.options import (
     text,
     whole,
 )
-from sensormend.io.postgres import SCHEMES
-from sensormend.methods import BATCH
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
     ALERT_ADDRESSES,
@@ -435,6 +435,13 @@ def _settings_of(given: dict[str, Any]) -> Settings:
     if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:
         values["late_for"] = given["keep"]
     settings = Settings(**values, options=options, alerts=alerts, mqtt=_mqtt(given))
+    _refuse_contradictions(settings)
+    refuse_loops(settings.source, settings.mqtt.topics, settings.out, settings.sinks, settings.alerts.to)
+    return settings
+
+
+def _refuse_contradictions(settings: Settings) -> None:
+    """Refuse options that make no sense together."""
     if settings.keep is not None and settings.keep < settings.late_for:
         raise ConfigError("keep is shorter than late_for: rows that are gone cannot be corrected")
     if settings.speed is not None and not settings.source.startswith(REPLAY):
@@ -445,12 +452,10 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("serve_token_file is for the dashboard: serve says where it is shown")
     if settings.serve_edit and settings.serve is None:
         raise ConfigError("serve_edit is for the dashboard: serve says where it is shown")
-    if settings.serve_edit and options.maintenance is None:
+    if settings.serve_edit and settings.options.maintenance is None:
         raise ConfigError("serve_edit needs maintenance: the file that notes are added to")
     if settings.start_from is not None and settings.start_from.absolute() == settings.out.absolute():
         raise ConfigError("from and OUT are the same folder; a feed goes on in its OUT by itself")
-    refuse_loops(settings.source, settings.mqtt.topics, settings.out, settings.sinks, settings.alerts.to)
-    return settings
 
 
 def _fields_of(declared: type, given: Mapping[str, Any]) -> dict[str, Any]:

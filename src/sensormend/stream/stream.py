@@ -14,18 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.io.metadata import iso
-from sensormend.io.options import EVERY, Options
 from sensormend.io.sources import listed
-from sensormend.io.times import FAR_AWAY
 from sensormend.model.network_model import LEARNING_PERIODS
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, Cleaner, cleaner_for
 from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.pipeline.health import ChannelState, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
+from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.survey import Survey, check_grid, survey_start
 from sensormend.pipeline.tally import Tally
+from sensormend.pipeline.times import FAR_AWAY, iso
 from sensormend.readings import DAY, HOUR, REASONS, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.admission import (

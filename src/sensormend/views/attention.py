@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.channel_states import ChannelName, open_faults
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import ADVICE, size_words
 from sensormend.readings import DAY, SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses

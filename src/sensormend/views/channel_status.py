@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.channel_states import (
     STATES,
     WRONG,
@@ -17,6 +16,7 @@ from sensormend.pipeline.channel_states import (
     channel_states,
     is_open,
 )
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.health import PLAIN_REASONS, Health
 from sensormend.pipeline.sentences import how_long, number, readable, who
 from sensormend.readings import DAY

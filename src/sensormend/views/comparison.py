@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError
 from sensormend.files import read_table
 from sensormend.io.folder import Archive
-from sensormend.io.metadata import time_of
-from sensormend.io.options import duration
+from sensormend.pipeline.times import duration, time_of
 from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import BoolArray
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.channel_states import is_open
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import readable, size_words, unsigned, who
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import all_faults

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.io.metadata import time_of
 from sensormend.pipeline.channel_states import count_sensors
 from sensormend.pipeline.sentences import how_far_judged, percent, states_in_words, without_number
+from sensormend.pipeline.times import time_of
 from sensormend.readings import DAY, SECOND, Flag
 from sensormend.views.channel_status import all_faults, channel_statuses
 from sensormend.views.reader import OutReader, utc

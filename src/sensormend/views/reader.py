@@ -19,12 +19,13 @@ import numpy as np
 from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.files import Closing, is_locked, signature
 from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
-from sensormend.io.metadata import FaultInterval, SensorSummary, iso, read_faults, read_json, read_sensors, time_of
-from sensormend.io.options import duration
+from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import ANCHOR
 from sensormend.pipeline.health import Health
+from sensormend.pipeline.times import duration, iso, time_of
 from sensormend.readings import DAY, HOUR, SECOND, Rows, recoded
 from sensormend.recovery import FloatArray
 from sensormend.views.daily_counts import DailyCounts

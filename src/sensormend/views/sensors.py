@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sensormend.errors import ConfigError
-from sensormend.io.metadata import SensorSummary, time_of
 from sensormend.pipeline.channel_states import STATES
+from sensormend.pipeline.faults import SensorSummary
 from sensormend.pipeline.health import PLAIN_REASONS
 from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
+from sensormend.pipeline.times import time_of
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
 from sensormend.views.fault_list import FaultEntry, fault_page

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.io.metadata import FaultInterval, SensorSummary
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.health import PLAIN_REASONS, shade_words
 from sensormend.pipeline.sentences import size_words
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, SECOND, Flag, Rows

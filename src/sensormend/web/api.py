@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from sensormend.errors import ConfigError, InputError, StorageError
-from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
+from sensormend.io.metadata import FAULTS_HEADER, csv_lines
+from sensormend.pipeline.times import time_of
 from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
 from sensormend.views.attention import Attention, attention

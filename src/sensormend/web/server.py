@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import Closing
-from sensormend.io.options import DASHBOARD
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.options import DASHBOARD
 from sensormend.web.sessions import Sessions, is_loopback
 
 if TYPE_CHECKING:

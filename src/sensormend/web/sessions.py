@@ -46,7 +46,7 @@ def read_token(file: Path | None = None) -> str | None:
             with file.open(encoding="utf-8") as opened:
                 text = opened.read(LONGEST + 100)
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
+            reason = getattr(error, "strerror", None) or "it is not text"
             raise ConfigError(f"the token cannot be read from {file}: {reason}") from None
     elif TOKEN in os.environ:
         text = os.environ[TOKEN]

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.io.options import Options
 from sensormend.io.table_layout import MISSING
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import MOVED, Position
 from sensormend.readings import DAY, Readings
 from sensormend.stream.arrivals import Rejected

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options
 from sensormend.io.table_layout import Kind, TableLayout, called, kind_of, recognise
-from sensormend.io.times import EARLIEST, LATEST
+from sensormend.io.time_formats import EARLIEST, LATEST
+from sensormend.pipeline.options import Options
 from sensormend.stream.formats.presets import is_diagnostic
 from sensormend.stream.formats.topics import TopicFields
 from sensormend.stream.formats.values import (

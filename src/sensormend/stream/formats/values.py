@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
 from sensormend.io.table_layout import MISSING
-from sensormend.io.times import EARLIEST, EPOCHS, LATEST, time_format
+from sensormend.io.time_formats import EARLIEST, EPOCHS, LATEST, time_format
 
 __all__ = [
     "BAD_NAME",

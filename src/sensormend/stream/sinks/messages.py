@@ -13,11 +13,11 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.io.metadata import iso
-from sensormend.io.options import Options
-from sensormend.io.units import described
 from sensormend.pipeline.health import PLAIN_REASONS, Health
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import ADVICE, who
+from sensormend.pipeline.times import iso
+from sensormend.pipeline.units import described
 from sensormend.readings import ORIGINS, REASONS, Rows
 from sensormend.stream.alert_messages import WITHDRAWN
 from sensormend.stream.deliveries import DIGEST, FLOOD, Alert

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from sensormend.errors import RefusedError, SensormendError, one_line
-from sensormend.io.postgres import import_psycopg, name_parts, shown, split_address
+from sensormend.errors import RefusedError, SensormendError, one_line, shown
+from sensormend.io.postgres import import_psycopg, name_parts, split_address
 from sensormend.pipeline.health import Health
 from sensormend.stream.deliveries import Delivery, Kind, Sink
 from sensormend.stream.sinks.messages import health_message, row_fields, valid_text

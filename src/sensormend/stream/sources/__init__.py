@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.stream.addresses import MQTT, REPLAY, is_address, plain
 from sensormend.stream.arrivals import Source
 from sensormend.stream.settings import MqttSettings

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from sensormend.errors import ConfigError, InputError, StorageError, one_line
 from sensormend.files import write_beside
 from sensormend.io.metadata import read_json
-from sensormend.io.options import Options
 from sensormend.io.sources import format_of
 from sensormend.io.staging import Staging
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, NOTHING, Readings
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock

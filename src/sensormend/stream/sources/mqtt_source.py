@@ -7,13 +7,11 @@ import socket
 import ssl
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent import futures
-from contextlib import suppress
 
 from sensormend.errors import ConfigError, one_line
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import NOTHING
 from sensormend.stream.addresses import host_of, login_of, plain
 from sensormend.stream.arrivals import Arrived, Source, clock
@@ -65,12 +63,7 @@ class MqttSource(Source):
         self.units = self.decoder.units
         self._connection: MqttConnection | None = None
         self._attempt: futures.Future[MqttConnection] | None = None
-        self._connections = 0
         self._next, self._pause = 0.0, PAUSES[0]
-        self._lock = threading.Lock()
-        self._unsent: deque[tuple[int, list[int]]] = deque()
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        self._wake_writer.setblocking(False)
         self._outage = ConditionLog(_log, f"no connection to {self._shown}", f"connected to {self._shown} again")
         try:
             self._connect_first()
@@ -101,55 +94,29 @@ class MqttSource(Source):
     def read(self, wait: float) -> Arrived:
         """Return the new inputs; see `Source.read`."""
         end = time.monotonic() + wait
-        with self._lock:
-            while True:
-                self._send_acknowledgements()
-                # Messages that came while connecting are returned without waiting.
-                messages = self._connection.take() if self._connection is not None else []
-                remaining = max(end - time.monotonic(), 0.0)
-                if self._connection is None:
-                    self._reconnect(remaining)
-                elif not messages:
-                    alive = self._connection.pump(remaining, wake=self._wake_reader)
-                    messages = self._connection.take()
-                    if not alive:
-                        connection, self._connection = self._connection, None
-                        self._retry_later(ConnectionError(connection.ended or "the connection is lost"))
-                        connection.close()
-                if messages:
-                    return self._decoded(messages)
-                if time.monotonic() >= end:
-                    return Arrived(NOTHING, clock())
+        while True:
+            remaining = max(end - time.monotonic(), 0.0)
+            connection = self._connection
+            if connection is None:
+                self._reconnect(remaining)
+            elif messages := connection.take(remaining):
+                return self._decoded(connection, messages)
+            elif not connection.alive:
+                self._connection = None
+                self._retry_later(ConnectionError(connection.ended))
+                connection.close()
+            if time.monotonic() >= end:
+                return Arrived(NOTHING, clock())
 
-    def _decoded(self, messages: Sequence[Message]) -> Arrived:
+    def _decoded(self, connection: MqttConnection, messages: Sequence[Message]) -> Arrived:
         received, add = clock(), self.decoder.add
         for _, topic, payload, retained in messages:
             add(payload, received, topic, None, retained)
         readings, rejected, positions = self.decoder.take()
-        numbers, connection = [message.number for message in messages], self._connections
-        return Arrived(readings, received, rejected, positions, None, lambda: self._acknowledge(connection, numbers))
-
-    def _acknowledge(self, connection: int, numbers: list[int]) -> None:
-        """Acknowledge messages, from any thread. Those of a lost connection are sent again by the broker."""
-        self._unsent.append((connection, numbers))
-        if self._lock.acquire(blocking=False):
-            try:
-                self._send_acknowledgements()
-            finally:
-                self._lock.release()
-        else:
-            with suppress(OSError):  # closed, or the buffer is full
-                self._wake_writer.send(b"!")
-
-    def _send_acknowledgements(self) -> None:
-        while self._unsent:
-            connection, numbers = self._unsent.popleft()
-            if self._connection is not None and connection == self._connections:
-                self._connection.acknowledge(numbers)
+        return Arrived(readings, received, rejected, positions, None, lambda: connection.acknowledge(messages))
 
     def _use(self, connection: MqttConnection) -> None:
         self._connection, self._pause = connection, PAUSES[0]
-        self._connections += 1
         self._outage.end()
 
     def _retry_later(self, error: BaseException) -> None:
@@ -183,15 +150,11 @@ class MqttSource(Source):
 
     def close(self) -> None:
         """Disconnect; what was not acknowledged stays with the broker."""
-        with self._lock:
-            self._send_acknowledgements()
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-            if self._attempt is not None:
-                self._attempt.add_done_callback(_close_result)
-            self._wake_writer.close()
-            self._wake_reader.close()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._attempt is not None:
+            self._attempt.add_done_callback(_close_result)
 
 
 def _close_result(attempt: futures.Future[MqttConnection]) -> None:

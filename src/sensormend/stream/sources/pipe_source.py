@@ -6,7 +6,7 @@ import os
 import select
 import time
 
-from sensormend.io.options import Options
+from sensormend.pipeline.options import Options
 from sensormend.readings import NOTHING
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
 from sensormend.stream.formats.decoding import LARGEST, Decoder

@@ -15,9 +15,9 @@ import numpy as np
 
 from sensormend.errors import ConfigError, StateError
 from sensormend.files import write_beside
-from sensormend.io.options import Options
 from sensormend.io.sources import find, is_stream
 from sensormend.io.staging import Staging
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, NOTHING, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sensormend.io.times import TimeFormat, time_format, typed_time
+from sensormend.io.time_formats import TimeFormat, time_format, typed_time
 
 MOMENTS = st.datetimes(datetime(1700, 1, 1), datetime(2250, 1, 1))
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -49,6 +49,8 @@ def test_any_offset_in_any_row_goes_to_utc_and_none_stays_as_it_is(
         ("2020/3/29 1:30", "2020-03-29 01:30"),
         ("2020-03-29T02", "2020-03-29 02:00"),
         ("2020-03-29T02Z", "2020-03-29 02:00"),
+        ("2020-03-29 1:30 AM", "2020-03-29 01:30"),
+        ("2020/3/29 1:30:00pm", "2020-03-29 13:30"),
         ("2020-03-29", "2020-03-29 00:00"),
         ("20200329", "2020-03-29 00:00"),
         ("2020032901", "2020-03-29 01:00"),

@@ -16,10 +16,10 @@ import polars as pl
 import pytest
 
 from sensormend import clean
+from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.folder import Archive
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.options import Options
 from sensormend.readings import COLUMNS, DAY, Readings, Rows
 from simulated_city import START, all_rows, city_readings, write_csv
 
@@ -104,15 +104,15 @@ def test_many_overlapping_files_are_one_archive(mended: Path, tmp_path: Path) ->
 
 SCRIPT = """
 import sys, time
-from sensormend.pipeline import archive
+from sensormend.archive import cleaning
 from sensormend.pipeline.cleaner import Cleaner
-archive.CHECKPOINT = 0.0
+cleaning.CHECKPOINT = 0.0
 push = Cleaner.push
 def slow(self, readings):
     time.sleep(0.03)
     return push(self, readings)
 Cleaner.push = slow
-archive.clean_archive(sys.argv[1], sys.argv[2], resume="resume" in sys.argv)
+cleaning.clean_archive(sys.argv[1], sys.argv[2], resume="resume" in sys.argv)
 """
 
 

@@ -8,11 +8,12 @@ import polars as pl
 import pytest
 
 from sensormend import clean
+from sensormend.archive.frames import Frame
 from sensormend.errors import ConfigError, InputError, ValueRangeError
 from sensormend.io.metadata import FAULTS_HEADER
-from sensormend.io.options import Options
-from sensormend.pipeline.frames import Frame
-from sensormend.readings import DAY, HOUR
+from sensormend.io.staging import Staging
+from sensormend.pipeline.options import Options
+from sensormend.readings import DAY, HOUR, Readings
 from simulated_city import START, all_rows, city_readings, small_city
 
 DAYS = 34
@@ -84,6 +85,12 @@ def test_a_wide_frame_gives_the_same_with_times_as_a_column_or_as_the_index(expe
         same(clean(frame), expected.drop(columns="variable"))
 
 
+def readings_of(frame: Any) -> Readings:
+    with Staging(None) as staging:
+        Frame.of(frame, Options(), staging)
+        return staging.all_readings()
+
+
 def spread(frame: pd.DataFrame, names: str) -> pd.DataFrame:
     """Return a long frame with its times as numbers in several columns."""
     time = frame["time"].dt
@@ -102,12 +109,12 @@ def spread(frame: pd.DataFrame, names: str) -> pd.DataFrame:
 )  # fmt: skip
 def test_times_over_several_columns_of_a_frame(names: str) -> None:
     frame = pd.DataFrame(columns())
-    expected = Frame.of(frame, Options()).readings()
+    expected = readings_of(frame)
     for spread_out in (
         spread(frame, names),
         pl.DataFrame({name: list(column) for name, column in spread(frame, names).items()}),
     ):
-        readings = Frame.of(spread_out, Options()).readings()
+        readings = readings_of(spread_out)
         np.testing.assert_array_equal(readings.time, expected.time)
         np.testing.assert_array_equal(readings.value, expected.value)
 
@@ -115,14 +122,17 @@ def test_times_over_several_columns_of_a_frame(names: str) -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"year": [2020, 2020], "month": [1, 13], "day": [1, 1]}, "2020-13-1 in row 1 is no date"),
-        ({"year": [2020, 2020], "month": [1, 2], "day": [1, 30]}, "2020-2-30 in row 1 is no date"),
+        (
+            {"year": [2020, 2020], "month": [1, 13], "day": [1, 1]},
+            "column 'year and month and day' has '2020 13 1' in row 1",
+        ),
+        ({"year": [2020, 2020], "month": [1, 2], "day": [1, 30]}, "'2020 2 30' in row 1"),
         (
             {"date": ["2020-01-01", "2020-01-01"], "hour": [1, 25]},
-            "column 'hour' has .*25.* in row 1, which is no hour",
+            "column 'date and hour' has '2020-01-01 25' in row 1",
         ),
-        ({"date": ["2020-01-01"] * 3, "at": ["6:30", "7:15 pm", "7:15 xm"]}, "no time of the day"),
-        ({"year": [2020, 2020.5], "month": [1, 1]}, "no whole number"),
+        ({"date": ["2020-01-01"] * 3, "at": ["6:30 am", "7:15 pm", "7:15 xm"]}, "'2020-01-01 7:15 xm' in row 2"),
+        ({"year": [2020, 2020.5], "month": [1, 1]}, "'2020.5 1' in row 1"),
         ({"time": [7, 8]}, "column 'time' holds no times"),
     ],
 )
@@ -131,6 +141,29 @@ def test_columns_that_make_no_time_are_refused_in_one_line(parts: dict[str, list
     frame = frame.assign(sensor="a", value=np.arange(len(frame)) + 1.5)
     with pytest.raises(InputError, match=message):
         clean(frame)
+
+
+def test_a_wide_frame_of_many_columns_is_read_in_parts() -> None:
+    time = pd.date_range("2024-01-01", periods=3, freq="h")
+    values = np.arange(3.0 * 2500).reshape(3, 2500)
+    frame = pd.DataFrame(values, columns=[f"s{number:04d}" for number in range(2500)]).assign(time=time)
+    readings = readings_of(frame)
+    assert len(readings.sensors) == 2500
+    at = (readings.time - readings.time.min()) // HOUR
+    np.testing.assert_array_equal(readings.value, values[at, readings.sensor])
+    frame["s2400"] = ["1", "warm", "3"]
+    with pytest.raises(ValueRangeError, match="column 's2400' has 'warm' in row 1"):
+        clean(frame, sensors=[f"s{number:04d}" for number in range(2500)])
+
+
+def test_a_clock_that_was_not_set_is_left_out_with_a_warning() -> None:
+    frame = pd.DataFrame(columns())
+    moments = frame.time.astype("datetime64[us]").to_numpy().copy()
+    moments[5], moments[9] = np.datetime64("1970-01-01", "us"), np.datetime64("9999-12-31", "us")
+    with pytest.warns(UserWarning, match="2 readings a year and more"):
+        rows = clean(frame.assign(time=moments))
+    assert rows.time.min() >= pd.Timestamp("2020")
+    assert rows.time.max() < pd.Timestamp("2021")
 
 
 def test_times_with_a_zone_become_utc_and_nothing_shifts_in_march() -> None:
@@ -281,10 +314,10 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
         (pd.DataFrame({"time": pd.date_range("2020", periods=9, freq="h"), "a": 1.0, "b": 2.0}),
          {"step": "10s", "period": "7d"}, ConfigError, "60,480 slots"),
         (pd.DataFrame({"time": ["2020-01-01"], "value": [1]}), {"colour": 1}, ConfigError, "no option"),
-        (pd.DataFrame({"time": ["2020-01-01", "soon"] * 5, "sensor": ["a"] * 10, "value": [1.0] * 10}),
-         {"time": "time"}, InputError, "'soon', which is no time"),
+        (pd.DataFrame({"time": ["2020-01-01", "2020-01-02", "soon"], "sensor": ["a"] * 3, "value": [1.0] * 3}),
+         {"time": "time"}, InputError, "'soon' in row 2, which is not a time"),
         (pd.DataFrame({"time": [pd.Timestamp("2020"), pd.NaT], "sensor": ["a"] * 2, "value": [1.0] * 2}), {},
-         InputError, "no time in row 1"),
+         InputError, "'time' is empty in row 1"),
         (pd.DataFrame({"time": pd.date_range("2020", periods=3), "sensor": ["a", None, "b"], "value": [1.0] * 3}), {},
          InputError, "is empty in row 1"),
         (pd.DataFrame({"time": pd.date_range("2020", periods=4), "sensor": ["a"] * 4, "value": [*"123", "warm"]}),

@@ -11,13 +11,14 @@ import polars as pl
 import pytest
 
 from sensormend import clean
+from sensormend.archive.cleaning import clean_archive
+from sensormend.archive.frames import Frame
 from sensormend.cli import main
 from sensormend.errors import ConfigError, InputError
 from sensormend.io.folder import Archive
-from sensormend.io.options import Options
-from sensormend.io.units import described
-from sensormend.pipeline.archive import clean_archive
-from sensormend.pipeline.frames import Frame
+from sensormend.io.staging import Staging
+from sensormend.pipeline.options import Options
+from sensormend.pipeline.units import described
 from simulated_city import city_readings
 
 DAYS = 12
@@ -175,5 +176,6 @@ def test_units_in_a_toml_file(tmp_path: Path) -> None:
 
 def test_a_frame_of_another_kind_has_its_layout() -> None:
     frame = pd.DataFrame({"time": pd.date_range("2020", periods=3, freq="h"), "a": 1.0, "b": 2.0}).set_index("time")
-    assert Frame.of(frame, Options()).indexed
-    assert not Frame.of(frame.reset_index(), Options()).indexed
+    for table, indexed in ((frame, True), (frame.reset_index(), False)):
+        with Staging(None) as staging:
+            assert Frame.of(table, Options(), staging).indexed == indexed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -13,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sensormend.errors import ConfigError
-from sensormend.io.postgres import shown
+from sensormend.errors import ConfigError, shown
 from sensormend.methods import BATCH, ONLINE
-from sensormend.readings import DAY, HOUR, MINUTE, SECOND
+from sensormend.pipeline.times import duration, in_words
+from sensormend.readings import DAY
 
 __all__ = [
     "COLUMNS",
@@ -29,9 +28,7 @@ __all__ = [
     "choice",
     "column",
     "declarations",
-    "duration",
     "flag",
-    "in_words",
     "listed",
     "number",
     "option",
@@ -49,11 +46,6 @@ EVERY = ""
 LOOPBACK = "127.0.0.1"
 DASHBOARD = (LOOPBACK, 8464)
 """The default address of the dashboard."""
-
-UNITS = {
-    "s": SECOND, "sec": SECOND, "second": SECOND, "min": MINUTE, "m": MINUTE, "minute": MINUTE, "h": HOUR, "hour": HOUR,
-    "d": DAY, "day": DAY, "w": 7 * DAY, "week": 7 * DAY,
-}  # fmt: skip
 
 Validator = Callable[[str, Any], Any]
 """Takes the name of an option and its value, and returns the value to use, or raises a `ConfigError`."""
@@ -389,7 +381,7 @@ class Options:
             raise ConfigError("a wide table has one value per sensor and slot: give wide or per_reading, not both")
         if options.step and options.period and options.period % options.step:
             raise ConfigError(
-                f"a period of {in_words(options.period)} is no whole number of steps of {in_words(options.step)}"
+                f"a period of {in_words(options.period)} is not a whole number of steps of {in_words(options.step)}"
             )
         options.check_method()
         return options
@@ -453,38 +445,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"there is no file {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path}: {error}") from None
-
-
-def duration(value: str | timedelta) -> int:
-    """Return a duration like `15min`, `1h` or `1 d` in microseconds.
-
-    Examples
-    --------
-    >>> duration("15min") // 1_000_000
-    900
-    """
-    if isinstance(value, timedelta):
-        value = f"{value / timedelta(seconds=1)}s"
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", value.lower()) if isinstance(value, str) else None
-    unit = UNITS.get(match[2]) or UNITS.get(match[2].rstrip("s")) if match else None
-    length = round(float(match[1] or 1) * unit) if match and unit else 0
-    if length < 1:
-        raise ConfigError(f"a duration is a number and a unit, like 15min, 1h or 1d; got {value!r}")
-    return length
-
-
-def in_words(length: int) -> str:
-    """Return a duration as text that `duration` reads.
-
-    Examples
-    --------
-    >>> in_words(900_000_000)
-    '15min'
-    """
-    for name, unit in (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND)):
-        if length % unit == 0:
-            return f"{length // unit}{name}"
-    return f"{length / SECOND:g}s"
 
 
 COLUMNS = tuple(name for name, declaration in declarations(Options).items() if declaration.validator is column)

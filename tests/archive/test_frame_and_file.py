@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from sensormend import clean
-from sensormend.io.options import Options
-from sensormend.pipeline.archive import clean_archive
+from sensormend.archive.cleaning import clean_archive
+from sensormend.pipeline.options import Options
 
 HOURS = 24 * 14
 

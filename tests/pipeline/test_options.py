@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import EVERY, Options, duration, in_words
+from sensormend.pipeline.options import EVERY, Options
+from sensormend.pipeline.times import duration, in_words
 from sensormend.readings import DAY, HOUR, MINUTE
 
 

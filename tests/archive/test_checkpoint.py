@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sensormend.pipeline.checkpoint import Checkpoint
+from sensormend.archive.checkpoint import Checkpoint
 
 
 def keep(checkpoint: Checkpoint, name: str, text: str) -> None:

@@ -14,27 +14,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
-from sensormend.io.folder import data_files, date_of, rows_of_spans
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
-from sensormend.io.options import EVERY, Options, in_words
+from sensormend.io.folder import data_files, date_of, read_spans
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
-from sensormend.io.units import described, record_of
 from sensormend.io.vocabularies import write_flags
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.channel_states import count_sensors
-from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
 from sensormend.pipeline.copies import sentences
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
+from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
+from sensormend.pipeline.times import in_words
+from sensormend.pipeline.units import described, record_of
 from sensormend.readings import DAY, Readings, Rows
 
 __all__ = ["Report", "Stages", "clean_archive"]
@@ -231,7 +233,7 @@ class _ArchiveRun:
             group = files[first : first + FILES_PER_QUERY]
             in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
-            before, file, place = rows_of_spans(group, spans)
+            before, file, place = read_spans(group, spans)
             after, marked = mark_dated_back(
                 before, in_group, cleaner.maintenance, self.survey.grid, cleaner.correction_limits_of
             )
@@ -285,9 +287,11 @@ class _ArchiveRun:
         sensors = self.staging.sensors
         positions = [Position(sensors[code], time, *degrees) for code, time, *degrees in self.staging.locations]
         for path in self._netcdf_files():
-            from sensormend.io.netcdf import locations_of
+            from sensormend.io.netcdf import read_locations
 
-            positions += [Position(sensor, 0, *degrees) for sensor, degrees in locations_of(path, self.options).items()]
+            positions += [
+                Position(sensor, 0, *degrees) for sensor, degrees in read_locations(path, self.options).items()
+            ]
         return Places.of(positions, sensors)
 
     def _netcdf_files(self) -> list[Path]:
@@ -299,9 +303,9 @@ class _ArchiveRun:
         """Return the attributes of the variables: units, standard names."""
         attributes: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
         for path in self._netcdf_files():
-            from sensormend.io.netcdf import attributes_of
+            from sensormend.io.netcdf import read_attributes
 
-            attributes.update(attributes_of(path, self.options))
+            attributes.update(read_attributes(path, self.options))
         return described(self.staging.variables, self.options, attributes)
 
     def _remarks(self) -> list[str]:

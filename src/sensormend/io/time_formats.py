@@ -12,22 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sensormend.io.sql import literal
-from sensormend.readings import DAY, SECOND
-from sensormend.recovery import BoolArray
+from sensormend.readings import SECOND
 
 __all__ = [
     "EARLIEST",
     "EPOCHS",
-    "FAR_AWAY",
     "LATEST",
     "TimeFormat",
     "ambiguous_order",
     "has_clock",
-    "plausible_periods",
     "time_format",
     "typed_time",
 ]
@@ -40,6 +34,9 @@ _ISO = re.compile(
     r"([T ]\d{1,2}(:\d{2}(:\d{2}([.,]\d+)?)?)?\s*(Z|[+-]\d{2}(:?\d{2})?|[A-Za-z_]+(/[A-Za-z_]+)*)?)?",
     re.IGNORECASE,
 )
+_HALF_DAY = re.compile(
+    r"\d{4}(?P<mark>[-/])\d{1,2}(?P=mark)\d{1,2}(?P<gap>[T ])\d{1,2}:\d{2}(:\d{2})?\s?[ap]m", re.IGNORECASE
+)
 _COMPACT = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:([T_ ]?)(\d{2}|\d{4}|\d{6}))?(Z?)")
 _CLOCK = r"(?P<gap>[T ]|, )(?P<clock>\d{1,2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d+)?)?)(?P<half>\s?[AaPp][Mm])?"
 _NUMERIC = re.compile(
@@ -47,9 +44,6 @@ _NUMERIC = re.compile(
 )
 _NAMED = re.compile(rf"\d{{1,2}}(?P<mark>[ -])[A-Za-z]{{3}}(?P=mark)(?P<year>\d{{4}}|\d{{2}})(?:{_CLOCK})?")
 _NUMBER = re.compile(r"\d{9,19}(\.\d*)?([eE]\+?\d+)?")
-
-FAR_AWAY, FEW_READINGS = 365 * DAY, 0.001
-"""A clock that was not set reports 1970 or 2000: one reading in a thousand, a year from all others, is rejected."""
 
 EPOCHS = ((1e11, SECOND), (1e14, 1000), (1e17, 1))
 """Upper bounds of epochs in seconds, milliseconds and microseconds, each with its unit in microseconds; larger numbers
@@ -78,7 +72,7 @@ class TimeFormat:
     mark: str = ""
 
     def sql(self, text: str) -> str:
-        """Return SQL that converts a text to microseconds; NULL where it is no time."""
+        """Return SQL that converts a text to microseconds; NULL where it is not a time."""
         if self.name == "iso":
             # Nineteen characters with a colon before the last two have no offset and take the faster type: a quarter
             # less time for a whole CSV file. All others are cast to the type with offsets.
@@ -115,6 +109,11 @@ def time_format(sample: Sequence[str]) -> TimeFormat | None:
     """Return the format of most of some texts, none of them empty; None where they are no times."""
     patterns = {"iso": _ISO, "compact": _COMPACT, "numeric": _NUMERIC, "named": _NAMED, "epoch": _NUMBER}
     texts = [text.strip() for text in sample]
+    half_days = [match for match in map(_HALF_DAY.fullmatch, texts) if match]
+    if 2 * len(half_days) > len(texts):
+        date = f"%Y{half_days[0]['mark']}%m{half_days[0]['mark']}%d{half_days[0]['gap']}"
+        clocks = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p", "%H:%M", "%H:%M:%S")
+        return TimeFormat("strptime", tuple(f"{date}{clock}" for clock in clocks))
     families = [next((name for name, pattern in patterns.items() if pattern.fullmatch(text)), "") for text in texts]
     family, count = Counter(families).most_common(1)[0] if families else ("", 0)
     if not family or 2 * count <= len(families):
@@ -196,13 +195,3 @@ def _clocks(pattern: re.Pattern[str], texts: Sequence[str], date: str) -> tuple[
         counts[f"{day}{gap}{''.join(clock)}{end}" if match["clock"] else day] += 1
         others |= dict.fromkeys([day, *(f"{day}{gap}{hours}:%M{more}{end}" for more in (":%S", "", ":%S.%f"))])
     return tuple(dict.fromkeys([entry for entry, _ in counts.most_common()] + list(others)))
-
-
-def plausible_periods(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
-    """Return which periods are plausible: a few readings a year and more away from all others have a wrong clock.
-
-    `periods` are the sorted numbers of the periods with readings, each of `length` microseconds with `counts` readings.
-    """
-    group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR_AWAY)])
-    share = np.bincount(group, weights=counts) / counts.sum()
-    return np.asarray((share >= FEW_READINGS)[group])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sensormend.io.options import EVERY, Options
+from sensormend.pipeline.options import EVERY, Options
 
 __all__ = ["axis_label", "described", "record_of", "unit_of"]
 

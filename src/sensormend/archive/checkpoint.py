@@ -12,13 +12,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sensormend.errors import ConfigError, StateError
+from sensormend.errors import ConfigError, StateError, shown
 from sensormend.files import read_state, sync, write_state
 from sensormend.io import postgres
 from sensormend.io.metadata import read_json, write_json
-from sensormend.io.options import Options
 from sensormend.io.sources import SourcePaths, find, is_stream
 from sensormend.pipeline.cleaner import Cleaner
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.tally import Tally
 
 __all__ = ["Checkpoint", "changed_options", "fetch", "files_of", "identity_of", "job_of", "put"]
@@ -43,7 +43,7 @@ def identity_of(source: SourcePaths) -> list[list[str | int]]:
         return [entry for part in source for entry in identity_of(part)]
     address = os.fspath(source)
     if address.startswith(postgres.SCHEMES):
-        return [[postgres.shown(address)]]
+        return [[shown(address)]]
     if address == "-" or is_stream(Path(address)):
         return [[address]]
     files = [(file.shown, file.path.stat()) for file in find(address, Path())]

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import ConfigError, InputError, ValueRangeError
-from sensormend.io.metadata import FaultInterval, SensorSummary, time_of
-from sensormend.io.options import EVERY, Options
-from sensormend.io.staging import SAMPLE_READINGS, sampled_sensors
-from sensormend.io.table_layout import MISSING, Kind, TableLayout, is_quantity, kind_of, recognise
-from sensormend.io.times import plausible_periods, typed_time
-from sensormend.io.units import described, record_of
+from sensormend.errors import ConfigError, InputError
+from sensormend.io.staging import Staging
+from sensormend.io.table_layout import TableLayout, is_quantity
 from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
+from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.survey import survey_readings
+from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
-from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, spans_of
-from sensormend.recovery import FloatArray
+from sensormend.pipeline.times import time_of
+from sensormend.pipeline.units import described, record_of
+from sensormend.readings import ORIGINS, REASONS, NameIndex, Readings, Rows, spans_of
 
 __all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
 
@@ -54,7 +51,7 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
         Return `Cleaned(rows, faults, sensors)`: the rows, a list of the faults with start and end, and a summary of
         each sensor.
     **settings
-        Any of `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
+        Any of `sensormend.pipeline.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
         `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
         `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
         `interval=0.9`, `method="olrtr"`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`;
@@ -87,7 +84,7 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
     if options.flags:
         raise ConfigError("flags writes a file beside the rows of an OUT; sensormend.io.vocabularies has the codes")
     if is_frame(readings) or is_series(readings):
-        return _clean_frame(Frame.of(readings, options), options, details)
+        return _clean_frame(readings, options, details)
     if hasattr(readings, "dims") and hasattr(readings, "coords"):
         return _clean_labelled(readings, options, details)
     if hasattr(readings, "collect"):
@@ -98,36 +95,44 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
     )
 
 
-def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
-    readings, coordinates = frame.readings(), options.coordinates
-    places = Places.read(coordinates) if coordinates else Places.of(frame.positions(), readings.sensors)
-    rows, tally = _mend(readings, options, places, details=details)
-    unit = {EVERY: {"units": frame.layout.unit}} if frame.layout.unit else None
+def _clean_frame(frame: Any, options: Options, details: bool) -> Any:
+    with Staging(None) as staging:
+        table = Frame.of(frame, options, staging)
+        survey, readings = _surveyed(staging, options)
+        places = _places(staging, options)
+        unit = {EVERY: {"units": staging.unit}} if staging.unit else None
+    rows, tally = _mend(readings, survey, options, places, details=details)
     record = record_of(described(readings.variables, options, unit))
-    mended = frame.wide(rows) if options.wide else frame.like(columns_of(rows), record)
+    mended = table.wide(rows) if options.wide else table.like(columns_of(rows), record)
     if not details:
         return mended
-    return Cleaned(mended, *map(frame.like, _tables(tally, places)))
+    return Cleaned(mended, *map(table.like, _tables(tally, places)))
+
+
+def _places(staging: Staging, options: Options) -> Places:
+    if options.coordinates:
+        return Places.read(options.coordinates)
+    sensors = staging.sensors
+    positions = (Position(sensors[code], time, *degrees) for code, time, *degrees in staging.locations)
+    return Places.of(positions, sensors)
 
 
 def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
-    from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of
+    from sensormend.io.netcdf import make_dataset, read_attributes, read_locations
 
     if options.wide:
         raise ConfigError("an array of time and station is wide already; leave wide out")
-    parts = [part for part in readings_of(array, options) if len(part)]
-    if not parts:
-        raise InputError("there is no reading at all")
-    columns = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")
-    )
-    readings = Readings(parts[-1].sensors, parts[-1].variables, *columns)
     if options.coordinates:
         places = Places.read(options.coordinates)
     else:
-        places = Places.of(Position(name, 0, *degrees) for name, degrees in locations_of(array, options).items())
-    rows, tally = _mend(readings, options, places, details=details)
-    dataset = dataset_of(rows, places.coordinates, described(rows.variables, options, attributes_of(array, options)))
+        places = Places.of(Position(name, 0, *degrees) for name, degrees in read_locations(array, options).items())
+    with Staging(None) as staging:
+        staging.load_array(array, options)
+        survey, readings = _surveyed(staging, options)
+    rows, tally = _mend(readings, survey, options, places, details=details)
+    dataset = make_dataset(
+        rows, places.coordinates, described(rows.variables, options, read_attributes(array, options))
+    )
     if not details:
         return dataset
     import pandas
@@ -156,9 +161,14 @@ def _columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
     return columns
 
 
-def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
-    readings = _without_wrong_clocks(readings)
-    survey = survey_readings(_sample(readings), options)
+def _surveyed(staging: Staging, options: Options) -> tuple[Survey, Readings]:
+    """Return the survey and all readings, so that the staging can be closed before they are mended."""
+    if staging.left_out:
+        warnings.warn(f"{staging.left_out} readings a year and more from all others were left out", stacklevel=4)
+    return survey_readings(staging.sample(), options), staging.all_readings()
+
+
+def _mend(readings: Readings, survey: Survey, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
     readings = places.rename_moved(readings)
     source = InMemory(readings, survey.grid)
     cleaner = cleaner_for(survey, readings.variables, options)
@@ -180,27 +190,6 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
         tally.count_dated_back(before, marked)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
-
-
-def _sample(readings: Readings) -> Readings:
-    """Return the readings of some sensors, the same ones as of a file."""
-    counts = np.bincount(readings.sensor, minlength=len(readings.sensors))
-    by_name = sorted(np.flatnonzero(counts).tolist(), key=lambda code: readings.sensors[code])
-    chosen = [by_name[place] for place in sampled_sensors(counts[by_name].tolist())]
-    sample = readings.taken(np.isin(readings.sensor, chosen))
-    if len(sample) > SAMPLE_READINGS:
-        sample = sample.taken(np.sort(np.argsort(sample.time, kind="stable")[:SAMPLE_READINGS]))
-    return sample
-
-
-def _without_wrong_clocks(readings: Readings) -> Readings:
-    """Drop readings whose clock was not set, with a warning."""
-    days, day, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
-    plausible = plausible_periods(days, counts, DAY)[day]
-    if plausible.all():
-        return readings
-    warnings.warn(f"{np.sum(~plausible)} readings a year and more from all others were left out", stacklevel=5)
-    return readings.taken(plausible)
 
 
 def is_frame(thing: object) -> bool:
@@ -236,8 +225,8 @@ class Frame:
     zone: Any = None
 
     @classmethod
-    def of(cls, frame: Any, options: Options) -> Frame:
-        """Recognise the layout of a frame; a pandas index with a meaning becomes a column."""
+    def of(cls, frame: Any, options: Options, staging: Staging) -> Frame:
+        """Read a frame into an empty staging; a pandas index with a meaning becomes a column."""
         series = (frame.name,) if is_series(frame) else None
         if series:
             frame = _framed(frame)
@@ -249,57 +238,9 @@ class Frame:
         table = nw.from_native(frame, eager_only=True)
         if len(table) == 0:
             raise InputError("the frame has no rows")
-        kinds = [(name, _kind(table[name])) for name in table.columns]
-        layout = recognise(kinds, options, "the frame")
+        layout = staging.load_columns({name: _array(table[name]) for name in table.columns}, options)
         zone = zones.get(layout.time) or getattr(table[layout.time].dtype, "time_zone", None)
         return cls(table, layout, indexed, series, zone)
-
-    def readings(self) -> Readings:
-        """Return the readings, in the order of the rows."""
-        layout, table = self.layout, self.table
-        columns = [_numbers(table[name]) for name in layout.columns]
-        time = np.repeat(self.times(), len(columns))
-        value = np.stack(columns, axis=1).ravel() if columns else np.zeros(0)
-
-        def names(role: str, column: str | None, otherwise: str) -> tuple[Sequence[str], NDArray[np.int64]]:
-            if column is not None:
-                distinct, codes = _codes(table[column])
-                return distinct, np.repeat(codes, len(columns))
-            if layout.across == role:
-                return layout.columns, np.tile(np.arange(len(columns)), len(table))
-            return (otherwise,), np.zeros(value.size, dtype=np.int64)
-
-        sensors, sensor = names("sensor", layout.sensor, "sensor")
-        variables, variable = names("variable", layout.variable, layout.name)
-        readings = Readings(sensors, variables, sensor, variable, time, value)
-        # An empty cell of a wide table is no reading, as in a file.
-        return readings if layout.across == "value" else readings.taken(~np.isnan(value))
-
-    def times(self) -> NDArray[np.int64]:
-        """Return the times of the rows, composed where they are in several columns."""
-        layout, table = self.layout, self.table
-        parts = {unit: table[name] for unit, name in layout.parts}
-        time = _dates(parts) if "year" in parts else _times(table[layout.time])
-        if layout.clock is not None:
-            time = time + _clocks(table[layout.clock])
-        for unit, length in (("hour", HOUR), ("minute", MINUTE), ("second", SECOND)):
-            if unit in parts:
-                time = time + _offsets(parts[unit], unit, length)
-        return time
-
-    def positions(self) -> list[Position]:
-        """Return the positions of the sensors, with their times."""
-        layout = self.layout
-        if layout.latitude is None or layout.longitude is None or layout.sensor is None:
-            return []
-        names, sensor = _codes(self.table[layout.sensor])
-        time = self.times()
-        place = np.stack([_numbers(self.table[name]) for name in (layout.latitude, layout.longitude)], axis=1)
-        placed = np.flatnonzero(np.isfinite(place).all(axis=1))
-        placed = placed[np.lexsort((time[placed], sensor[placed]))]
-        new = np.ones(placed.size, dtype=bool)
-        new[1:] = (np.diff(sensor[placed]) != 0) | (np.diff(place[placed].round(4), axis=0) != 0).any(axis=1)
-        return [Position(names[sensor[row]], int(time[row]), *place[row].tolist()) for row in placed[new]]
 
     def wide(self, rows: Rows) -> Any:
         """Return the cleaned values of rows as a wide frame of the same kind, with the names of the input's columns.
@@ -391,21 +332,32 @@ def rows_of(frame: Any) -> Rows:
         raise InputError(f"the frame has no column {lacking[0]!r}: give what clean() returned")
     if not len(table):
         raise InputError("the frame has no rows")
-    sensors, sensor = _codes(table["sensor"])
-    named = "variable" in table.columns and not table["variable"].is_null().all()
-    variables, variable = _codes(table["variable"]) if named else ((EVERY,), np.zeros(len(table), dtype=np.int64))
+    columns = {name: _array(table[name]) for name in table.columns}
+    nameless = "variable" not in columns or table["variable"].is_null().all()
+    sensors, sensor = _numbered(columns["sensor"])
+    variables, variable = (
+        ((EVERY,), np.zeros(len(table), dtype=np.int64)) if nameless else _numbered(columns["variable"])
+    )
 
     def coded(name: str, words: Sequence[str]) -> NDArray[np.int8]:
-        distinct, code = _codes(table[name].cast(nw.String).fill_null(""))
-        return np.array([words.index(word) if word in words else 0 for word in distinct], dtype=np.int8)[code]
+        code = {word: number for number, word in enumerate(words)}
+        return np.array([code.get(word, 0) for word in columns.get(name, [""] * len(table))], dtype=np.int8)
 
-    origin = coded("origin", ORIGINS) if "origin" in table.columns else np.zeros(len(table), dtype=np.int8)
-    numbers = {name: _numbers(table[name]) for name in ("value", "cleaned", "lower", "upper")}
-    count = table["n"].to_numpy() if "n" in table.columns else np.isfinite(numbers["value"])
+    time = columns["time"]
+    if time.dtype == object:  # as in a CSV file
+        time = np.array([time_of(text) for text in time], dtype=np.int64)
+    numbers = {name: columns[name].astype(np.float64) for name in ("value", "cleaned", "lower", "upper")}
+    count = columns["n"] if "n" in columns else np.isfinite(numbers["value"])
     return Rows(
-        sensors, variables, sensor, variable, _times(table["time"]), n=count.astype(np.int32), **numbers,
-        flag=table["flag"].to_numpy().astype(np.int8), reason=coded("reason", REASONS), origin=origin,
+        sensors, variables, sensor, variable, time.astype(np.int64), n=count.astype(np.int32), **numbers,
+        flag=columns["flag"].astype(np.int8), reason=coded("reason", REASONS), origin=coded("origin", ORIGINS),
     )  # fmt: skip
+
+
+def _numbered(names: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the distinct names of a column, sorted, and the number of each row's name."""
+    index = NameIndex(sorted(set(map(str, names))))
+    return index.all, np.array([index[str(name)] for name in names], dtype=np.int64)
 
 
 def _plain_pandas(frame: Any) -> tuple[Any, dict[str, Any]]:
@@ -445,145 +397,20 @@ def _has_meaning(index: Any) -> bool:
     return index.nlevels > 1 or index.name is not None or "datetime" in str(index.dtype)
 
 
-def _kind(column: nw.Series[Any]) -> Kind:
+def _array(column: nw.Series[Any]) -> NDArray[Any]:
+    """Return a column for the engine: as numbers, times in UTC, or texts with None where there is nothing."""
     dtype = column.dtype
+    missing = column.is_null()
     if dtype == nw.Date:
-        return "date"
+        column, dtype = column.cast(nw.Datetime("us")), nw.Datetime("us")
     if dtype == nw.Datetime:
-        # A column of hours is only added to times without an hour.
-        hours = column.dt.timestamp("us").drop_nulls().to_numpy() % DAY
-        return "time" if hours.any() else "date"
+        nothing = np.iinfo(np.int64).min  # NaT
+        times: NDArray[Any] = column.dt.timestamp("us").fill_null(nothing).to_numpy().astype(np.int64)
+        return times.view("datetime64[us]")
+    if dtype.is_integer() and not missing.any():
+        return column.to_numpy()
     if dtype.is_numeric():
-        return "number"
-    if dtype == nw.String or dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.Object:
-        entries = column.drop_nulls().head(INSPECTED).to_list()
-        return kind_of([str(entry) for entry in entries]) if entries else "other"
-    return "other"
-
-
-def _codes(column: nw.Series[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Return the distinct names of a column, sorted, and the index of each row's name."""
-    if column.is_null().any():
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise InputError(f"column {column.name!r} is empty in row {row}; a reading without a name cannot be mended")
-    names = column.unique().to_list()
-    # Spaces around a name do not belong to it, as in a file.
-    texts = sorted({str(name).strip() for name in names})
-    code = {text: index for index, text in enumerate(texts)}
-    codes = column.replace_strict(names, [code[str(name).strip()] for name in names], return_dtype=nw.Int64)
-    return tuple(texts), codes.to_numpy()
-
-
-def _times(column: nw.Series[Any]) -> NDArray[np.int64]:
-    """Return times in microseconds since 1970, UTC; without a zone they are taken as they are."""
-    if column.is_null().any():
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise InputError(f"column {column.name!r} has no time in row {row}")
-    dtype = column.dtype
-    if dtype == nw.Date:
-        column = column.cast(nw.Datetime("us"))
-    elif dtype.is_numeric():
-        return _epochs(column)
-    elif dtype != nw.Datetime:
-        return _written_times(column)
-    return column.dt.timestamp("us").to_numpy().astype(np.int64)
-
-
-def _dates(parts: Mapping[str, nw.Series[Any]]) -> NDArray[np.int64]:
-    """Return the times of dates with columns of year, month and day."""
-    year, month, day = (_wholes(parts[unit]) if unit in parts else np.ones(1, dtype=np.int64)
-                        for unit in ("year", "month", "day"))  # fmt: skip
-    year = year + np.where((year >= 0) & (year < 70), 2000, np.where((year >= 70) & (year < 100), 1900, 0))
-    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
-    dates = months.astype("datetime64[D]") + (day - 1)
-    wrong = (month < 1) | (month > 12) | (dates.astype("datetime64[M]") != months)
-    if "day of year" in parts:
-        count = _wholes(parts["day of year"])
-        dates, wrong = dates + (count - 1), wrong | (count < 1) | (count > 366)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        written = "-".join(str(column[row]) for column in parts.values())
-        raise InputError(
-            f"columns {', '.join(column.name for column in parts.values())}: {written} in row {row} is no date"
-        )
-    microseconds: NDArray[np.int64] = dates.astype("datetime64[us]").astype(np.int64)
-    return microseconds
-
-
-def _wholes(column: nw.Series[Any]) -> NDArray[np.int64]:
-    numbers = _numbers(column)
-    _refuse(column, ~(numbers == np.trunc(numbers)), "which is no whole number")
-    return numbers.astype(np.int64)
-
-
-def _offsets(column: nw.Series[Any], unit: str, length: int) -> NDArray[np.int64]:
-    """Return the hours, minutes or seconds of a column in microseconds; hours may be written as 1330."""
-    numbers = _numbers(column)
-    if unit == "hour" and np.nanmax(numbers, initial=0.0) >= 100:
-        numbers = numbers // 100 + numbers % 100 / 60
-    _refuse(column, ~((numbers >= 0) & (numbers <= (24 if unit == "hour" else 60))), f"which is no {unit}")
-    return np.round(numbers * length).astype(np.int64)
-
-
-def _clocks(column: nw.Series[Any]) -> NDArray[np.int64]:
-    """Return the microseconds since midnight of texts like 06:30, 6:30:15 or 6:30 pm."""
-    times: dict[str, int] = {}
-    for text in {str(entry) for entry in column.to_list()}:
-        shape = re.fullmatch(r"\s*(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*([ap]m)?\s*", text, re.IGNORECASE)
-        if not shape:
-            raise InputError(f"column {column.name!r} has {text!r}, which is no time of the day like 06:30")
-        half = (shape[4] or "").lower()
-        hour = int(shape[1]) % 12 + 12 * (half == "pm") if half else int(shape[1])
-        times[text] = hour * HOUR + int(shape[2]) * MINUTE + round(float(shape[3] or 0) * SECOND)
-    return np.array([times[str(entry)] for entry in column.to_list()], dtype=np.int64)
-
-
-def _refuse(column: nw.Series[Any], wrong: NDArray[np.bool_], why: str) -> None:
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise InputError(f"column {column.name!r} has {column[row]!r} in row {row}, {why}")
-
-
-def _epochs(column: nw.Series[Any]) -> NDArray[np.int64]:
-    """Return the times of numbers: seconds, milliseconds, micro- or nanoseconds since 1970, or like 20200131."""
-    numbers = _numbers(column)
-    written = typed_time(float(np.nanmedian(numbers)))
-    if written is None:
-        raise InputError(
-            f"column {column.name!r} holds no times, but for example {column[0]!r}; name the right one with time="
-        )
-    if written.name == "strptime":
-        texts = (f"{number:.0f}" for number in numbers)
-        times = [datetime.strptime(text, written.formats[0]) for text in texts]
-        return np.array(times, dtype="datetime64[us]").astype(np.int64)
-    if column.dtype.is_integer():
-        integers = column.to_numpy().astype(np.int64)
-        return integers * written.scale if written.scale else integers // 1000
-    return np.round(numbers * (written.scale or 1e-3)).astype(np.int64)
-
-
-def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
-    times = {}
-    for text in column.unique().to_list():
-        try:
-            times[text] = time_of(str(text))
-        except ValueError:
-            raise InputError(
-                f"column {column.name!r} has {str(text)!r}, which is no time like 2020-03-01 06:00; "
-                "make it a column of times first"
-            ) from None
-    return np.array([times[text] for text in column.to_list()], dtype=np.int64)
-
-
-def _numbers(column: nw.Series[Any]) -> FloatArray:
-    """Return numbers, NaN for empty cells; other text is refused."""
-    if column.dtype.is_numeric():
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    values = []
-    for row, entry in enumerate(column.to_list()):
-        text = "" if entry is None else str(entry).strip()
-        try:
-            values.append(float("nan") if text.lower() in MISSING else float(text))
-        except ValueError:
-            raise ValueRangeError(f"column {column.name!r} has {text!r} in row {row}, which is no number") from None
-    return np.array(values, dtype=np.float64)
+    empty = missing.to_list()
+    return np.array([None if lacks else str(entry) for entry, lacks in zip(column.to_list(), empty, strict=True)],
+                    dtype=object)  # fmt: skip
