@@ -298,6 +298,11 @@ class Stream:
             periods = self.cleaner.grid.period_of(self.buffer.column("time"))
             yield from self._close_until(int(periods.max()))
 
+    def refuse_before(self, time: int | None) -> None:
+        """Refuse readings of before a time: their rows are final, and their readings are not known here any more."""
+        if time is not None:
+            self._oldest = max(self._oldest, time)
+
     def set_maintenance(self, maintenance: Maintenance) -> None:
         """Set the notes on maintenance, which hold from the next period on."""
         self.maintenance = maintenance
