@@ -26,7 +26,7 @@ from sensormend.stream.service import Service
 from sensormend.stream.stream import AlertsRaised, Event
 from simulated_city import START, city_readings
 
-SENSORS, DAYS = 4, 8
+SENSORS, DAYS = 4, 6
 
 DERIVED = {"sensors.csv", "faults.csv", "run.json", "state/provisional.parquet", "state/alerts.json", "state/lock"}
 """Files that are made anew from the state; no fault is settled here."""
@@ -95,8 +95,7 @@ def parts() -> tuple[list[Readings], list[Readings]]:
     arrivals.insert(45, readings.taken(later))
     zero = np.zeros(1, dtype=np.int64)
     arrivals.insert(9, Readings(readings.sensors, readings.variables, zero, zero, zero + 200 * 365 * DAY, np.ones(1)))
-    half = len(arrivals) * 2 // 3
-    return arrivals[:half], arrivals[half:]
+    return arrivals[:-8], arrivals[-8:]
 
 
 @dataclass
@@ -194,7 +193,7 @@ def test_damage_is_noticed_or_does_no_harm(
             unnoticed.add(kind)
         # What was damaged is not damaged any more, and is not reported again.
         assert [damage.sentence for damage in inspect(out).damage] == [], where
-        assert not run(out, []).alerts, where
+        assert not entries or not run(out, []).alerts, where
         shutil.rmtree(out)
     assert unnoticed >= DERIVED & set(at_rest.files())
     if how in ("deleted", "garbage", "zeroed", "emptied"):

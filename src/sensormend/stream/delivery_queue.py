@@ -256,17 +256,15 @@ class DeliveryQueue(Closing):
         """Return the number of deliveries that a sink will never get."""
         return self._progress[name].lost
 
-    def discard_damaged(self) -> None:
-        """Drop the deliveries that are not what was written, and count them as lost to the sinks that wait for them."""
-        with self._lock, self._database as database:
-            parts = database.execute("SELECT place, crc, content FROM deliveries")
-            damaged = {place for place, crc, content in parts if zlib.crc32(content) != crc}
-            for place in damaged:
-                database.execute("DELETE FROM deliveries WHERE place = ?", [place])
-            for name, progress in self._progress.items():
-                progress.lost += sum(place >= progress.next for place in damaged)
-                database.execute("UPDATE sinks SET lost = ? WHERE name = ?", [progress.lost, name])
-        self._load(list(self._progress))
+    def empty_damaged(self) -> None:
+        """Empty the deliveries that are not what was written; at their turn they are skipped, and counted as lost."""
+        with self._lock:
+            with self._database as database:
+                parts = database.execute("SELECT place, crc, content FROM deliveries")
+                damaged = {place for place, crc, content in parts if zlib.crc32(content) != crc}
+                empty = "UPDATE deliveries SET crc = 0, content = x'' WHERE place = ?"
+                database.executemany(empty, [(place,) for place in damaged])
+            self._load(list(self._progress))
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Register a function that is called after each `append`."""

@@ -210,7 +210,7 @@ class Service:
         self._queue = self._retry(partial(DeliveryQueue, folder / "deliveries.sqlite", names, settings.backlog))
         stack.callback(self._queue.close)
         if any(damage.file == "state/deliveries.sqlite" for damage in inspection.damage):
-            self._queue.discard_damaged()
+            self._queue.empty_damaged()
         self._workers = [open_worker(self._queue) for open_worker in self._open_workers.values()]
         stack.callback(stop_all, self._workers, DRAIN_TIME)
         for worker in self._workers:
