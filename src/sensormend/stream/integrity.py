@@ -6,16 +6,16 @@ import shutil
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sensormend.errors import SensormendError, StateError
 from sensormend.files import is_whole_state, read_header
-from sensormend.io.folder import file_rows
+from sensormend.io.folder import date_of, file_rows
 from sensormend.io.metadata import read_json
-from sensormend.readings import NOTHING
+from sensormend.readings import DAY, NOTHING
 from sensormend.stream.acknowledged import Acknowledged
 from sensormend.stream.arrivals import Arrived, Damage
 from sensormend.stream.codec import input_from_bytes, readings_before
@@ -26,6 +26,9 @@ __all__ = ["Inspection", "inspect", "is_readable"]
 
 CHECKPOINT_FILES = ("model.npz", "cleaner.npz", "tally.npz")
 """The files of a checkpoint beside stream.npz."""
+
+MOST_FILES = 5
+"""Files with the same problem that are listed one by one; more are one entry."""
 
 TABLES = ("faults.csv", "rejected.csv")
 """Tables whose settled lines are only there."""
@@ -206,20 +209,32 @@ def _inspect_files(result: Inspection, out: Path, limit: int | None) -> None:
         result.damage.append(Damage(f"state/{result.place.name}/manifest.json", problem))
         return
     rewritten = set(Rewritten.read(out / "state" / "rewritten"))
+    by_problem: dict[str, list[str]] = {}
     for name, how in result.manifest.problems(out, limit):
         if how == "damaged" and name in rewritten and is_readable(out / name):
             continue
-        rows = result.manifest.files[name][2]
         if not name.endswith(".parquet"):
             problem = f"is {how}: late readings of its period correct nothing"
-        elif how == "gone":
-            problem = f"is gone, with {rows:,} rows"
-        elif is_readable(out / name):
-            problem = f"is not what was written, {rows:,} rows"
+        elif how == "damaged":
+            problem = "is not what was written" if is_readable(out / name) else "is damaged: it is set aside"
         else:
-            problem = f"is damaged, {rows:,} rows: it is set aside"
-        result.damage.append(Damage(name, problem))
+            problem = "is gone"
+        by_problem.setdefault(problem, []).append(name)
         result.unsound.append(name)
+    for problem, names in by_problem.items():
+        for group in [names] if len(names) > MOST_FILES else [[name] for name in names]:
+            result.damage.append(_of_files(group, problem, result.manifest))
+
+
+def _of_files(names: Sequence[str], problem: str, manifest: Manifest) -> Damage:
+    """Return the damage of one file, or of many with the same problem."""
+    one = len(names) == 1
+    if not names[0].endswith(".parquet"):
+        return Damage(names[0] if one else "state/kept", problem if one else f"{problem}, {len(names):,} files")
+    dates = [date_of(Path(name).parent) for name in names]
+    rows = sum(manifest.files[name][2] for name in names)
+    count = f"{rows:,} rows" if one else f"{rows:,} rows in {len(names):,} files"
+    return Damage(names[0] if one else "data", f"{problem}; {count}", 0, min(dates) * DAY, (max(dates) + 1) * DAY)
 
 
 def is_readable(path: Path) -> bool:
