@@ -16,6 +16,7 @@ import pytest
 from list_source import ListSource, assert_same_rows, hourly, read_rows, run_service, settings
 from sensormend.cli import main
 from sensormend.errors import StorageError
+from sensormend.files import locked
 from sensormend.io.metadata import read_json
 from sensormend.readings import DAY, HOUR, Readings, Rows
 from sensormend.stream.arrivals import Arrived, Source, clock
@@ -296,4 +297,10 @@ def test_a_running_service_and_another_folder_are_refused(
     (tmp_path / "archive" / "state").mkdir(parents=True)
     (tmp_path / "archive" / "run.json").write_text('{"command": "clean"}')
     assert main(["check", str(tmp_path / "archive")]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 2
+    # Without its state a service cannot go on at all.
+    shutil.copytree(at_rest.out, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "state")
+    assert main(["check", str(tmp_path / "out")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 3
+    with locked(at_rest.out / "state" / "lock", "it is locked"):
+        assert main(["check", str(at_rest.out)]) == 2

@@ -30,13 +30,15 @@ def check(out: Path, /, *, as_json: Annotated[bool, Parameter(name="--json", **F
         Print JSON.
     """
     from sensormend.files import is_locked
+    from sensormend.io.metadata import read_json
     from sensormend.stream.integrity import inspect
     from sensormend.stream.service_state import ServiceState
 
     state = ServiceState(out)
-    if not state.folder.is_dir():
-        raise ConfigError(f"{out} is not the OUT of a watch: there is no {state.folder}")
-    state.check()
+    if not state.is_begun:
+        if read_json(out / "run.json").get("command") == "watch":
+            raise SensormendError(f"{out} has lost its state: a start is refused, and its rows cannot be verified")
+        raise ConfigError(f"{out} is not the OUT of a watch")
     if is_locked(state.folder / "lock"):
         raise ConfigError(f"sensormend is watching into {out}: stop it first")
     result = inspect(out)

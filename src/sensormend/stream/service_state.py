@@ -55,7 +55,7 @@ class ServiceState:
 
     def check(self) -> None:
         """Refuse an OUT that `watch` did not write."""
-        if self.out.exists() and not self._watch_file.exists() and not self._acknowledged.get("name"):
+        if self.out.exists() and not self.is_begun:
             if not self.out.is_dir():
                 raise ConfigError(f"OUT is a folder; {self.out} is a file")
             command = read_json(self.out / "run.json").get("command")
@@ -67,6 +67,11 @@ class ServiceState:
                 raise ConfigError(f"{self.out} has lost its state and cannot go on; watch into another OUT")
             if any(entry.name != "state" for entry in self.out.iterdir()):
                 raise ConfigError(f"{self.out} is a folder that sensormend did not write; choose another OUT")
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a `watch` has written here, and its name is known."""
+        return self._watch_file.exists() or bool(self._acknowledged.get("name"))
 
     @property
     def _acknowledged(self) -> dict[str, Any]:
