@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+
+import pytest
 
 from sensormend.stream.acknowledged import SLOT, Acknowledged
 
@@ -32,6 +36,25 @@ def test_a_torn_write_leaves_the_record_before_it(tmp_path: Path) -> None:
         path.write_bytes(before[:start] + after[start : start + cut] + before[start + cut :])
         record = Acknowledged.read(path) or {}
         assert record["number"] == 1
+
+
+def test_a_write_that_fails_is_done_again_at_the_same_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, real = tmp_path / "acknowledged", os.write
+
+    def full(handle: int, content: bytes) -> int:
+        real(handle, content[:20])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Acknowledged(path) as file:
+        file.write({"number": 1})
+        for _ in range(3):
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "write", full)
+                with pytest.raises(OSError, match="No space left"):
+                    file.write({"number": 2})
+            assert (Acknowledged.read(path) or {})["number"] == 1
+        file.write({"number": 2})
+    assert (Acknowledged.read(path) or {})["number"] == 2
 
 
 def test_garbage_is_no_record(tmp_path: Path) -> None:

@@ -69,12 +69,13 @@ class Acknowledged(Closing):
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Write a record; it survives the end of this process, and a power cut after `sync`."""
-        self._turn += 1
-        text = json.dumps({**record, "turn": self._turn}, separators=(",", ":")).encode("ascii")
+        turn = self._turn + 1
+        text = json.dumps({**record, "turn": turn}, separators=(",", ":")).encode("ascii")
         content = b"%08x %s" % (zlib.crc32(text), text)
         assert len(content) <= SLOT
-        self._put(content.ljust(SLOT), self._turn % 2 * SLOT)
-        self.record = dict(record)
+        # After a failure the same place is written again: the other one has the newest whole record.
+        self._put(content.ljust(SLOT), turn % 2 * SLOT)
+        self._turn, self.record = turn, dict(record)
 
     def sync(self) -> None:
         """Wait until it is on disk."""
