@@ -165,6 +165,9 @@ def _inspect_queue(result: Inspection, state: Path) -> None:
         return
     try:
         count = _delivery_count(path)
+    except OSError:
+        # There is no room for a copy; the queue verifies itself when it is opened.
+        return
     except sqlite3.Error as error:
         problem = f"is damaged ({' '.join(str(error).split())})"
     else:
