@@ -25,6 +25,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from sensormend.pipeline.options import Options
+from sensormend.stream.acknowledged import Acknowledged
 from sensormend.stream.arrivals import Arrived, Source
 from sensormend.stream.codec import input_to_bytes
 from sensormend.stream.journal import WriteAheadLog
@@ -47,10 +48,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     with running_mosquitto() as broker, tempfile.TemporaryDirectory() as folder:
-        journal, stream = WriteAheadLog(Path(folder)), Stream(Options.of(step="1h", period="200d"))
+        journal, stream = WriteAheadLog(Path(folder, "journal")), Stream(Options.of(step="1h", period="200d"))
+        acknowledged = Acknowledged(Path(folder, "acknowledged"))
 
         def keep(arrived: Arrived) -> None:
-            journal.write(input_to_bytes(arrived))
+            before = stream.readings
+            number = journal.write(input_to_bytes(arrived, before))
+            acknowledged.write({"number": number + 1, "readings": before + len(arrived.readings)})
             for event in stream.take(arrived):
                 raise AssertionError(event)
 

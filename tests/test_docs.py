@@ -110,7 +110,7 @@ def test_every_flag_is_described() -> None:
     assert all(f"`{flag}" in page for flag in ("--config", "--sink", "--alert"))
     assert set(names_of(section(page, "serve"))) == flags_of("serve")
     others = section(page, "Other commands")
-    for command in ("report", "explain", "compare", "example", "demo"):
+    for command in ("report", "check", "explain", "compare", "example", "demo"):
         rows = "".join(row for row in others.splitlines(keepends=True) if row.startswith(f"| `{command}` "))
         positional = {"--out", "--sensor", "--time"} if command == "explain" else set()
         assert Counter(names_of(rows, 2)) == Counter(flags_of(command) - positional)

@@ -9,6 +9,7 @@ import platform
 import re
 import subprocess
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -26,9 +27,11 @@ __all__ = [
     "beside",
     "harmless",
     "is_locked",
+    "is_whole_state",
     "locked",
     "now",
     "original",
+    "read_header",
     "read_state",
     "read_table",
     "signature",
@@ -156,6 +159,12 @@ def sync(path: Path) -> None:
 
 FORMAT = "sensormend-state"
 
+_UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError, RuntimeError, zlib.error,
+    zipfile.BadZipFile,
+)  # fmt: skip
+"""The errors of a damaged `.npz` file."""
+
 
 def write_state(
     path: str | os.PathLike[str],
@@ -202,7 +211,7 @@ def read_state(
             raise ValueError("another header")
     except FileNotFoundError:
         raise StateError(f"there is no state file {name}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+    except _UNREADABLE:
         raise StateError(f"{name} is not a sensormend state file, or it is broken") from None
     if writer != method:
         raise StateError(f"{name} holds the state of {writer}, not of {method}")
@@ -213,12 +222,31 @@ def read_state(
     return settings, arrays
 
 
+def is_whole_state(path: Path) -> bool:
+    """Return whether a state file is complete, of whatever method and version: its checksums are compared."""
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            return archive.testzip() is None and "header.npy" in archive.namelist()
+    except _UNREADABLE:
+        return False
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """Return the settings in a state file, of whatever version; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            settings = json.loads(str(archive["header"]))["settings"]
+    except _UNREADABLE:
+        return {}
+    return settings if isinstance(settings, dict) else {}
+
+
 def written_by(path: str | os.PathLike[str]) -> str:
     """Return the name of the method that wrote a state file; empty where it cannot be read."""
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return str(json.loads(str(archive["header"]))["method"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except _UNREADABLE:
         return ""
 
 

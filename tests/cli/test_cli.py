@@ -206,7 +206,7 @@ def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
 def test_help_and_version_succeed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for command in ("bench", "clean", "demo", "example", "explain", "report", "serve", "watch"):
+    for command in ("bench", "check", "clean", "demo", "example", "explain", "report", "serve", "watch"):
         assert re.search(rf"{command} +[A-Z]\w+ ", shown), "each command has a line that says what it does"
     assert main([]) == 0
     assert capsys.readouterr().out == shown

@@ -32,7 +32,7 @@ def parts() -> list[Readings]:
     readings = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable, readings.time, values)
     late = (readings.time >= START + DAY + 8 * HOUR) & (readings.time < START + DAY + 10 * HOUR)
     arrivals = hourly(readings.taken(~late), 3)
-    arrivals.insert(15, readings.taken(late))
+    arrivals.insert(19, readings.taken(late))
     zero = np.zeros(1, dtype=np.int64)
     future = Readings(readings.sensors, readings.variables, zero, zero, zero + 200 * 365 * DAY, np.ones(1))
     arrivals.insert(9, future)

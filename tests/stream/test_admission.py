@@ -119,7 +119,7 @@ def test_listed_names_are_always_admitted(tmp_path: Path) -> None:
     lines = [f"x{number},50,{number / 1000}" for number in range(MOST_UNKNOWN + 20)]
     table.write_text("sensor,latitude,longitude\n" + "\n".join(lines))
     stream = Stream(Options.of(step="1h", period="1d", coordinates=table))
-    for day in range(KNOWN_AFTER):
+    for day in range(KNOWN_AFTER + 1):
         list(stream.take(Arrived(invented(3, START + day * DAY, "real"), START + day * DAY)))
     assert stream.admission.known.tolist() == [True] * 3
     events = list(

@@ -607,3 +607,25 @@ def test_killed_while_it_delivers_it_loses_nothing(path: Path, tmp_path: Path) -
     assert list(dict.fromkeys(got)) == list(range(max(got) + 1))
     assert max(got) >= made + 3
     assert len(got) - len(set(got)) <= 3
+
+
+def test_damaged_deliveries_are_emptied_and_lost_to_those_that_wait(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with DeliveryQueue(path, ["a", "b"]) as queue:
+        for number in range(4):
+            queue.append(final(number), number)
+        assert take(queue, "a", 2) == [0, 1]
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE deliveries SET content = x'00' WHERE place IN (1, 3)")
+    database.close()
+    with DeliveryQueue(path, ["a", "b"]) as queue:
+        queue.empty_damaged()
+        # The newest one still has its number: what is made again is passed over.
+        queue.append(final(3), 3)
+        queue.append(final(4), 4)
+        assert take(queue, "a", 9) == [2, 4]
+        assert take(queue, "b", 9) == [0, 2, 4]
+        assert (queue.lost("a"), queue.lost("b")) == (1, 2)
+        assert (queue.backlog("a"), queue.backlog("b")) == (0, 0)
+    assert "are lost" in caplog.text

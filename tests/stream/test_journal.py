@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensormend.errors import StateError
-from sensormend.stream.journal import HEAD, WriteAheadLog
+from sensormend.stream.journal import HEAD, WriteAheadLog, stored_records
 
 
 def contents(log: WriteAheadLog, start: int = 0) -> list[bytes]:
@@ -90,7 +90,7 @@ def test_zeros_after_a_power_cut_are_cut_off(tmp_path: Path) -> None:
         assert log.torn == 5000
 
 
-def test_a_record_that_was_safe_and_is_broken_is_an_error_with_its_place(tmp_path: Path) -> None:
+def test_a_record_that_was_safe_and_is_broken_is_left_out(tmp_path: Path) -> None:
     with WriteAheadLog(tmp_path) as log:
         for payload in (b"one", b"two", b"three"):
             log.append(payload)
@@ -99,14 +99,36 @@ def test_a_record_that_was_safe_and_is_broken_is_an_error_with_its_place(tmp_pat
     spoilt = bytearray(path.read_bytes())
     second = HEAD.size + 3
     spoilt[second + HEAD.size] ^= 1
-    path.write_bytes(spoilt)
-    with pytest.raises(StateError, match=rf"{path.name} is broken at byte {second}: "):
-        WriteAheadLog(tmp_path)
-    # Also where its head is gone, so that nobody knows how long it was.
-    spoilt[second : second + HEAD.size] = bytes(HEAD.size)
-    path.write_bytes(spoilt)
-    with pytest.raises(StateError, match=f"at byte {second}"):
-        WriteAheadLog(tmp_path)
+    for head in (spoilt[second : second + HEAD.size], bytes(HEAD.size)):
+        # Also where its head is gone, so that nobody knows how long it was.
+        spoilt[second : second + HEAD.size] = head
+        path.write_bytes(spoilt)
+        assert list(stored_records(tmp_path, 0)) == [(0, b"one"), (2, b"three")]
+        with WriteAheadLog(tmp_path) as log:
+            assert list(log.read()) == [(0, b"one"), (2, b"three")]
+            assert (log.next, log.torn) == (3, 0)
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "deleted", "garbage"])
+def test_numbers_that_were_given_are_not_given_again(tmp_path: Path, damage: str) -> None:
+    with WriteAheadLog(tmp_path) as log:
+        for payload in (b"one", b"two", b"three"):
+            log.write(payload)
+    path = files(tmp_path)[0]
+    if damage == "deleted":
+        path.unlink()
+    else:
+        whole = path.read_bytes()
+        path.write_bytes({"cut": whole[:-1], "emptied": b"", "garbage": b"garbage" * 30}[damage])
+    left = [(0, b"one"), (1, b"two")] if damage == "cut" else []
+    for _ in range(2):
+        with WriteAheadLog(tmp_path, expected=3) as log:
+            assert (log.next, list(log.read())) == (3, left)
+    with WriteAheadLog(tmp_path, expected=3) as log:
+        assert log.write(b"four") == 3
+    with WriteAheadLog(tmp_path, expected=4) as log:
+        assert list(log.read()) == [*left, (3, b"four")]
+    assert list(stored_records(tmp_path, 1)) == [*left[1:], (3, b"four")]
 
 
 def test_what_was_never_safe_may_have_lost_any_part_in_a_power_cut(tmp_path: Path) -> None:
@@ -123,23 +145,28 @@ def test_what_was_never_safe_may_have_lost_any_part_in_a_power_cut(tmp_path: Pat
         assert contents(log) == [b"one"]
 
 
-def test_an_earlier_file_that_is_broken_short_or_gone_is_an_error_when_it_is_read(tmp_path: Path) -> None:
+def test_an_earlier_file_that_is_broken_short_or_gone_is_left_out(tmp_path: Path) -> None:
     with WriteAheadLog(tmp_path, segment=1) as log:
         for payload in (b"one", b"two", b"three"):
             log.append(payload)
     middle = files(tmp_path)[1]
     whole = middle.read_bytes()
-    for spoilt in (whole[:-1] + b"?", whole[:-1], b""):
-        middle.write_bytes(spoilt)
+    for spoilt in (whole[:-1] + b"?", whole[:-1], b"", None):
+        if spoilt is None:
+            middle.unlink()
+        else:
+            middle.write_bytes(spoilt)
         with WriteAheadLog(tmp_path) as log:
-            reader = log.read(0)
-            assert next(reader) == (0, b"one")
-            with pytest.raises(StateError, match=rf"{middle.name} is broken at byte 0"):
-                next(reader)
-            assert contents(log, 2) == [b"three"]
-    middle.unlink()
-    with WriteAheadLog(tmp_path) as log, pytest.raises(StateError):
-        contents(log)
+            assert list(log.read()) == [(0, b"one"), (2, b"three")]
+
+
+def test_a_file_that_breaks_while_the_log_is_open_is_an_error(tmp_path: Path) -> None:
+    with WriteAheadLog(tmp_path) as log:
+        log.write(b"one")
+        path = files(tmp_path)[0]
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        with pytest.raises(StateError, match=rf"{path.name} is broken at byte 0"):
+            contents(log)
 
 
 def test_numbers_go_on_after_everything_was_dropped(tmp_path: Path) -> None:

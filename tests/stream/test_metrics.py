@@ -74,6 +74,7 @@ def test_what_is_counted_is_shown(metrics: Metrics) -> None:
     metrics.watermark = 1_699_999_000 * SECOND
     metrics.sensors |= {"known": 50, "faulty": 3, "silent": 2, "healthy": 45}
     metrics.journal_bytes, metrics.backlog_bytes = 4096, 77
+    metrics.damaged, metrics.readings_gone = 2, 192
     metrics.sinks["postgres"] = sink("postgres", up=False, backlog=7, lost=1)
     metrics.connected = False
     reported = values_of(metrics)
@@ -82,6 +83,7 @@ def test_what_is_counted_is_shown(metrics: Metrics) -> None:
         "repeated_total": 4, "periods_total": 1, "update_seconds_sum": 0.3, 'update_seconds_bucket{le="0.25"}': 0,
         'update_seconds_bucket{le="0.5"}': 1, "estimate_seconds_count": 1, "watermark_seconds": 1_699_999_000,
         "sensors": 50, "faulty_sensors": 3, "silent_sensors": 2, "journal_bytes": 4096, "backlog_bytes": 77,
+        "damaged": 2, "readings_gone": 192,
         'sink_up{sink="postgres"}': 0, 'backlog{sink="postgres"}': 7, 'lost{sink="postgres"}': 1, "connected": 0,
     }  # fmt: skip
     assert {name: reported[f"sensormend_{name}"] for name in wanted} == wanted

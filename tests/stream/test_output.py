@@ -1,3 +1,4 @@
+import csv
 import os
 import signal
 import subprocess
@@ -256,3 +257,36 @@ def test_a_table_that_was_turned_is_whole_after_a_crash(tmp_path: Path) -> None:
     again = AppendOnlyTable(path, ("reason", "text"), state, limit=100)
     again.append([("a", "b" * 300)])
     assert path.read_text() == f"reason,text\na,{'b' * 300}\n"
+
+
+@pytest.mark.parametrize("damage", ["flipped", "zeros", "cut", "garbage"])
+def test_the_whole_lines_of_a_damaged_table_are_kept(tmp_path: Path, damage: str) -> None:
+    path, header = tmp_path / "faults.csv", ("sensor", "reason")
+    table = AppendOnlyTable(path, header)
+    table.write([("a", "stuck"), ("b", "drift"), ("c, d", "noise")], [("e", "open")])
+    length, crc, content = table.length, table.crc, path.read_bytes()
+    second = content.index(b"b,drift")
+    damaged = {
+        "flipped": content[:second] + b"\xff" + content[second + 1 :],
+        "zeros": content[:second] + bytes(7) + content[second + 7 :],
+        "cut": content[: content.index(b"c, d") + 2],
+        "garbage": b"\xff\xfe" * 40,
+    }[damage]
+    path.write_bytes(damaged)
+    again = AppendOnlyTable(path, header, length, crc=crc)
+    again.salvage(length)
+    kept = {"flipped": ["a", "c, d"], "zeros": ["a", "c, d"], "cut": ["a", "b"], "garbage": []}[damage]
+    again.write([], [("f", "open")])
+    with path.open(newline="") as file:
+        assert [line[0] for line in csv.reader(file)] == ["sensor", *kept, "f"]
+    assert (tmp_path / "faults.csv.damaged-1").read_bytes() == damaged
+    assert AppendOnlyTable(path, header, again.length).crc == again.crc
+
+
+def test_a_table_whose_state_is_lost_goes_on_as_it_is(tmp_path: Path) -> None:
+    path, header = tmp_path / "rejected.csv", ("where", "reason")
+    AppendOnlyTable(path, header).append([("a", "1"), ("b", "2")])
+    table = AppendOnlyTable(path, header)
+    table.adopt()
+    table.append([("c", "3")])
+    assert path.read_text().splitlines() == ["where,reason", "a,1", "b,2", "c,3"]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from list_source import hourly, run_service
+from sensormend.io.metadata import read_json
 from sensormend.stream.sinks.messages import alert_message
 from sensormend.stream.stream import AlertsRaised, Event
 from servers import restartable_postgres, running_mosquitto
@@ -62,6 +63,8 @@ def test_killed_at_30_random_moments(network: ReferenceArchive, tmp_path: Path) 
                 assert not last.lines_with("Traceback")
         assert_same_table(server.address, out)
     assert len(places) > 5
+    # No kill is taken for damage.
+    assert "damage" not in read_json(out / "run.json")
     assert_same_as_archive(out, network)
     _same_alerts(reported, network, tmp_path)
 

@@ -26,6 +26,7 @@ app.command("sensormend.cli.clean:clean", usage="Usage: sensormend clean READING
 app.command("sensormend.cli.watch:watch", usage="Usage: sensormend watch SOURCE OUT [OPTIONS]\n")
 app.command("sensormend.cli.serve:serve", usage="Usage: sensormend serve OUT [OPTIONS]\n")
 app.command("sensormend.cli.report:report")
+app.command("sensormend.cli.check:check")
 app.command("sensormend.cli.explain:explain")
 app.command("sensormend.cli.compare:compare", usage="Usage: sensormend compare OUT LABELS [OPTIONS]\n")
 app.command("sensormend.cli.probe:probe", usage="Usage: sensormend probe SOURCE [OPTIONS]\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ class RowWriter(Closing):
     """Appends rows to `folder/data/date=YYYY-MM-DD/`, a Parquet file per date and call.
 
     A file appears whole or not at all, and is named by its period: a period that is written again replaces its file.
-    Incomplete files of an earlier writer are removed.
+    Incomplete files of an earlier writer are removed. `replacing` is called with a file before it is replaced;
+    `unsynced` has the files since the last `sync`, each with its number of rows.
 
     Examples
     --------
@@ -59,10 +60,10 @@ class RowWriter(Closing):
     data/date=1970-01-01/part-19700101T000000.parquet
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.data = Path(folder).absolute() / "data"
+    def __init__(self, folder: str | os.PathLike[str], replacing: Callable[[Path], None] = lambda path: None) -> None:
+        self.data, self._replacing = Path(folder).absolute() / "data", replacing
         self._connect()
-        self._unsynced: list[Path] = []
+        self.unsynced: dict[Path, int] = {}
         # Left by a writer that was killed; there is never more than one writer.
         for incomplete in self.data.glob("date=*/*.new"):
             incomplete.unlink(missing_ok=True)
@@ -81,14 +82,17 @@ class RowWriter(Closing):
         written = []
         for date in [first] if first == last else np.unique(dates).tolist():
             part = columns if first == last else {key: column[dates == date] for key, column in columns.items()}
-            written.append(self._copy(self.data / f"date={np.datetime64(date, 'D')}" / name, part, query))
-        self._unsynced += written
+            path = self.data / f"date={np.datetime64(date, 'D')}" / name
+            self._replace(path, part, query)
+            self.unsynced[path] = part["time"].size
+            written.append(path)
         return tuple(written)
 
     def rewrite(self, path: Path, rows: Rows) -> None:
         """Replace the rows of an existing file; a reader sees the old rows or the new ones."""
         # Synced, since the rows that it replaces cannot be computed again.
-        self._unsynced.append(self._copy(path, *self._prepared(rows), synced=True))
+        self._replace(path, *self._prepared(rows), synced=True)
+        self.unsynced[path.absolute()] = len(rows)
 
     def write_file(self, path: Path, rows: Rows, metadata: Mapping[str, str]) -> None:
         """Write rows to a single file with metadata; a reader sees the old rows or the new ones."""
@@ -107,14 +111,15 @@ class RowWriter(Closing):
         selected = ", ".join(f"{amended.get(name, f'old.{name}')} AS {name}" for name in columns)
         query = f"SELECT {selected} FROM {old} AS old LEFT JOIN rows_now ON file_row_number = place"
         changes = {"place": np.ascontiguousarray(places), **{name: columns[name] for name in _AMENDED}}
-        self._unsynced.append(self._copy(path, changes, query, synced=True))
+        self._replace(path, changes, query, synced=True)
+        self.unsynced.setdefault(path.absolute(), 0)
 
     def sync(self) -> None:
         """Wait until everything written is on disk and survives a power cut."""
-        for path in dict.fromkeys(entry for file in self._unsynced for entry in (file, file.parent)):
+        for path in dict.fromkeys(entry for file in self.unsynced for entry in (file, file.parent)):
             if path.exists():  # old files may have been removed meanwhile
                 sync(path)
-        self._unsynced = []
+        self.unsynced = {}
 
     def close(self) -> None:
         """Close the engine."""
@@ -173,10 +178,15 @@ class RowWriter(Closing):
                 joins += f" JOIN {kind}s ON {kind} = {kind}_code"
         return f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in columns.items())} FROM rows_now{joins}"
 
+    def _replace(self, path: Path, columns: dict[str, NDArray[Any]], query: str, *, synced: bool = False) -> None:
+        if path.exists():
+            self._replacing(path.absolute())
+        self._copy(path, columns, query, synced=synced)
+
     def _copy(
         self, path: Path, columns: dict[str, NDArray[Any]], query: str, *,
         synced: bool = False, metadata: Mapping[str, str] | None = None,
-    ) -> Path:  # fmt: skip
+    ) -> None:  # fmt: skip
         pairs = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in (metadata or {}).items())
         options = f"FORMAT parquet, USE_TMP_FILE false{f', KV_METADATA {{{pairs}}}' if pairs else ''}"
         try:
@@ -192,7 +202,6 @@ class RowWriter(Closing):
             raise StorageError(f"cannot write {path}: {reason_of(error)}") from error
         finally:
             self._engine.unregister("rows_now")
-        return path
 
 
 def named(variables: Sequence[str]) -> bool:

@@ -1,19 +1,22 @@
-"""`Source` is the base class of sources; `Arrived`, `Tick`, `End` and `MaintenanceChanged` are inputs of a stream."""
+"""`Source` is the base class of sources; `Arrived`, `Tick`, `End` and others are the inputs of a stream."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
 from sensormend.files import Closing
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Position
-from sensormend.readings import SECOND, Readings
+from sensormend.pipeline.times import iso
+from sensormend.readings import DAY, SECOND, Readings
 
-__all__ = ["Arrived", "End", "Input", "MaintenanceChanged", "Rejected", "Source", "Tick", "clock"]
+__all__ = [
+    "Arrived", "Damage", "DamageNoticed", "End", "Input", "MaintenanceChanged", "Rejected", "Source", "Tick", "clock",
+]  # fmt: skip
 
 
 def clock() -> int:
@@ -72,6 +75,13 @@ class Arrived:
         """Whether it holds no readings, rejections, positions or mark."""
         return not (self.readings.time.size or self.rejected or self.positions or self.mark is not None)
 
+    def newest(self, before: int | None) -> int | None:
+        """Return the newest time of its readings and `before`, without those that are more than a day in the future."""
+        times = self.readings.time[self.readings.time <= self.received + DAY]
+        if not times.size:
+            return before
+        return int(times.max()) if before is None else max(before, int(times.max()))
+
 
 @dataclass(frozen=True)
 class Tick:
@@ -92,7 +102,54 @@ class MaintenanceChanged:
     maintenance: Maintenance
 
 
-Input = Arrived | Tick | End | MaintenanceChanged
+@dataclass(frozen=True)
+class Damage:
+    """Something in an output folder that is missing, or is not what was written.
+
+    Attributes
+    ----------
+    file
+        Its path in the folder.
+    problem
+        What is wrong with it, and what that means, in words.
+    readings
+        The number of acknowledged readings that are gone.
+    start, end
+        The span of what is gone; None where it is not known.
+    """
+
+    file: str
+    problem: str
+    readings: int = 0
+    start: int | None = None
+    end: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The damage in one line."""
+        gone = ""
+        if self.readings:
+            gone = f"; {self.readings:,} acknowledged readings are gone"
+        if self.start is not None and self.end is not None:
+            gone += f", from {iso(self.start)} to {iso(self.end)}"
+        return f"{self.file} {self.problem}{gone}"
+
+    def fields(self) -> dict[str, Any]:
+        """Return it for run.json."""
+        entry = asdict(self)
+        start, end = entry.pop("start"), entry.pop("end")
+        return {**entry, "from": None if start is None else iso(start), "to": None if end is None else iso(end)}
+
+
+@dataclass(frozen=True)
+class DamageNoticed:
+    """Something was missing or damaged when the service was started, at a time of this machine's clock."""
+
+    damage: tuple[Damage, ...]
+    at: int
+
+
+Input = Arrived | Tick | End | MaintenanceChanged | DamageNoticed
 
 
 class Source(Closing):

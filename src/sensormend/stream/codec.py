@@ -16,7 +16,7 @@ from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.places import Position
 from sensormend.readings import NOTHING, IntArray, Readings, Rows
-from sensormend.stream.arrivals import Arrived, End, Input, MaintenanceChanged, Rejected, Tick
+from sensormend.stream.arrivals import Arrived, Damage, DamageNoticed, End, Input, MaintenanceChanged, Rejected, Tick
 from sensormend.stream.deliveries import Alert, Delivery
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "input_from_bytes",
     "input_to_bytes",
     "pack",
+    "readings_before",
     "readings_from_bytes",
     "readings_to_bytes",
     "unpack",
@@ -100,15 +101,21 @@ def readings_from_bytes(content: bytes) -> Readings:
     return _readings(*unpack(content))
 
 
-def input_to_bytes(item: Input) -> bytes:
-    """Return a record of the journal; of an `Arrived` everything but `acknowledge`."""
+def input_to_bytes(item: Input, before: int = 0) -> bytes:
+    """Return a record of the journal; of an `Arrived` everything but `acknowledge`.
+
+    `before` is the number of readings that were acknowledged before it.
+    """
+    header: dict[str, Any] = {"before": before}
     if isinstance(item, Tick):
-        return OTHER + pack({"tick": item.time}, {})
+        return OTHER + pack({**header, "tick": item.time}, {})
     if isinstance(item, End):
-        return OTHER + pack({"end": True}, {})
+        return OTHER + pack({**header, "end": True}, {})
     if isinstance(item, MaintenanceChanged):
-        return OTHER + pack({"maintenance": [astuple(note) for note in item.maintenance.notes]}, {})
-    header: dict[str, Any] = {"received": item.received}
+        return OTHER + pack({**header, "maintenance": [astuple(note) for note in item.maintenance.notes]}, {})
+    if isinstance(item, DamageNoticed):
+        return OTHER + pack({**header, "damage": [astuple(one) for one in item.damage], "at": item.at}, {})
+    header["received"] = item.received
     if item.rejected:
         header["rejected"] = [astuple(fields) for fields in item.rejected]
     if item.positions:
@@ -132,9 +139,16 @@ def input_from_bytes(content: bytes) -> Input:
         )
     if "tick" in header:
         return Tick(header["tick"])
+    if "damage" in header:
+        return DamageNoticed(tuple(Damage(*one) for one in header["damage"]), header["at"])
     if "maintenance" in header:
         return MaintenanceChanged(Maintenance(tuple(Note(*note) for note in header["maintenance"])))
     return End()
+
+
+def readings_before(content: bytes) -> int:
+    """Return the number of readings that were acknowledged before a record of the journal."""
+    return int(unpack(content[1:])[0].get("before", 0))
 
 
 def delivery_to_bytes(delivery: Delivery) -> bytes:

@@ -11,10 +11,24 @@ from sensormend.files import Closing
 from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
 
-__all__ = ["DIGEST", "FLOOD", "Alert", "AlertedChannel", "Delivery", "Kind", "Sink", "SinkState", "identified"]
+__all__ = [
+    "DAMAGE",
+    "DIGEST",
+    "FLOOD",
+    "Alert",
+    "AlertedChannel",
+    "Delivery",
+    "Kind",
+    "Sink",
+    "SinkState",
+    "identified",
+]
 
 FLOOD = "flood"
 """The state of an alert about a flood of unknown sensor names; it concerns no known sensor."""
+
+DAMAGE = "damage"
+"""The state of an alert about an output folder in which something is missing or damaged; it concerns no sensor."""
 
 DIGEST = "digest"
 """The state of the daily message that sums up what is open, new and over."""
@@ -51,7 +65,8 @@ class Alert:
     sensor, variable
         The first sensor by name, empty for a flood or a digest, and the variable, empty where there are several.
     before, state
-        The state that was reported before, and the new one: `faulty`, `silent`, `healthy`, `FLOOD` or `DIGEST`.
+        The state that was reported before, and the new one: `faulty`, `silent`, `healthy`, `FLOOD`, `DAMAGE` or
+        `DIGEST`.
     since
         The start of the state: that of the first period with it, or the last reading of a silent sensor.
     at

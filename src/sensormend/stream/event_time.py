@@ -91,16 +91,29 @@ class Watermark:
         self._leap_since: int | None = None
 
     def update(
-        self, sensor: NDArray[np.int64], time: NDArray[np.int64], counting: NDArray[np.bool_] | None = None
+        self,
+        sensor: NDArray[np.int64],
+        time: NDArray[np.int64],
+        counting: NDArray[np.bool_] | None = None,
+        *,
+        continued: bool = False,
     ) -> None:
-        """Update event time by readings; `counting` are the sensors of which a quarter has to reach a time."""
+        """Update event time by readings.
+
+        Parameters
+        ----------
+        counting
+            The sensors of which a quarter has to reach a time; all by default.
+        continued
+            They arrived together with the readings of the last call.
+        """
         if not sensor.size:
             return
         more = int(sensor.max()) + 1 - self._newest.size
         if more > 0:
             self._newest = np.concatenate([self._newest, np.full(more, NEVER)])
             self._last_update = np.concatenate([self._last_update, np.full(more, -1)])
-        self._updates += 1
+        self._updates += not continued
         np.maximum.at(self._newest, sensor, time)
         self.newest = max(self.newest, int(time.max()))
         self._last_update[sensor] = self._updates
@@ -112,9 +125,56 @@ class Watermark:
         """Advance event time without a reading."""
         self.time = max(self.time, time)
 
+    def count_until(
+        self,
+        limit: int,
+        sensor: NDArray[np.int64],
+        time: NDArray[np.int64],
+        counting: NDArray[np.bool_] | None = None,
+    ) -> int:
+        """Return how many of these readings it takes until event time reaches a limit; all of them if it does not.
+
+        Examples
+        --------
+        >>> mark = Watermark(leap=10, gone_after=100)
+        >>> mark.update(np.arange(4), np.zeros(4, np.int64))
+        >>> mark.count_until(5, np.array([1, 1, 2, 3]), np.array([6, 7, 8, 9]))
+        3
+        """
+        if not time.size or int(time.max()) < limit:
+            return int(time.size)
+        newest = np.full(max(self._newest.size, int(sensor.max()) + 1), NEVER)
+        newest[: self._newest.size] = self._newest
+        counts = np.ones(newest.size, dtype=bool)
+        if counting is not None:
+            counts[:] = False
+            counts[: counting.size] = counting[: counts.size]
+        present = newest > self._oldest_present
+        ahead = counts & present & (newest >= limit)
+
+        def first_times(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+            """Return after each reading how many sensors have one that is chosen."""
+            where = np.flatnonzero(chosen)
+            _, first = np.unique(sensor[where], return_index=True)
+            steps = np.zeros(time.size, dtype=np.int64)
+            steps[where[first]] = 1
+            return np.cumsum(steps)
+
+        others = counts[sensor]
+        members = int((counts & present).sum()) + first_times(others & ~present[sensor] & (time > self._oldest_present))
+        reached = int(ahead.sum()) + first_times(others & ~ahead[sensor] & (time >= limit))
+        needed = np.minimum(members, np.maximum(2, -(-members // 4)))
+        over = np.flatnonzero((reached >= needed) & (members > 0))
+        return int(over[0]) + 1 if over.size else int(time.size)
+
+    @property
+    def _oldest_present(self) -> int:
+        """The time after which a sensor must have reported to count; it changes with the period only."""
+        return max(self.time // self.leap * self.leap - self.gone_after, NEVER)
+
     def _reached(self, counting: NDArray[np.bool_] | None) -> int:
         newest = self._newest if counting is None else self._newest[: counting.size][counting[: self._newest.size]]
-        newest = newest[newest > max(self.time - self.gone_after, NEVER)]
+        newest = newest[newest > self._oldest_present]
         if not newest.size:
             return self.newest
         needed = min(newest.size, max(2, -(-newest.size // 4)))
@@ -124,7 +184,11 @@ class Watermark:
             self._leap_since = None
         elif self._leap_since is None:
             self._leap_since = self._updates
-        elif lead > 2 * self.leap and not (self._last_update[self._newest <= reached] > self._leap_since).any():
+        elif (
+            lead > 2 * self.leap
+            and self._updates > self._leap_since
+            and not (self._last_update[self._newest <= reached] > self._leap_since).any()
+        ):
             return self.newest
         return reached
 

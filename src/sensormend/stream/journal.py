@@ -9,13 +9,13 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 from sensormend.errors import StateError
 from sensormend.files import Closing, sync
 
-__all__ = ["HEAD", "WriteAheadLog"]
+__all__ = ["HEAD", "WriteAheadLog", "stored_records"]
 
 MAGIC = b"\xffSM\xfe"
 """The first bytes of a record. No UTF-8 text has them, so that text in a payload is not mistaken for a record."""
@@ -33,42 +33,89 @@ def _pack_record(payload: bytes, number: int, synced: int) -> bytes:
     return b"".join((head, zlib.crc32(payload, zlib.crc32(head)).to_bytes(4, "little"), payload))
 
 
-def _scan(path: Path, first: int) -> tuple[int, int]:
-    """Return the number after that of the last whole record of a file, and where that record ends."""
-    number, offset, size = first, 0, path.stat().st_size
-    with path.open("rb") as opened:
-        while head := opened.read(HEAD.size):
-            length = _payload_length(head, number)
-            # A length beyond the end of the file would be allocated in memory.
-            if length is None or length > size - offset - HEAD.size or not _is_intact(head, opened.read(length)):
-                break
-            number += 1
-            offset += HEAD.size + length
-        if offset < size and _was_synced(opened, number, offset, size):
-            raise _broken_record(path, offset)
-    return number, offset
+@dataclass
+class _Run:
+    """Whole records of a file that follow each other: their numbers, and where they begin and end in the file."""
+
+    first: int
+    next: int
+    start: int
+    end: int
 
 
-def _was_synced(opened: IO[bytes], number: int, offset: int, size: int) -> bool:
-    """Return whether a whole record after this offset shows that the broken record here had been on disk.
+def _scan(path: Path, first: int, expected: int) -> list[_Run]:
+    """Return the whole records of a file; records before the number `expected` were on disk.
 
-    Whole records after it alone do not: a power cut may destroy any part of what was not synced yet.
+    A broken record that had been on disk is left out. One that had not been, and all after it, were torn by a kill or a
+    power cut, which may destroy any part of what was not synced yet.
     """
-    opened.seek(offset + 1)
-    rest = opened.read()
-    for match in re.finditer(re.escape(MAGIC), rest):
-        start = match.start() + HEAD.size
-        head = rest[match.start() : start]
+    runs: list[_Run] = []
+    number, offset, content = first, 0, memoryview(path.read_bytes())
+    while True:
+        run = _Run(number, number, offset, offset)
+        while (length := _payload_length(content[offset : offset + HEAD.size], number)) is not None:
+            end = offset + HEAD.size + length
+            if not _is_intact(content[offset : offset + HEAD.size], content[offset + HEAD.size : end]):
+                break
+            number, offset = number + 1, end
+        if number > run.first:
+            run.next, run.end = number, offset
+            runs.append(run)
+        following = _next_whole(content, number, offset) if offset < len(content) else None
+        if following is None or number >= max(expected, following[2]):
+            return runs
+        number, offset, _ = following
+
+
+def _next_whole(content: memoryview, number: int, offset: int) -> tuple[int, int, int] | None:
+    """Return the next whole record after a broken one: number, offset, and the records that were on disk before it."""
+    for match in re.finditer(re.escape(MAGIC), content[offset + 1 :]):
+        start = offset + 1 + match.start()
+        head = content[start : start + HEAD.size]
         if len(head) < HEAD.size:
             break
         _, length, later, synced, _ = HEAD.unpack(head)
-        likely = number < later < number + size and number < synced <= later
-        if likely and _is_intact(head, rest[start : start + length]):
-            return True
-    return False
+        likely = number < later < number + len(content) and synced <= later
+        if likely and _is_intact(head, content[start + HEAD.size : start + HEAD.size + length]):
+            return later, start, synced
+    return None
 
 
-def _payload_length(head: bytes, number: int) -> int | None:
+def stored_records(folder: Path, start: int, expected: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield numbers and whole records of a log from `start`, and change nothing."""
+    for path in _paths(folder):
+        for run in _scan(path, int(path.stem), expected):
+            yield from _read_run(path, run, start)
+
+
+def _read_run(path: Path, run: _Run, start: int) -> Iterator[tuple[int, bytes]]:
+    if start >= run.next:
+        return
+    try:
+        opened = path.open("rb")
+    except FileNotFoundError:
+        raise StateError(f"{path} is gone, with records that are needed") from None
+    with opened:
+        opened.seek(run.start)
+        for number in range(run.first, run.next):
+            offset, head = opened.tell(), opened.read(HEAD.size)
+            length = _payload_length(head, number)
+            if length is None:
+                raise _broken_record(path, offset)
+            if number < start:
+                opened.seek(length, os.SEEK_CUR)
+                continue
+            payload = opened.read(length)
+            if not _is_intact(head, payload):
+                raise _broken_record(path, offset)
+            yield number, payload
+
+
+def _paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{'[0-9]' * 20}.log"))
+
+
+def _payload_length(head: bytes | memoryview, number: int) -> int | None:
     """Return the length of the payload; None if this is not the head of the record with this number."""
     if len(head) < HEAD.size:
         return None
@@ -76,7 +123,7 @@ def _payload_length(head: bytes, number: int) -> int | None:
     return int(length) if magic == MAGIC and own == number else None
 
 
-def _is_intact(head: bytes, payload: bytes) -> bool:
+def _is_intact(head: bytes | memoryview, payload: bytes | memoryview) -> bool:
     """Return whether the payload matches the head."""
     _, length, _, _, crc = HEAD.unpack(head)
     return bool(len(payload) == length and zlib.crc32(payload, zlib.crc32(head[:-4])) == crc)
@@ -91,9 +138,13 @@ class WriteAheadLog(Closing):
     """Numbered records in a folder, in files of a bounded size that are named by their first record.
 
     A partial record that a kill or a power cut left at the end is cut off when the log is opened; everything before the
-    last `sync` is complete. A broken record that had been on disk is a `StateError`: of the last file when the log is
-    opened, of an earlier one when it is read. After `segment` bytes a new file is begun; `torn` is the number of bytes
-    that were cut off.
+    last `sync` is complete. A record that had been on disk and is broken or gone is left out: numbers are lacking then.
+    After `segment` bytes a new file is begun; `torn` is the number of bytes that were cut off.
+
+    Parameters
+    ----------
+    expected
+        The number of the next record as far as it is known otherwise: numbers below it are not given again.
 
     Examples
     --------
@@ -109,23 +160,23 @@ class WriteAheadLog(Closing):
     (2, 2)
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, segment: int = 64 << 20) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, segment: int = 64 << 20, expected: int = 0) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._segment = segment
         self._failed: OSError | None = None
-        self._files = [_File(path) for path in sorted(self.folder.glob(f"{'[0-9]' * 20}.log"))]
-        self.torn = 0
+        self._files = [_File(path, expected) for path in _paths(self.folder)]
+        self.torn, self.next = 0, expected
         if self._files:
             last = self._files[-1]
-            self.next, end = _scan(last.path, last.first)
+            end, self.next = last.runs[-1].end if last.runs else 0, max(last.next, expected)
             self._handle = last.path.open("r+b", buffering=0)
             self.torn, last.size = last.size - end, end
             self._handle.truncate(end)
             os.fsync(self._handle.fileno())
             sync(self.folder)
-        else:
-            self.next = 0
+        if not self._files or self._files[-1].next < self.next:
+            self._synced = self.next
             self._begin()
         self._synced = self.next
 
@@ -163,7 +214,7 @@ class WriteAheadLog(Closing):
             with suppress(OSError):
                 self._handle.truncate(file.size)
             raise
-        file.size += len(written)
+        file.add(number, len(written))
         self.next = number + 1
         return number
 
@@ -196,27 +247,8 @@ class WriteAheadLog(Closing):
 
     def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield numbers and records from `start`, or from the oldest stored, to the newest as of now."""
-        ends = [*(file.first for file in self._files[1:]), self.next]
-        for file, end in zip(list(self._files), ends, strict=True):
-            if start >= end:
-                continue
-            try:
-                opened = file.path.open("rb")
-            except FileNotFoundError:
-                raise StateError(f"{file.path} is gone, with records that are needed") from None
-            with opened:
-                for number in range(file.first, end):
-                    offset, head = opened.tell(), opened.read(HEAD.size)
-                    length = _payload_length(head, number)
-                    if length is None:
-                        raise _broken_record(file.path, offset)
-                    if number < start:
-                        opened.seek(length, os.SEEK_CUR)
-                        continue
-                    payload = opened.read(length)
-                    if not _is_intact(head, payload):
-                        raise _broken_record(file.path, offset)
-                    yield number, payload
+        for path, run in [(file.path, replace(run)) for file in self._files for run in file.runs]:
+            yield from _read_run(path, run, start)
 
     def drop(self, before: int) -> None:
         """Remove the files whose records all have lower numbers than `before`."""
@@ -266,15 +298,28 @@ class WriteAheadLog(Closing):
             path.unlink(missing_ok=True)
             raise
         self._handle = handle
-        self._files.append(_File(path))
+        self._files.append(_File(path, 0))
         if old is not None:
             old.close()
 
 
 class _File:
-    """One file of a log: its first record, and its size."""
+    """One file of a log: its first record, its size, and its whole records."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, expected: int) -> None:
         self.path = path
         self.first = int(path.stem)
         self.size = path.stat().st_size
+        self.runs = _scan(path, self.first, expected)
+
+    @property
+    def next(self) -> int:
+        """The number after that of its last whole record."""
+        return self.runs[-1].next if self.runs else self.first
+
+    def add(self, number: int, size: int) -> None:
+        """Note a record that was appended."""
+        if not self.runs:
+            self.runs.append(_Run(number, number, self.size, self.size))
+        self.size += size
+        self.runs[-1].next, self.runs[-1].end = number + 1, self.size

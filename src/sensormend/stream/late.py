@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +25,9 @@ __all__ = ["LateReadingStore", "correct"]
 
 _Table = TypeVar("_Table", Readings, Rows)
 
+CRC = 4
+"""Bytes of the checksum at the start of a file."""
+
 COLUMNS = ("sensor", "variable", "time", "value")
 LATE = REASONS.index("late")
 CHANGED = ("value", "n", "flag", "reason")
@@ -33,12 +37,14 @@ CHANGED = ("value", "n", "flag", "reason")
 class LateReadingStore:
     """A file per period: its readings, and for each the number of its record in the journal.
 
-    By that number a record that is replayed after a crash finds the readings that were stored before it.
+    By that number a record that is replayed after a crash finds the readings that were stored before it. `replacing` is
+    called with a file before it is replaced; `unsynced` has the files since the last `sync`, each with its number of
+    readings.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._unsynced: set[Path] = set()
+    def __init__(self, folder: Path, replacing: Callable[[Path], None] = lambda path: None) -> None:
+        self.folder, self._replacing = folder, replacing
+        self.unsynced: dict[Path, int] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, period: int, readings: Readings, record: int) -> None:
@@ -72,15 +78,15 @@ class LateReadingStore:
         for file in self.folder.glob("*.kept"):
             if int(file.stem) < before:
                 file.unlink(missing_ok=True)
-                self._unsynced.discard(file)
+                self.unsynced.pop(file, None)
 
     def sync(self) -> None:
         """Write everything to disk."""
-        for file in self._unsynced:
+        for file in self.unsynced:
             sync(file)
-        if self._unsynced:
+        if self.unsynced:
             sync(self.folder)
-        self._unsynced = set()
+        self.unsynced = {}
 
     def _file(self, period: int) -> Path:
         return self.folder / f"{period}.kept"
@@ -90,16 +96,21 @@ class LateReadingStore:
     ) -> None:
         packed = np.frombuffer(readings_to_bytes(readings), dtype=np.uint8)
         content = pack({"closed": closed}, {"records": records, "readings": packed})
+        if self._file(period).exists():
+            self._replacing(self._file(period))
         with beside(self._file(period)) as new:
-            new.write_bytes(content)
+            new.write_bytes(zlib.crc32(content).to_bytes(CRC, "little") + content)
             if safely:
                 # It replaces a file that cannot be restored from the journal.
                 sync(new)
-        self._unsynced.add(self._file(period))
+        self.unsynced[self._file(period)] = len(readings)
 
     def _read(self, period: int) -> tuple[Readings | None, NDArray[np.int64], int]:
         try:
-            header, arrays = unpack(self._file(period).read_bytes())
+            content = self._file(period).read_bytes()
+            if len(content) < CRC or zlib.crc32(content[CRC:]) != int.from_bytes(content[:CRC], "little"):
+                raise StateError("it is not what was written")
+            header, arrays = unpack(content[CRC:])
             return readings_from_bytes(arrays["readings"].tobytes()), arrays["records"], header["closed"]
         except FileNotFoundError:
             return None, np.empty(0, dtype=np.int64), -1

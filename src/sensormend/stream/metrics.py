@@ -69,6 +69,8 @@ class Metrics:
         reported in too few periods.
     sinks
         The state of each sink, by name.
+    damaged, readings_gone
+        How much was missing or damaged in OUT when the service was started, ever, and the readings that went with it.
     connected, disk_error
         Whether the source is connected, and why nothing can be written; None when it can.
 
@@ -95,6 +97,7 @@ class Metrics:
         self.watermark: int | None = None
         self.sensors = dict.fromkeys(("known", *ChannelState, "unknown_sensors"), 0)
         self.journal_bytes = self.backlog_bytes = 0
+        self.damaged = self.readings_gone = 0
         self.sinks: dict[str, SinkState] = {}
         self.connected = True
         self.disk_error: str | None = None
@@ -172,6 +175,8 @@ class Metrics:
             ("unknown_sensors", "Sensors with readings in fewer than three periods", self.sensors["unknown_sensors"]),
             ("journal_bytes", "The journal's size", self.journal_bytes),
             ("backlog_bytes", "The size of what waits for sinks", self.backlog_bytes),
+            ("damaged", "What was missing or damaged in OUT at the starts", self.damaged),
+            ("readings_gone", "Acknowledged readings that went with it", self.readings_gone),
             ("connected", "Whether the source is connected", self.connected),
         ]  # fmt: skip
         if self._folder is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import logging
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,11 +32,22 @@ from sensormend.pipeline.places import Places
 from sensormend.pipeline.times import in_words, iso
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
+from sensormend.stream.integrity import is_readable
 from sensormend.stream.late import LateReadingStore, correct
 from sensormend.stream.logs import say
+from sensormend.stream.manifest import Manifest, Rewritten
 from sensormend.stream.stream import LateReadings, PeriodFinal, Stream
 
-__all__ = ["AppendOnlyTable", "Correction", "Output", "compact_date", "dates", "drop_dates", "remove_leftovers"]
+__all__ = [
+    "AppendOnlyTable",
+    "Correction",
+    "Output",
+    "compact_date",
+    "dates",
+    "drop_dates",
+    "remove_leftovers",
+    "set_aside",
+]
 
 _log = logging.getLogger("sensormend.stream")
 
@@ -51,13 +65,37 @@ REJECTED_LIMIT = 16 << 20
 class AppendOnlyTable:
     """A CSV file whose first `length` bytes never change; what was written after them is written again.
 
-    From `limit` bytes on, the file is renamed to `NAME.old.csv` and a new one begun.
+    From `limit` bytes on, the file is renamed to `NAME.old.csv` and a new one begun. `crc` is the checksum of the first
+    `length` bytes.
     """
 
-    def __init__(self, path: Path, header: Sequence[str], length: int = 0, *, limit: int | None = None) -> None:
-        self.path, self.header, self.length, self._limit = path, header, length, limit
+    def __init__(
+        self, path: Path, header: Sequence[str], length: int = 0, *, crc: int | None = None, limit: int | None = None
+    ) -> None:
+        self.path, self.header, self._limit = path, header, limit
         if length and (not path.exists() or path.stat().st_size < length):
-            self.length = 0
+            length, crc = 0, None
+        self.length, self.crc = length, _prefix_crc(path, length) if crc is None else crc
+
+    def salvage(self, end: int | None = None) -> None:
+        """Keep the whole lines of a damaged file, or of its first `end` bytes; the file itself is set aside."""
+        if not self.path.exists():
+            return
+        text = self.path.read_bytes()[:end].decode("utf-8", "replace")
+        lines = csv.reader(line for line in text.splitlines(keepends=True) if "\0" not in line and "\ufffd" not in line)
+        whole = [line for line in lines if len(line) == len(self.header) and line != list(self.header)]
+        os.replace(self.path, set_aside(self.path))
+        self.length = self.crc = 0
+        content = StringIO()
+        csv.writer(content, lineterminator="\n").writerows([self.header, *whole])
+        self._append(content.getvalue().encode())
+
+    def adopt(self) -> None:
+        """Take all lines of the file as settled."""
+        if self.path.exists():
+            content = self.path.read_bytes()
+            self.length = content.rfind(b"\n") + 1
+            self.crc = zlib.crc32(content[: self.length])
 
     def write(self, settled: Iterable[Sequence[object]], open_lines: Iterable[Sequence[object]] = ()) -> None:
         """Add settled lines, followed by lines that may change; readers see the old file or the new one."""
@@ -73,16 +111,21 @@ class AppendOnlyTable:
             file.write(csv_lines(self.header, open_lines).encode())
             file.flush()
             os.fsync(file.fileno())
-        self.length += len(lines)
+        self._count(lines)
 
     def append(self, lines: Iterable[Sequence[object]]) -> None:
         """Add settled lines at the end of the file, without a copy of it."""
-        content = self._encoded(lines)
+        self._append(self._encoded(lines))
+
+    def _append(self, content: bytes) -> None:
         with self.path.open("r+b" if self.path.exists() else "wb") as file:
             file.truncate(self.length)
             file.seek(self.length)
             file.write(content)
-        self.length += len(content)
+        self._count(content)
+
+    def _count(self, settled: bytes) -> None:
+        self.length, self.crc = self.length + len(settled), zlib.crc32(settled, self.crc)
 
     def _encoded(self, lines: Iterable[Sequence[object]]) -> bytes:
         return csv_lines(self.header, chain(() if self.length else [self.header], lines)).encode()
@@ -91,7 +134,25 @@ class AppendOnlyTable:
         """Rename a full file; to be called when no state refers to it any more."""
         if self._limit is not None and self.length > self._limit:
             shutil.move(self.path, self.path.with_suffix(".old.csv"))
-            self.length = 0
+            self.length = self.crc = 0
+
+
+def _prefix_crc(path: Path, length: int) -> int:
+    """Return the checksum of the first bytes of a file."""
+    crc = 0
+    if length:
+        with path.open("rb") as file:
+            while length > 0 and (block := file.read(min(BLOCK, length))):
+                crc, length = zlib.crc32(block, crc), length - len(block)
+    return crc
+
+
+def set_aside(path: Path) -> Path:
+    """Return a name beside a damaged file that no file has yet."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return aside
 
 
 def dates(folder: Path) -> dict[int, Path]:
@@ -194,29 +255,81 @@ class Output:
     """Writes everything in an OUT.
 
     Every method may be repeated, as it is after a crash, with the same result. Readings are stored for `late_for`, for
-    corrections by late ones, and rows are kept for `keep`, or for ever; `lengths` is what `state` returned.
+    corrections by late ones, and rows are kept for `keep`, or for ever.
+
+    Parameters
+    ----------
+    lengths
+        What `state` returned; None where it is not known any more, and the tables go on as they are.
+    manifest
+        The files as of the last checkpoint.
+    unsound
+        Those of them, and of the tables, that are missing or damaged.
     """
 
     def __init__(
-        self, folder: Path, *, late_for: int, keep: int | None, compact: bool, lengths: Mapping[str, int] | None = None
+        self,
+        folder: Path,
+        *,
+        late_for: int,
+        keep: int | None,
+        compact: bool,
+        lengths: Mapping[str, int] | None = None,
+        manifest: Manifest | None = None,
+        unsound: Sequence[str] = (),
     ) -> None:
-        lengths = lengths or {}
-        self.folder, self._late_for, self._keep, self._compact = folder, late_for, keep, compact
-        self.writer = RowWriter(folder)
+        self.folder, self._late_for, self._keep, self._compact = folder.absolute(), late_for, keep, compact
+        folder = self.folder
+        self.manifest, self._rewritten = manifest or Manifest(), Rewritten(folder / "state" / "rewritten")
+        self._set_aside(unsound)
+        self.writer = RowWriter(folder, self._before_replacing)
         remove_leftovers(folder)
-        self._store = LateReadingStore(folder / "state" / "kept")
-        self._faults = AppendOnlyTable(folder / "faults.csv", FAULTS_HEADER, lengths.get("faults", 0))
-        self._rejected = AppendOnlyTable(
-            folder / "rejected.csv", REJECTED_HEADER, lengths.get("rejected", 0), limit=REJECTED_LIMIT
+        self._store = LateReadingStore(folder / "state" / "kept", self._before_replacing)
+        self.manifest.adopt(folder, Rewritten.read(folder / "state" / "rewritten"))
+        known = lengths or {}
+        self._faults = AppendOnlyTable(
+            folder / "faults.csv", FAULTS_HEADER, known.get("faults", 0), crc=known.get("faults_crc")
         )
+        self._rejected = AppendOnlyTable(
+            folder / "rejected.csv", REJECTED_HEADER, known.get("rejected", 0), crc=known.get("rejected_crc"),
+            limit=REJECTED_LIMIT,
+        )  # fmt: skip
+        for table in (self._faults, self._rejected):
+            if table.path.name in unsound:
+                table.salvage(known.get(table.path.stem))
+            elif lengths is None:
+                table.adopt()
         self._settled: list[FaultInterval] = []
-        self._tidied = lengths.get("tidied", -1)
+        self._tidied = known.get("tidied", -1)
         self._late: dict[int, tuple[int, list[tuple[int, Readings]]]] = {}
         self._started, self._surroundings = now(), surroundings()
 
     def state(self) -> dict[str, int]:
         """Return the settled lengths of the tables."""
-        return {"faults": self._faults.length, "rejected": self._rejected.length, "tidied": self._tidied}
+        return {
+            "faults": self._faults.length,
+            "faults_crc": self._faults.crc,
+            "rejected": self._rejected.length,
+            "rejected_crc": self._rejected.crc,
+            "tidied": self._tidied,
+        }
+
+    def _set_aside(self, unsound: Sequence[str]) -> None:
+        """Rename rows that cannot be read, and make readings that are gone unreadable: nothing can be added to them."""
+        for name in unsound:
+            path = self.folder / name
+            if name.endswith(".kept") and not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(b"")
+            elif name.endswith(".parquet") and path.exists() and not is_readable(path):
+                os.replace(path, set_aside(path))
+            if name in self.manifest.files:
+                self.manifest.note(self.folder, {path: self.manifest.files[name][2]})
+
+    def _before_replacing(self, path: Path) -> None:
+        name = path.relative_to(self.folder).as_posix()
+        if name in self.manifest.files:
+            self._rewritten.add(name)
 
     def finish(self, event: PeriodFinal, start: int, record: int) -> None:
         """Write the rows of a period that is over."""
@@ -291,17 +404,29 @@ class Output:
         self._tidied = max(self._tidied, over - 1)
         if self._keep is not None:
             drop_dates(self.folder, (end - self._keep) // DAY)
+        self.manifest.adopt(self.folder, ())
 
-    def sync(self) -> None:
+    def sync(self, stream: Stream) -> None:
         """Write all to disk, so that it survives a power cut; rename a full rejected.csv before a checkpoint."""
+        written = {**self.writer.unsynced, **self._store.unsynced}
         self.writer.sync()
         self._store.sync()
+        self.manifest.note(self.folder, written)
+        if stream.cleaner is not None and stream.closed is not None:
+            # What `tidy` may drop after the checkpoint.
+            end = stream.cleaner.grid.start_of(stream.closed + 1)
+            self.manifest.periods_from = stream.cleaner.grid.period_of(end - self._late_for)
+            self.manifest.dates_from = None if self._keep is None else (end - self._keep) // DAY
         # A state refers to the length of these: a file that is shorter after a power cut would be begun again.
         for table in (self._faults, self._rejected):
             if table.path.exists():
                 sync(table.path)
         sync(self.folder)
         self._rejected.rotate()
+
+    def saved(self) -> None:
+        """Forget what was written again before the checkpoint that has just been saved."""
+        self._rewritten.clear()
 
     def close(self) -> None:
         """Close the files."""

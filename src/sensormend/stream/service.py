@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,15 +20,27 @@ from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.times import iso
 from sensormend.readings import Readings, Rows
+from sensormend.stream.acknowledged import Acknowledged
 from sensormend.stream.addresses import plain
 from sensormend.stream.admission import RARE, UNKNOWN
-from sensormend.stream.arrivals import Arrived, End, Input, MaintenanceChanged, Source, Tick
-from sensormend.stream.codec import input_from_bytes, input_to_bytes
-from sensormend.stream.deliveries import Alert, Delivery, Kind
+from sensormend.stream.arrivals import (
+    Arrived,
+    Damage,
+    DamageNoticed,
+    End,
+    Input,
+    MaintenanceChanged,
+    Source,
+    Tick,
+    clock,
+)
+from sensormend.stream.codec import input_from_bytes, input_to_bytes, readings_before
+from sensormend.stream.deliveries import DAMAGE, Alert, Delivery, Kind, identified
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.event_time import EventClock
 from sensormend.stream.feed_summary import FeedSummary, joined
 from sensormend.stream.formats.values import TOO_MANY_NAMES
+from sensormend.stream.integrity import Inspection, inspect
 from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.logs import ConditionLog, say
 from sensormend.stream.metrics import Metrics, MetricsServer
@@ -60,6 +72,10 @@ LATE_DELAY = 1.0
 
 PROVISIONAL_FACTOR = 1.0
 """Pause after provisional results, as a multiple of their duration: they take at most half of the time."""
+
+VERIFIED_BYTES = 256 << 20
+"""Bytes of the newest rows whose checksums are compared at the start, in about a second; `sensormend check` compares
+all."""
 
 DRAIN_TIME = 10.0
 """Seconds for sinks to take what waits when the service ends; the rest waits on disk."""
@@ -159,35 +175,49 @@ class Service:
         self._state.claim()
         refusal = f"another sensormend is watching into {self.out}: stop it first"
         with locked(self._state.folder / "lock", refusal), ExitStack() as stack:
+            inspection = inspect(self.out, VERIFIED_BYTES)
+            self._state.recover(inspection)
             self._state.begin()
             try:
-                self._watch(stack)
+                self._watch(stack, inspection)
             except StoppedError as why:
                 say(_log, logging.WARNING, f"stopped {why}; the journal has all that was acknowledged")
 
-    def _watch(self, stack: ExitStack) -> None:
+    def _watch(self, stack: ExitStack, inspection: Inspection) -> None:
         settings, folder = self.settings, self._state.folder
+        self._name = self._state.name
         self.stream, saved = self._state.load(settings)
         self._mark = self._mark_of_source(saved.get("mark"))
         self._counts |= saved.get("counts", {})
+        self._lost, self._damage = saved.get("lost", 0), saved.get("damage", [])
+        self._newest = saved.get("newest")
         self._output = Output(
             self.out,
             late_for=settings.late_for,
             keep=settings.keep,
             compact=settings.compact,
-            lengths=saved.get("tables"),
+            lengths=saved.get("tables") or (None if inspection.damage else {}),
+            manifest=inspection.manifest,
+            unsound=inspection.unsound,
         )
         stack.callback(self._output.close)
-        self._journal = WriteAheadLog(folder / "journal")
+        self._acknowledged = stack.enter_context(Acknowledged(folder / "acknowledged"))
+        start = saved.get("journal", 0)
+        expected = max(start, inspection.acknowledged.get("number", 0))
+        self._journal = WriteAheadLog(folder / "journal", expected=expected)
         stack.callback(self._journal.close)
         names = list(self._open_workers)
         self._queue = self._retry(partial(DeliveryQueue, folder / "deliveries.sqlite", names, settings.backlog))
         stack.callback(self._queue.close)
+        if any(damage.file == "state/deliveries.sqlite" for damage in inspection.damage):
+            self._queue.empty_damaged()
         self._workers = [open_worker(self._queue) for open_worker in self._open_workers.values()]
         stack.callback(stop_all, self._workers, DRAIN_TIME)
         for worker in self._workers:
             worker.start()
-        self._replay(saved.get("journal", 0))
+        repeated = self._replay(start)
+        self._lost = max(self._lost, inspection.acknowledged.get("readings", 0) - self.stream.readings)
+        self._report([damage for damage in inspection.damage if damage not in repeated])
         source = stack.enter_context(self._open_source(self._mark, self._state))
         if sentence := method_sentence(settings.options):
             say(_log, logging.INFO, sentence)
@@ -206,17 +236,31 @@ class Service:
             if state.backlog:
                 say(_log, logging.WARNING, f"{state.name}: {state.backlog} wait for it until the next start")
 
-    def _replay(self, start: int) -> None:
-        """Apply the records of the journal since the checkpoint."""
-        count = 0
+    def _replay(self, start: int) -> list[Damage]:
+        """Apply the records of the journal since the checkpoint; return the damage that they report."""
+        count, damage = 0, list[Damage]()
         for number, content in self._journal.read(start):
             if self._stopping.is_set():
                 raise StoppedError("while it replayed the journal")
-            self._apply(number, input_from_bytes(content))
+            # More readings came before it than there are.
+            self._lost = max(self._lost, readings_before(content) - self.stream.readings)
+            item = input_from_bytes(content)
+            self._apply(number, item)
             self.metrics.beat()
             count += 1
+            if isinstance(item, DamageNoticed):
+                damage += item.damage
         if count:
             say(_log, logging.INFO, "replayed the journal", records=count)
+        return damage
+
+    def _report(self, damage: Sequence[Damage]) -> None:
+        """Report what was missing or damaged: in the log, by an alert, a metric and run.json."""
+        for one in damage:
+            say(_log, logging.ERROR, one.sentence)
+        if damage:
+            self._take(DamageNoticed(tuple(damage), clock()))
+            self._checkpoint()
 
     def _loop(self, source: Source) -> None:
         while not self._stopping.is_set():
@@ -266,10 +310,29 @@ class Service:
         """Write an input to the journal, acknowledge it, and apply it."""
         if isinstance(item, Arrived) and item.mark is not None:
             item = replace(item, mark=[self._source_name, item.mark])
-        number = self._retry(partial(self._journal.write, input_to_bytes(item)))
+        before, readings = self.stream.readings + self._lost, 0
+        number = self._retry(partial(self._journal.write, input_to_bytes(item, before)))
+        if isinstance(item, Arrived):
+            readings = item.readings.time.size
+            self._newest = item.newest(self._newest)
+        self._retry(partial(self._record, number + 1, before + readings))
         if isinstance(item, Arrived):
             item.acknowledge()
         self._apply(number, item)
+
+    def _record(self, number: int, readings: int, checkpoint: Mapping[str, Any] | None = None) -> None:
+        """Record beside the journal what is acknowledged, or in a checkpoint."""
+        self._acknowledged.write(
+            {
+                "name": self._name,
+                "number": number,
+                "readings": readings,
+                "newest": self._newest,
+                "deliveries": self._queue.next,
+                "waiting": max(map(self._queue.backlog, self._open_workers), default=0),
+                "checkpoint": self._acknowledged.record.get("checkpoint") if checkpoint is None else checkpoint,
+            }
+        )
 
     def _mark_of_source(self, mark: Any) -> Any:
         """Return the mark if it is of this source, else None."""
@@ -303,8 +366,17 @@ class Service:
             return self.stream.tick(item.time)
         if isinstance(item, End):
             return self.stream.end()
+        if isinstance(item, DamageNoticed):
+            return iter([AlertsRaised([self._damage_alert(item)])])
         self.stream.set_maintenance(item.maintenance)
         return iter(())
+
+    def _damage_alert(self, item: DamageNoticed) -> Alert:
+        """Record damage, and return its alert."""
+        self._damage += [{"noticed": iso(item.at), **damage.fields()} for damage in item.damage]
+        first, *others = (damage.sentence for damage in item.damage)
+        sentence = f"something in the output folder is missing or damaged: {first}"
+        return identified(Alert("", "", "healthy", DAMAGE, "", item.at, item.at, sentence, lines=tuple(others)))
 
     def _handle(self, event: Event, number: int, place: int, received: int, seconds: float) -> None:
         """Write and deliver an event of a record; it may be repeated."""
@@ -323,7 +395,7 @@ class Service:
         self._changed = True
         if isinstance(event, AlertsRaised):
             self._deliver(place, "alert", event.alerts[0].at, event.alerts[0].at, alerts=event.alerts)
-            for alert in event.alerts:
+            for alert in (alert for alert in event.alerts if alert.state != DAMAGE):
                 say(_log, logging.INFO if SEVERITIES[alert.state] == "info" else logging.WARNING, alert.sentence)
             return
         self._finish(event, number, place, seconds)
@@ -422,21 +494,34 @@ class Service:
             self._tidying.end()
 
     def _save(self) -> None:
-        self._output.sync()
+        stream, number = self.stream, self._journal.next
+        total = stream.readings + self._lost
+        self._output.sync(stream)
         self._state.save(
-            self.stream,
+            stream,
             {
-                "journal": self._journal.next,
+                "journal": number,
                 "mark": None if self._mark is None else [self._source_name, self._mark],
                 "counts": self._counts,
                 "tables": self._output.state(),
+                "total": total,
+                "lost": self._lost,
+                "newest": self._newest,
+                "damage": self._damage,
             },
+            self._output.manifest,
         )
-        self._journal.drop(self._journal.next)
+        final = None if stream.grid is None or stream.closed is None else stream.grid.start_of(stream.closed + 1)
+        checkpoint = {"number": number, "readings": total, "open": len(stream.buffer), "final": final,
+                      "newest": self._newest}  # fmt: skip
+        self._record(number, total, checkpoint)
+        self._acknowledged.sync()
+        self._output.saved()
+        self._journal.drop(number)
 
     def _describe(self) -> None:
-        started = time.monotonic()
-        self._retry(partial(self._output.describe, self.stream, {**self.settings.to_dict(), **self._counts}))
+        started, damage = time.monotonic(), {"damage": self._damage} if self._damage else {}
+        self._retry(partial(self._output.describe, self.stream, {**self.settings.to_dict(), **self._counts, **damage}))
         self._describe_at = time.monotonic() + max(TABLES_INTERVAL, TABLES_FACTOR * (time.monotonic() - started))
         self._changed = False
 
@@ -445,6 +530,8 @@ class Service:
         if stream.watermark.time != NEVER:
             metrics.watermark = stream.watermark.time
         metrics.sensors = {"known": len(stream.sensors), "unknown_sensors": stream.admission.unknown, **stream.counts}
+        metrics.damaged = len(self._damage)
+        metrics.readings_gone = sum(damage["readings"] for damage in self._damage)
         metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._queue.size
         metrics.sinks = {state.name: state for state in (worker.state() for worker in self._workers)}
         self._measure_at = time.monotonic() + max(SOURCE_WAIT, TABLES_FACTOR * (time.monotonic() - started))

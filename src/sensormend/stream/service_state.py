@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.archive.checkpoint import Checkpoint, fetch, put
-from sensormend.errors import ConfigError, StateError
+from sensormend.errors import ConfigError, SensormendError, StateError
 from sensormend.files import read_state, write_state
 from sensormend.io.folder import meta_of
 from sensormend.io.metadata import read_json, write_json
@@ -20,8 +20,12 @@ from sensormend.pipeline.cleaner import Cleaner, cleaner_for
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.survey import Survey
 from sensormend.pipeline.times import in_words
+from sensormend.stream.acknowledged import Acknowledged
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.digest import Digest
+from sensormend.stream.integrity import Inspection
+from sensormend.stream.manifest import Manifest
+from sensormend.stream.output import set_aside
 from sensormend.stream.settings import Settings
 from sensormend.stream.stream import Stream
 
@@ -51,7 +55,7 @@ class ServiceState:
 
     def check(self) -> None:
         """Refuse an OUT that `watch` did not write."""
-        if self.out.exists() and not self._watch_file.exists():
+        if self.out.exists() and not self.is_begun:
             if not self.out.is_dir():
                 raise ConfigError(f"OUT is a folder; {self.out} is a file")
             command = read_json(self.out / "run.json").get("command")
@@ -64,10 +68,36 @@ class ServiceState:
             if any(entry.name != "state" for entry in self.out.iterdir()):
                 raise ConfigError(f"{self.out} is a folder that sensormend did not write; choose another OUT")
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether a `watch` has written here, and its name is known."""
+        return self._watch_file.exists() or bool(self._acknowledged.get("name"))
+
+    @property
+    def _acknowledged(self) -> dict[str, Any]:
+        return Acknowledged.read(self.folder / "acknowledged") or {}
+
     def begin(self) -> None:
         """Mark the folder as the OUT of a `watch`."""
         if not self._watch_file.exists():
-            write_json(self._watch_file, {"watch": STATE_VERSION, "name": f"sensormend-{uuid.uuid4().hex[:12]}"})
+            name = self._acknowledged.get("name") or f"sensormend-{uuid.uuid4().hex[:12]}"
+            write_json(self._watch_file, {"watch": STATE_VERSION, "name": name})
+
+    def recover(self, inspection: Inspection) -> None:
+        """Set aside what is damaged, so that the service can go on from what is sound."""
+        if "state/watch.json" in inspection.unsound:
+            self._watch_file.unlink(missing_ok=True)
+        place, file = inspection.place, self.folder / "checkpoint.json"
+        try:
+            named = read_json(file).get("place")
+        except SensormendError:
+            named = ""
+        if named == (None if place is None else place.name):
+            return
+        for folder in self.folder.glob("record-*"):
+            if place is None:
+                os.replace(folder, set_aside(folder.with_name("checkpoint")))
+        write_json(file, {} if place is None else {"place": place.name})
 
     @property
     def name(self) -> str:
@@ -85,7 +115,10 @@ class ServiceState:
             write_json(self._watch_file, {**read_json(self._watch_file), "topics": list(topics)})
 
     def load(self, settings: Settings) -> tuple[Stream, dict[str, Any]]:
-        """Return the stream of the last checkpoint, or a new one, and what the service saved with it."""
+        """Return the stream of the last checkpoint, or a new one, and what the service saved with it.
+
+        Where a checkpoint is lost, the new stream refuses readings of the periods that are final.
+        """
         # Notes on maintenance come through the journal: a replay must use the notes of the run before it.
         options = replace(settings.options, maintenance=None)
         rules = settings.alerts
@@ -106,9 +139,15 @@ class ServiceState:
         place = self._checkpoint.place
         if place is None:
             if settings.start_from is None:
-                return new_stream(), {}
-            cleaner, survey = _from_archive(settings)
-            return new_stream(cleaner=cleaner, survey=survey), {}
+                stream = new_stream()
+            else:
+                cleaner, survey = _from_archive(settings)
+                stream = new_stream(cleaner=cleaner, survey=survey)
+            last = self._acknowledged.get("checkpoint")
+            if last is None:
+                return stream, {}
+            stream.refuse_before(last["final"])
+            return stream, {"journal": last["number"], "lost": last["readings"]}
         stream = new_stream()
         header, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
         _refuse_another_grid(header["stream"].get("grid"), settings, self.out)
@@ -123,9 +162,10 @@ class ServiceState:
             fetch(place, stream.cleaner, stream.tally)
         return stream, header["service"]
 
-    def save(self, stream: Stream, service: Mapping[str, Any]) -> None:
+    def save(self, stream: Stream, service: Mapping[str, Any], manifest: Manifest) -> None:
         """Save a checkpoint."""
         with self._checkpoint.changing(f"record-{service['journal']}") as place:
+            manifest.save(place / "manifest.json")
             if stream.cleaner is not None:
                 put(place, stream.cleaner, stream.tally)
             settings, arrays = stream.state()

@@ -5,7 +5,7 @@ It uses neither a clock nor a disk, so that a replay of the journal after a rest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from itertools import compress
 from typing import Any, TypeVar
@@ -209,33 +209,71 @@ class Stream:
         """Take an arrival, and yield the events that follow."""
         readings = self._renamed(self.places.rename_moved(arrived.readings))
         self.readings += readings.time.size
-        admitted = self.admission.admit(
-            readings,
-            self.sensors,
-            self.cleaner.variables if self.cleaner else self.options.variables,
-            oldest=self._oldest,
-            # The clock of this machine may be behind event time.
-            latest=max(arrived.received, self.watermark.time) + MAX_FUTURE,
-            received=arrived.received,
-        )
-        readings, rejected = admitted.readings, [*arrived.rejected, *admitted.rejected]
-        if rejected:
-            yield ReadingsRejected(rejected)
-        if admitted.alerts:
-            yield self._raised(admitted.alerts)
-        if readings.time.size:
-            sensor = self.sensors.codes(readings.sensors, readings.sensor)
-            variable = self.variables.codes(readings.variables, readings.variable)
-            before = self.watermark.readings
-            yield from self._add_to_buffer(
-                Readings(self.sensors.all, self.variables.all, sensor, variable, readings.time, readings.value)
+        rejected, reached, continued = arrived.rejected, self.watermark.readings, False
+        while True:
+            has_grid = self.cleaner is not None
+            admitted = self.admission.admit(
+                readings,
+                self.sensors,
+                self.cleaner.variables if self.cleaner else self.options.variables,
+                oldest=self._oldest,
+                # The clock of this machine may be behind event time.
+                latest=max(arrived.received, self.watermark.time) + MAX_FUTURE,
+                received=arrived.received,
             )
-            if self.watermark.readings > before:
-                self.pace.moved(arrived.received)
+            if rejected or admitted.rejected:
+                yield ReadingsRejected([*rejected, *admitted.rejected])
+            if admitted.alerts:
+                yield self._raised(admitted.alerts)
+            readings, rejected = admitted.readings, ()
+            # Once there is a grid, other variables are admitted.
+            while readings.time.size and (self.cleaner is not None) == has_grid:
+                count = yield from self._take_first(readings, continued=continued)
+                readings, continued = readings.taken(slice(count, None)), True
+            if not readings.time.size:
+                break
+        if self.watermark.readings > reached:
+            self.pace.moved(arrived.received)
         for place in arrived.positions:
             if place.sensor in self.sensors:
                 self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
+        if not continued:
+            yield from self._advance()
+
+    def _take_first(self, readings: Readings, *, continued: bool) -> Generator[Event, None, int]:
+        """Take readings up to the one by which event time reaches the end of a slot, and return their number.
+
+        Which readings are late must depend on their order alone, not on how many of them come at once.
+        """
+        sensor = self.sensors.codes(readings.sensors, readings.sensor)
+        count = self.watermark.count_until(self._next_moment(), sensor, readings.time, self.admission.counting)
+        if self.watermark.time == NEVER:
+            count = 1
+        elif self.closed is None and self._first_time is not None:
+            # The first period may be an earlier one, and may be over.
+            earlier = np.flatnonzero(readings.time[:count] < self._first_time)
+            count = int(earlier[0]) + 1 if earlier.size else count
+        first = readings.taken(slice(0, count))
+        variable = self.variables.codes(first.variables, first.variable)
+        columns = (sensor[:count], variable, first.time, first.value)
+        yield from self._add_to_buffer(Readings(self.sensors.all, self.variables.all, *columns), continued=continued)
         yield from self._advance()
+        return count
+
+    def _next_moment(self) -> int:
+        """Return the next event time at which something may happen."""
+        time, leap = self.watermark.time, self.watermark.leap
+        moments = [(time // leap + 1) * leap]
+        if self.cleaner is not None:
+            grid = self.cleaner.grid
+            moments.append(grid.start_of(grid.period_of(time - self.grace) + 1) - grid.early + self.grace)
+            if self._slot > NEVER:
+                moments.append(self._end_of(grid, self._slot + 1))
+        elif self._first_time is not None:
+            moments.append(
+                max(self._first_time + (self.options.period or DAY) + self.grace, self._detection_tried + HOUR)
+            )
+        return min(moments)
 
     def _renamed(self, readings: Readings) -> Readings:
         """Rename the feed's only variable, if it is given, to that of the archive, which may have an empty name."""
@@ -258,6 +296,11 @@ class Stream:
         if self.cleaner is not None and len(self.buffer):
             periods = self.cleaner.grid.period_of(self.buffer.column("time"))
             yield from self._close_until(int(periods.max()))
+
+    def refuse_before(self, time: int | None) -> None:
+        """Refuse readings of before a time: their rows are final, and their readings are not known here any more."""
+        if time is not None:
+            self._oldest = max(self._oldest, time)
 
     def set_maintenance(self, maintenance: Maintenance) -> None:
         """Set the notes on maintenance, which hold from the next period on."""
@@ -347,13 +390,15 @@ class Stream:
         yield ReadingsRejected(rejections(dropped, RARE))
         yield Problem("variables that too few messages carry are passed over", {"variables": listed(names, most=20)})
 
-    def _add_to_buffer(self, readings: Readings) -> Iterator[Event]:
+    def _add_to_buffer(self, readings: Readings, *, continued: bool) -> Iterator[Event]:
         if self.cleaner is not None:
             # Readings of slots that have not ended are passed to the monitor when they end.
             self.monitor.record(readings.taken(readings.time < self._end_of(self.cleaner.grid, self._slot)))
         sensor = readings.sensor.astype(np.int64, copy=False)
-        self.watermark.update(sensor, readings.time, self.admission.counting)
-        self.admission.record(sensor, self.watermark.time // self.watermark.leap)
+        before = self.watermark.time
+        self.watermark.update(sensor, readings.time, self.admission.counting, continued=continued)
+        # The reading that begins a period is the last one of the period before.
+        self.admission.record(sensor, (self.watermark.time if before == NEVER else before) // self.watermark.leap)
         if self.closed is not None and self.cleaner is not None:
             period = self.cleaner.grid.period_of(readings.time)
             late = period <= self.closed

@@ -20,7 +20,7 @@ from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import described
 from sensormend.readings import ORIGINS, REASONS, Rows
 from sensormend.stream.alert_messages import WITHDRAWN
-from sensormend.stream.deliveries import DIGEST, FLOOD, Alert
+from sensormend.stream.deliveries import DAMAGE, DIGEST, FLOOD, Alert
 
 __all__ = [
     "FIELDS",
@@ -41,7 +41,9 @@ FIELDS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper
 """The names of the fields of a row."""
 
 
-SEVERITIES = {"faulty": "error", "silent": "warning", FLOOD: "warning", "healthy": "info", DIGEST: "info"}
+SEVERITIES = {
+    "faulty": "error", DAMAGE: "error", "silent": "warning", FLOOD: "warning", "healthy": "info", DIGEST: "info",
+}  # fmt: skip
 """The severity of an alert by its state. A faulty sensor misleads; a silent one is only missing."""
 
 
@@ -165,7 +167,11 @@ def alert_title(alert: Alert) -> str:
     reason = f": {PLAIN_REASONS.get(alert.reason, alert.reason)}" if alert.reason else ""
     if alert.state == "healthy":
         return f"False alarm withdrawn: {subject}" if alert.reason == WITHDRAWN else f"{subject} {verb} healthy again"
-    titles = {FLOOD: "Unknown sensor names are refused", DIGEST: f"Daily digest: {alert.sentence}"}
+    titles = {
+        FLOOD: "Unknown sensor names are refused",
+        DAMAGE: "Something in the output folder is missing or damaged",
+        DIGEST: f"Daily digest: {alert.sentence}",
+    }
     return titles.get(alert.state, f"{subject} {verb} {alert.state}{reason}")
 
 

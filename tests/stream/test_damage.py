@@ -1,0 +1,306 @@
+"""Whatever is damaged in an output folder at rest is noticed, or does no harm; the service goes on from the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from list_source import ListSource, assert_same_rows, hourly, read_rows, run_service, settings
+from sensormend.cli import main
+from sensormend.errors import StorageError
+from sensormend.files import locked
+from sensormend.io.metadata import read_json
+from sensormend.readings import DAY, HOUR, Readings, Rows
+from sensormend.stream.arrivals import Arrived, Source, clock
+from sensormend.stream.deliveries import DAMAGE, Alert, Delivery, Sink
+from sensormend.stream.delivery_queue import DeliveryWorker
+from sensormend.stream.integrity import inspect
+from sensormend.stream.service import Service
+from sensormend.stream.stream import AlertsRaised, Event
+from simulated_city import START, city_readings
+
+SENSORS, DAYS = 4, 6
+
+DERIVED = {"sensors.csv", "run.json", "state/provisional.parquet", "state/alerts.json", "state/lock"}
+"""Files that are made anew from the state."""
+
+
+class Once(Source):
+    """Arrivals that nobody sends again, as those of a broker; after the last it breaks off, or ends."""
+
+    live = False
+
+    def __init__(self, parts: Sequence[Readings], break_off: Callable[[], object] | None) -> None:
+        self._parts, self._break_off = iter(parts), break_off
+
+    def read(self, wait: float) -> Arrived | None:
+        part = next(self._parts, None)
+        if part is None and self._break_off is not None:
+            self._break_off()
+            raise RecursionError
+        return None if part is None else Arrived(part, clock())
+
+
+class Down(Sink):
+    """Takes nothing, so that deliveries wait."""
+
+    def write(self, delivery: Delivery) -> None:
+        raise StorageError("away")
+
+
+@dataclass
+class Outcome:
+    """What a run ends with: its rows, the alerts of damage, and how many readings it has taken in all."""
+
+    rows: Rows
+    alerts: list[Alert]
+    readings: int
+    damaged: int
+
+
+def run(out: Path, parts: Sequence[Readings], break_off: Callable[[], object] | None = None) -> Outcome:
+    alerts: list[Alert] = []
+
+    def look(event: Event | None) -> None:
+        if isinstance(event, AlertsRaised):
+            alerts.extend(alert for alert in event.alerts if alert.state == DAMAGE)
+
+    service = Service(
+        settings(out, period="6h", late_for="2d", compact=False),
+        lambda mark, memory: Once(parts, break_off),
+        workers={"down": lambda queue: DeliveryWorker("down", Down(), queue)},
+        on_event=look,
+    )
+    try:
+        service.run()
+    except RecursionError:
+        return Outcome(read_rows(out), alerts, service.stream.readings, 0)
+    return Outcome(read_rows(out), alerts, service.stream.readings, service.metrics.damaged)
+
+
+def parts() -> tuple[list[Readings], list[Readings]]:
+    """Return the arrivals before and after the break, with late ones in both."""
+    readings = city_readings(SENSORS, DAYS)
+    late = (readings.time >= START + DAY + 8 * HOUR) & (readings.time < START + DAY + 10 * HOUR)
+    later = (readings.time >= START + 2 * DAY + 3 * HOUR) & (readings.time < START + 2 * DAY + 4 * HOUR)
+    arrivals = hourly(readings.taken(~late & ~later), 2)
+    arrivals.insert(24, readings.taken(late))
+    arrivals.insert(45, readings.taken(later))
+    zero = np.zeros(1, dtype=np.int64)
+    arrivals.insert(9, Readings(readings.sensors, readings.variables, zero, zero, zero + 200 * 365 * DAY, np.ones(1)))
+    return arrivals[:-8], arrivals[-8:]
+
+
+@dataclass
+class AtRest:
+    """A folder in which a service was broken off, and what it ends with when nothing is damaged."""
+
+    out: Path
+    rest: list[Readings]
+    undisturbed: Outcome
+
+    def files(self) -> dict[str, str]:
+        """Return one file of each kind."""
+        kinds: dict[str, str] = {}
+        for path in sorted(self.out.rglob("*")):
+            name = path.relative_to(self.out).as_posix()
+            if path.is_file() and path.stat().st_size:
+                # The newest rows may not be in a checkpoint yet, and are made anew.
+                kinds.setdefault(re.sub(r"\d+", "#", name), name)
+        return kinds
+
+
+@pytest.fixture(scope="module")
+def at_rest(tmp_path_factory: pytest.TempPathFactory) -> AtRest:
+    folder = tmp_path_factory.mktemp("damage")
+    first, rest = parts()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sensormend.stream.service.CHECKPOINT_INTERVAL", 0.0)
+        run(folder / "running", first[:-6], lambda: None)
+        patch.setattr("sensormend.stream.service.CHECKPOINT_INTERVAL", 1e9)
+        # As a kill would leave it: nothing is closed.
+        run(folder / "running", first[-6:], partial(shutil.copytree, folder / "running", folder / "out"))
+    assert list((folder / "out" / "state" / "journal").iterdir())
+    shutil.copytree(folder / "out", folder / "whole")
+    return AtRest(folder / "out", rest, run(folder / "whole", rest))
+
+
+def flipped(share: float) -> Callable[[bytes], bytes]:
+    def flip(content: bytes) -> bytes:
+        changed = bytearray(content)
+        changed[int(share * len(content))] ^= 0x10
+        return bytes(changed)
+
+    return flip
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
+    "flipped early": flipped(0.1),
+    "flipped late": flipped(0.6),
+    "truncated": lambda content: content[: len(content) // 2],
+    "cut by a byte": lambda content: content[:-1],
+    "zeroed": lambda content: bytes(len(content)),
+    "emptied": lambda content: b"",
+    "deleted": None,
+    "garbage": lambda content: np.random.default_rng(0).bytes(len(content)),
+}
+
+
+def test_an_undamaged_folder_is_sound(at_rest: AtRest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(at_rest.out)]) == 0
+    assert "is sound" in capsys.readouterr().out
+    assert at_rest.undisturbed.alerts == []
+    kinds = set(at_rest.files())
+    assert kinds >= {
+        "data/date=#-#-#/part-#T#.parquet", "state/kept/#.kept", "state/journal/#.log", "state/acknowledged",
+        "state/checkpoint.json", "state/watch.json", "state/deliveries.sqlite", "state/deliveries.sqlite-wal",
+        *(f"state/record-#/{name}.npz" for name in ("stream", "model", "cleaner", "tally")),
+        "state/record-#/manifest.json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damage_is_noticed_or_does_no_harm(
+    at_rest: AtRest, tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unnoticed = set()
+    for kind, name in at_rest.files().items():
+        out, spoil = tmp_path / "out", DAMAGES[how]
+        shutil.copytree(at_rest.out, out)
+        path = out / name
+        if spoil is None:
+            path.unlink()
+        else:
+            path.write_bytes(spoil(path.read_bytes()))
+        code = main(["check", str(out), "--json"])
+        noticed = json.loads(capsys.readouterr().out)
+        assert code == (1 if noticed else 0), kind
+        outcome = run(out, at_rest.rest)
+        entries = read_json(out / "run.json").get("damage", [])
+        where = f"{kind} {how}: {entries}"
+        # The service says the same as the command, once, by an alert, a metric and in run.json.
+        assert [{**entry, "noticed": None} for entry in entries] == [{**entry, "noticed": None} for entry in noticed]
+        assert (len(outcome.alerts), outcome.damaged) == (1 if entries else 0, len(entries)), where
+        _same_or_counted(at_rest, outcome, entries, where)
+        if not entries:
+            unnoticed.add(kind)
+        # What was damaged is not damaged any more, and is not reported again.
+        assert [damage.sentence for damage in inspect(out).damage] == [], where
+        assert not entries or not run(out, []).alerts, where
+        shutil.rmtree(out)
+    assert unnoticed >= DERIVED & set(at_rest.files())
+    if how in ("deleted", "garbage", "zeroed", "emptied"):
+        # Whether a line of faults.csv is settled depends on when it was written.
+        assert unnoticed <= {*DERIVED, "faults.csv", "state/rewritten"}
+
+
+def _same_or_counted(at_rest: AtRest, outcome: Outcome, entries: list[dict[str, object]], where: str) -> None:
+    """Hold a run to have the rows of an undisturbed one, or to say what is gone."""
+    gone = at_rest.undisturbed.readings - outcome.readings
+    if not entries:
+        assert gone == 0, where
+        assert_same_rows(outcome.rows, at_rest.undisturbed.rows)
+        return
+    if any("checkpoint" in str(entry["file"]) or "npz" in str(entry["file"]) for entry in entries):
+        # What was learned is gone, and the readings of open periods with it; what was final is as it was.
+        final = inspect(at_rest.out).acknowledged["checkpoint"]["final"]
+        one, other = outcome.rows, at_rest.undisturbed.rows
+        assert_same_rows(one.taken(one.time < final), other.taken(other.time < final))
+        assert one.time.max() == other.time.max(), where
+        return
+    assert sum(int(str(entry["readings"])) for entry in entries) == gone, where
+
+
+def test_an_unacknowledged_torn_record_is_dropped_without_a_word(at_rest: AtRest, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(at_rest.out, out)
+    (journal,) = [path for path in (out / "state" / "journal").iterdir() if path.stat().st_size]
+    with journal.open("ab") as file:
+        file.write(journal.read_bytes()[:50])
+    outcome = run(out, at_rest.rest)
+    assert outcome.alerts == []
+    assert_same_rows(outcome.rows, at_rest.undisturbed.rows)
+
+
+def test_the_journal_cut_off_says_how_many_readings_of_which_span_are_gone(
+    at_rest: AtRest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(at_rest.out, out)
+    for path in (out / "state" / "journal").iterdir():
+        path.unlink()
+    known = inspect(at_rest.out).acknowledged
+    gone = concatenated_times(parts()[0])[-(known["readings"] - known["checkpoint"]["readings"]) :]
+    assert gone.size > 20
+    assert main(["check", str(out)]) == 1
+    printed = capsys.readouterr()
+    assert f"{gone.size} acknowledged readings are gone" in printed.out
+    assert len(printed.out.splitlines()) == 1
+    (damage,) = inspect(out).damage
+    assert (damage.readings, damage.end) == (gone.size, gone.max())
+    assert damage.start is not None
+    assert damage.start <= gone.min()
+
+
+def test_what_the_source_can_send_again_is_read_again(tmp_path: Path) -> None:
+    """Files have a mark, from which they are read again: nothing is gone."""
+    arrivals, out = hourly(city_readings(SENSORS, DAYS), 4), tmp_path / "out"
+    run_service(tmp_path / "undisturbed", arrivals)
+
+    def stop(number: int) -> None:
+        if number == 20:
+            raise RecursionError
+
+    service = Service(settings(out), lambda mark, memory: ListSource(arrivals, mark, stop=stop))
+    with pytest.raises(RecursionError):
+        service.run()
+    for path in (out / "state" / "journal").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    (damage,) = inspect(out).damage
+    assert (damage.readings, "read again" in damage.sentence) == (0, True)
+    run_service(out, arrivals)
+    assert_same_rows(read_rows(out), read_rows(tmp_path / "undisturbed"))
+    assert len(read_json(out / "run.json")["damage"]) == 1
+
+
+def test_many_files_with_the_same_problem_are_one_line(at_rest: AtRest, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(at_rest.out, out)
+    rows = read_rows(out)
+    shutil.rmtree(out / "data")
+    (damage,) = inspect(out).damage
+    final = inspect(out).acknowledged["checkpoint"]["final"]
+    assert damage.file == "data"
+    assert f"{(rows.time < final).sum():,} rows in" in damage.problem
+    assert damage.start == START
+    outcome = run(out, at_rest.rest)
+    assert len(outcome.alerts) == 1
+    assert outcome.readings == at_rest.undisturbed.readings
+
+
+def concatenated_times(arrivals: Sequence[Readings]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.concatenate([part.time for part in arrivals])
+
+
+def test_a_running_service_and_another_folder_are_refused(
+    at_rest: AtRest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(tmp_path / "nothing")]) == 2
+    (tmp_path / "archive" / "state").mkdir(parents=True)
+    (tmp_path / "archive" / "run.json").write_text('{"command": "clean"}')
+    assert main(["check", str(tmp_path / "archive")]) == 2
+    # Without its state a service cannot go on at all.
+    shutil.copytree(at_rest.out, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "state")
+    assert main(["check", str(tmp_path / "out")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 3
+    with locked(at_rest.out / "state" / "lock", "it is locked"):
+        assert main(["check", str(at_rest.out)]) == 2
