@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sensormend.errors import ConfigError
-from sensormend.io.postgres import UNCLEAR, is_unclear, shown
+from sensormend.io.postgres import SCHEMES, UNCLEAR, is_unclear, shown
 from sensormend.stream.formats.topics import overlap
 
 __all__ = [
@@ -221,10 +221,29 @@ def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[
                     f"the source would read what is published to {plain(address)} as {published}: name the topics of "
                     "readings, like mqtt://host/city/#"
                 )
+    elif source.startswith(SCHEMES):
+        for address in sinks:
+            if address.startswith(SCHEMES) and _table_key(address) == _table_key(source):
+                raise ConfigError(f"the source would read what is written to {plain(address)}: name another table")
     elif source != "-" and not source.startswith(REPLAY) and not is_address(source):
         folder, results = (Path(os.path.realpath(path)) for path in (source, out))
         if folder.is_relative_to(results):
             raise ConfigError(f"OUT must be another folder than the one that is watched, and not above it; got {out}")
+
+
+def _table_key(address: str) -> tuple[str, str, str]:
+    """Return a key that is equal for two addresses of the same table.
+
+    Examples
+    --------
+    >>> _table_key("postgresql://me:secret@host/db?table=rows&by=id"), _table_key("postgres://host:5432/db#rows")
+    (('host', 'db', 'rows'), ('host', 'db', 'rows'))
+    """
+    parts = urlsplit(address)
+    query = dict(parse_qsl(parts.query))
+    host = host_of(address).lower().removesuffix(":5432")
+    table = query.get("table") or unquote(parts.fragment) or PREFIX
+    return "localhost" if is_loopback(host) else host, parts.path.strip("/"), table.removeprefix("public.")
 
 
 def _published(sinks: Sequence[str], alerts: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -236,7 +236,7 @@ class Settings:
     """All options of `watch`; `options` describes the readings, as for `clean`."""
 
     source: str = option(
-        text, "A broker, a folder, `-`, or `replay:` and what `clean` would read.", MISSING, secret=True
+        text, "A broker, a table, a folder, `-`, or `replay:` and what `clean` would read.", MISSING, secret=True
     )
     out: Path = option(path, "The folder for the results.", MISSING)
     options: Options = field(default_factory=Options)
