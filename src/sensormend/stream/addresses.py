@@ -251,7 +251,7 @@ def _published(sinks: Sequence[str], alerts: Sequence[str]) -> Iterator[tuple[st
     for address in sinks:
         if address.startswith(MQTT):
             prefix = topic_of(address).strip("/") or PREFIX
-            yield from ((address, f"{prefix}/{kind}/#") for kind in ("cleaned", "health"))
+            yield from ((address, f"{prefix}/{kind}/#") for kind in ("cleaned", "health", "latest", "problem"))
     for address in alerts:
         if address.startswith(MQTT):
             yield address, topic_of(address).strip("/") or ALERTS

@@ -35,7 +35,7 @@ try:
 except ImportError:
     raise SensormendError("MQTT needs paho-mqtt: install it with pip install 'sensormend[live]'") from None
 
-__all__ = ["Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect", "is_fast"]
+__all__ = ["CLOSE_WITHIN", "Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect", "is_fast"]
 
 KEEP_ALIVE = 30
 """Seconds without a packet after which a ping is sent; after twice as many the connection counts as lost."""
@@ -231,13 +231,17 @@ def is_fast() -> bool:
 
 
 def connect(
-    broker: Broker, subscription: Subscription | None = None, *, within: float = CONNECT_WITHIN
+    broker: Broker,
+    subscription: Subscription | None = None,
+    *,
+    within: float = CONNECT_WITHIN,
+    will: tuple[str, bytes] | None = None,
 ) -> MqttConnection:
     """Connect, with 3.1.1 if the broker does not support MQTT 5; see `MqttConnection`."""
     try:
-        return MqttConnection(broker, subscription, modern=broker.modern, within=within)
+        return MqttConnection(broker, subscription, modern=broker.modern, within=within, will=will)
     except _OldBrokerError:
-        connection = MqttConnection(broker, subscription, modern=False, within=within)
+        connection = MqttConnection(broker, subscription, modern=False, within=within, will=will)
         broker.modern = False
         return connection
 
@@ -248,9 +252,18 @@ class MqttConnection:
     With a subscription its caller drives it (`pump`, `take`, `acknowledge`); without one a thread of paho drives it
     from the first `publish` on, which keeps it alive between two calls.
     If a step of connecting fails or takes longer than `within` seconds, that is an `OSError` or a `DeniedError`.
+    The broker publishes the `will`, a topic and a payload to retain, when the connection ends without a DISCONNECT.
     """
 
-    def __init__(self, broker: Broker, subscription: Subscription | None, *, modern: bool, within: float) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        subscription: Subscription | None,
+        *,
+        modern: bool,
+        within: float,
+        will: tuple[str, bytes] | None = None,
+    ) -> None:
         self._modern = modern
         self._fast = is_fast()
         self._unsent = b""
@@ -262,6 +275,8 @@ class MqttConnection:
         self._denied: ReasonCode | None = None
         self.ended = ""
         self._client = self._make_client(broker, subscription)
+        if will is not None:
+            self._client.will_set(*will, qos=1, retain=True)
         try:
             self._open_session(broker, subscription, within)
             if subscription is not None:

@@ -276,6 +276,9 @@ class Settings:
         repeated=True,
         secret=True,
     )
+    home_assistant: bool = option(
+        flag, "Let Home Assistant discover the sensors by what goes to the mqtt:// sinks.", False, group="output"
+    )
     backlog: int = option(
         size, "How much may wait on disk for sinks that are away; 1GB by default.", 10**9, group="output"
     )
@@ -441,6 +444,8 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("speed is for a replay: replay:PATH")
     if settings.format is not None and settings.source != "-" and not settings.source.startswith(MQTT):
         raise ConfigError("format is for messages, from mqtt:// or -; files have their format in their names")
+    if settings.home_assistant and not any(address.startswith(MQTT) for address in settings.sinks):
+        raise ConfigError("home_assistant is for results at a broker: name one with --sink mqtt://host/prefix")
     if settings.serve_token_file is not None and settings.serve is None:
         raise ConfigError("serve_token_file is for the dashboard: serve says where it is shown")
     if settings.serve_edit and settings.serve is None:

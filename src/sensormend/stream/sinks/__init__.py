@@ -24,16 +24,20 @@ __all__ = ["open_alert", "open_sink", "open_workers"]
 def open_sink(address: str, settings: Settings | None = None) -> Sink:
     """Return the sink of an address, not connected yet: `mqtt://host/prefix` or `postgresql://host/database?table=name`.
 
-    The settings have the trusted certificates, and the login where it is the broker of the source.
+    The settings have the trusted certificates, the login where it is the broker of the source, and whether Home
+    Assistant is to discover the sensors.
     """
     if address.startswith(SCHEMES):
         from sensormend.stream.sinks.postgres_sink import PostgresSink
 
         return PostgresSink(address)
     if address.startswith(MQTT):
+        from sensormend.stream.sinks.messages import NO_DETAILS, AlertDetails
         from sensormend.stream.sinks.mqtt_sink import MqttSink
 
-        return MqttSink(_broker(address, settings))
+        details = NO_DETAILS if settings is None else AlertDetails(settings.alerts.url, settings.options)
+        home_assistant = settings is not None and settings.home_assistant
+        return MqttSink(_broker(address, settings), home_assistant=home_assistant, details=details)
     raise ConfigError(f"a sink is mqtt://host/prefix or postgresql://host/database?table=name; got {plain(address)!r}")
 
 
