@@ -17,11 +17,13 @@ __all__ = [
     "ALERTS",
     "ALERT_ADDRESSES",
     "COMMAND",
+    "INFLUX",
     "MAIL",
     "MQTT",
     "NTFY",
     "PREFIX",
     "REPLAY",
+    "SINK_ADDRESSES",
     "WEB",
     "MailServer",
     "clear",
@@ -38,6 +40,7 @@ __all__ = [
 MQTT = ("mqtt://", "mqtts://")
 WEB = ("http://", "https://")
 NTFY = ("ntfy://", "ntfys://")
+INFLUX = ("influx://", "influxs://")
 MAIL = ("smtp://", "smtps://")
 REPLAY = "replay:"
 COMMAND = "command:"
@@ -47,6 +50,9 @@ ALERT_ADDRESSES = (
     "command: words"
 )
 """The addresses of alerts, for messages."""
+
+SINK_ADDRESSES = "a sink is mqtt://host/prefix, postgresql://host/database?table=name or influx://host:8086/database"
+"""The addresses of sinks, for messages."""
 
 PREFIX, ALERTS = "sensormend", "sensormend/alerts"
 """Topic prefix of results and topic of alerts at a broker, unless the address names others."""

@@ -37,10 +37,12 @@ from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
     ALERT_ADDRESSES,
     COMMAND,
+    INFLUX,
     MAIL,
     MQTT,
     NTFY,
     REPLAY,
+    SINK_ADDRESSES,
     WEB,
     clear,
     host_of,
@@ -269,7 +271,8 @@ class Settings:
     compact: bool = option(flag, "Whether the files of a date that is over are made one.", True)
     sinks: tuple[str, ...] = option(
         texts,
-        "Where else results go: mqtt://host/prefix or postgresql://host/database?table=name; may be repeated.",
+        "Where else results go: mqtt://host/prefix, postgresql://host/database?table=name or "
+        "influx://host:8086/database; may be repeated.",
         (),
         flag="--sink",
         group="output",
@@ -431,8 +434,7 @@ def _settings_of(given: dict[str, Any]) -> Settings:
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
-    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT), "a sink is mqtt://host/prefix or "
-                    "postgresql://host/database?table=name")  # fmt: skip
+    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT, *INFLUX), SINK_ADDRESSES)
     _refuse_unknown(alerts.to, (*MQTT, *WEB, *NTFY, *MAIL, COMMAND), ALERT_ADDRESSES)
     values = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
     if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import SCHEMES
-from sensormend.stream.addresses import ALERT_ADDRESSES, COMMAND, MAIL, MQTT, NTFY, WEB, host_of, login_of, plain
+from sensormend.stream.addresses import (
+    ALERT_ADDRESSES,
+    COMMAND,
+    INFLUX,
+    MAIL,
+    MQTT,
+    NTFY,
+    SINK_ADDRESSES,
+    WEB,
+    host_of,
+    login_of,
+    plain,
+)
 from sensormend.stream.deliveries import Sink
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
@@ -22,7 +34,7 @@ __all__ = ["open_alert", "open_sink", "open_workers"]
 
 
 def open_sink(address: str, settings: Settings | None = None) -> Sink:
-    """Return the sink of an address, not connected yet: `mqtt://host/prefix` or `postgresql://host/database?table=name`.
+    """Return the sink of an address, not connected yet; see `SINK_ADDRESSES`.
 
     The settings have the trusted certificates, the login where it is the broker of the source, and whether Home
     Assistant is to discover the sensors.
@@ -38,7 +50,11 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
         details = NO_DETAILS if settings is None else AlertDetails(settings.alerts.url, settings.options)
         home_assistant = settings is not None and settings.home_assistant
         return MqttSink(_broker(address, settings), home_assistant=home_assistant, details=details)
-    raise ConfigError(f"a sink is mqtt://host/prefix or postgresql://host/database?table=name; got {plain(address)!r}")
+    if address.startswith(INFLUX):
+        from sensormend.stream.sinks.influx_sink import InfluxSink
+
+        return InfluxSink(address)
+    raise ConfigError(f"{SINK_ADDRESSES}; got {plain(address)!r}")
 
 
 def open_alert(address: str | Sequence[str], settings: Settings | None = None) -> Sink:
