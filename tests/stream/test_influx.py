@@ -168,6 +168,16 @@ def test_a_disk_that_takes_nothing_is_a_503(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(source.read(1.0).readings) == 3
 
 
+def test_a_probe_leaves_batches_with_their_senders() -> None:
+    with InfluxSource("influx://127.0.0.1:0", lasting=False) as source:
+        sender = Sender(source)
+        sender.send(TELEGRAF)
+        arrived = source.read(10)
+        assert len(arrived.readings) == 3
+        arrived.acknowledge()
+        assert sender.wait()[0][0] == 503
+
+
 @pytest.mark.parametrize(
     ("address", "why"),
     [

@@ -18,6 +18,7 @@ __all__ = [
     "ALERT_ADDRESSES",
     "COMMAND",
     "INFLUX",
+    "KAFKA",
     "MAIL",
     "MQTT",
     "NTFY",
@@ -41,6 +42,7 @@ MQTT = ("mqtt://", "mqtts://")
 WEB = ("http://", "https://")
 NTFY = ("ntfy://", "ntfys://")
 INFLUX = ("influx://", "influxs://")
+KAFKA = ("kafka://", "kafkas://")
 MAIL = ("smtp://", "smtps://")
 REPLAY = "replay:"
 COMMAND = "command:"
@@ -227,6 +229,10 @@ def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[
                     f"the source would read what is published to {plain(address)} as {published}: name the topics of "
                     "readings, like mqtt://host/city/#"
                 )
+    elif source.startswith(KAFKA):
+        for address in sinks:
+            if address.startswith(KAFKA) and _kafka_topics(address) & _kafka_topics(source):
+                raise ConfigError(f"the source would read what is written to {plain(address)}: name another topic")
     elif source.startswith(SCHEMES):
         for address in sinks:
             if address.startswith(SCHEMES) and _table_key(address) == _table_key(source):
@@ -235,6 +241,19 @@ def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[
         folder, results = (Path(os.path.realpath(path)) for path in (source, out))
         if folder.is_relative_to(results):
             raise ConfigError(f"OUT must be another folder than the one that is watched, and not above it; got {out}")
+
+
+def _kafka_topics(address: str) -> set[tuple[str, str]]:
+    """Return a key for each topic of an address that is equal for two addresses of the same topic.
+
+    Examples
+    --------
+    >>> sorted(_kafka_topics("kafka://me:hush@one,two:9092/water,air"))[:2]
+    [('one', 'air'), ('one', 'water')]
+    """
+    hosts = [host.lower().removesuffix(":9092") for host in host_of(address).split(",")]
+    topics = unquote(urlsplit(address).path.strip("/")).split(",")
+    return {("localhost" if is_loopback(host) else host, topic.strip()) for host in hosts for topic in topics}
 
 
 def _table_key(address: str) -> tuple[str, str, str]:

@@ -38,6 +38,7 @@ from sensormend.stream.addresses import (
     ALERT_ADDRESSES,
     COMMAND,
     INFLUX,
+    KAFKA,
     MAIL,
     MQTT,
     NTFY,
@@ -271,8 +272,8 @@ class Settings:
     compact: bool = option(flag, "Whether the files of a date that is over are made one.", True)
     sinks: tuple[str, ...] = option(
         texts,
-        "Where else results go: mqtt://host/prefix, postgresql://host/database?table=name or "
-        "influx://host:8086/database; may be repeated.",
+        "Where else results go: mqtt://host/prefix, postgresql://host/database?table=name, "
+        "influx://host:8086/database or kafka://host/topic; may be repeated.",
         (),
         flag="--sink",
         group="output",
@@ -434,7 +435,7 @@ def _settings_of(given: dict[str, Any]) -> Settings:
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
-    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT, *INFLUX), SINK_ADDRESSES)
+    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT, *INFLUX, *KAFKA), SINK_ADDRESSES)
     _refuse_unknown(alerts.to, (*MQTT, *WEB, *NTFY, *MAIL, COMMAND), ALERT_ADDRESSES)
     values = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
     if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:
@@ -444,8 +445,8 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("keep is shorter than late_for: rows that are gone cannot be corrected")
     if settings.speed is not None and not settings.source.startswith(REPLAY):
         raise ConfigError("speed is for a replay: replay:PATH")
-    if settings.format is not None and settings.source != "-" and not settings.source.startswith(MQTT):
-        raise ConfigError("format is for messages, from mqtt:// or -; files have their format in their names")
+    if settings.format is not None and settings.source != "-" and not settings.source.startswith((*MQTT, *KAFKA)):
+        raise ConfigError("format is for messages, from mqtt://, kafka:// or -; files have it in their names")
     if settings.home_assistant and not any(address.startswith(MQTT) for address in settings.sinks):
         raise ConfigError("home_assistant is for results at a broker: name one with --sink mqtt://host/prefix")
     if settings.serve_token_file is not None and settings.serve is None:

@@ -14,6 +14,7 @@ from sensormend.stream.addresses import (
     ALERT_ADDRESSES,
     COMMAND,
     INFLUX,
+    KAFKA,
     MAIL,
     MQTT,
     NTFY,
@@ -54,6 +55,10 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
         from sensormend.stream.sinks.influx_sink import InfluxSink
 
         return InfluxSink(address)
+    if address.startswith(KAFKA):
+        from sensormend.stream.sinks.kafka_sink import KafkaSink
+
+        return KafkaSink(address)
     raise ConfigError(f"{SINK_ADDRESSES}; got {plain(address)!r}")
 
 

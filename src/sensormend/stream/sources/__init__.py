@@ -10,7 +10,7 @@ from typing import Any
 from sensormend.errors import ConfigError
 from sensormend.io.options import Options
 from sensormend.io.postgres import SCHEMES
-from sensormend.stream.addresses import INFLUX, MQTT, REPLAY, is_address, plain
+from sensormend.stream.addresses import INFLUX, KAFKA, MQTT, REPLAY, is_address, plain
 from sensormend.stream.arrivals import Source
 from sensormend.stream.settings import MqttSettings
 
@@ -34,8 +34,8 @@ def open_source(
     Parameters
     ----------
     address
-        `mqtt://` or `mqtts://`; `postgresql://` with a table; `influx://` to listen at; `-` for newline JSON on
-        standard input; `replay:` and anything that `clean` reads; or a folder in which files appear.
+        `mqtt://` or `mqtts://`; `postgresql://` with a table; `influx://` to listen at; `kafka://` with topics; `-` for
+        newline JSON on standard input; `replay:` and anything that `clean` reads; or a folder in which files appear.
     work
         A folder for the state and the temporary files of a source.
     mark
@@ -60,6 +60,11 @@ def open_source(
         from sensormend.stream.sources.influx_source import InfluxSource
 
         return InfluxSource(address, options)
+    if address.startswith(KAFKA):
+        from sensormend.stream.sources.kafka_source import KafkaSource
+
+        # The name by which a broker knows this OUT.
+        return KafkaSource(address, options, mark=mark, group=mqtt.client_id if mqtt else None, form=form)
     if address.startswith(REPLAY):
         from sensormend.stream.sources.replay_source import ReplaySource
 
@@ -76,7 +81,7 @@ def open_source(
 
 def check_source(address: str) -> None:
     """Refuse an address that is no source, before any file is written for it."""
-    if address == "-" or address.startswith((*MQTT, *SCHEMES, INFLUX[0])):
+    if address == "-" or address.startswith((*MQTT, *SCHEMES, *KAFKA, INFLUX[0])):
         return
     if address.startswith(REPLAY):
         readings = address.removeprefix(REPLAY)
@@ -84,8 +89,8 @@ def check_source(address: str) -> None:
             raise ConfigError(f"there is no file or folder {readings}")
     elif is_address(address):
         raise ConfigError(
-            "a source is mqtt://host/topic, mqtts://, postgresql://host/database?table=name, influx://host:port, a "
-            f"folder, - or replay:READINGS; got {plain(address)!r}"
+            "a source is mqtt://host/topic, mqtts://, postgresql://host/database?table=name, influx://host:port, "
+            f"kafka://host/topic, a folder, - or replay:READINGS; got {plain(address)!r}"
         )
     elif Path(address).is_file():
         raise ConfigError(f"{address} is a file; watch a folder, or replay:{address}")

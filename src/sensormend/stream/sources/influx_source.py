@@ -43,10 +43,11 @@ WRITES = ("/write", "/api/v2/write", "/api/v3/write_lp")
 
 
 class _Batch:
-    """A body, and whether it is on disk."""
+    """A body, and the answer to its sender when there is one."""
 
     def __init__(self, body: bytes) -> None:
-        self.body, self.stored = body, threading.Event()
+        self.body, self.answered = body, threading.Event()
+        self.answer = 503
 
 
 class InfluxSource(Source):
@@ -54,10 +55,12 @@ class InfluxSource(Source):
 
     A batch is answered with 204 when it is on disk; until then the sender keeps it. A sender that is told 503, or not
     answered, sends it again, and readings that come twice count once. Invalid lines are refused alone. A token or
-    a login in the address, `influx://:TOKEN@host:port`, is required of every sender.
+    a login in the address, `influx://:TOKEN@host:port`, is required of every sender. One that is not `lasting` answers
+    503 to all, so that they keep their batches.
     """
 
-    def __init__(self, address: str, options: Options | None = None) -> None:
+    def __init__(self, address: str, options: Options | None = None, *, lasting: bool = True) -> None:
+        self._lasting = lasting
         shown = plain(address)
         try:
             parts = urlsplit(f"//{host_of(address)}")
@@ -107,7 +110,8 @@ class InfluxSource(Source):
 
         def acknowledge() -> None:
             for batch in batches:
-                batch.stored.set()
+                batch.answer = 204 if self._lasting else 503
+                batch.answered.set()
 
         return Arrived(readings, received, rejected, positions, None, acknowledge)
 
@@ -163,10 +167,11 @@ class _RequestHandler(BaseHTTPRequestHandler):
         except queue.Full:
             self._answer(503, {"error": "batches wait to be written"})
             return
-        if batch.stored.wait(max(end - time.monotonic(), 0.0)):
+        batch.answered.wait(max(end - time.monotonic(), 0.0))
+        if batch.answer == 204:
             self._answer(204)
         else:
-            self._answer(503, {"error": "it cannot be written now"})
+            self._answer(batch.answer, {"error": "it cannot be written now"})
 
     def _body(self) -> bytes | None:
         """Return the body; None if it was refused."""
