@@ -18,6 +18,7 @@ from sensormend.stream.arrivals import Arrived, Source
 from sensormend.stream.settings import Settings
 from sensormend.stream.sources import open_source, postgres_source
 from sensormend.stream.sources.postgres_source import PostgresSource
+from sensormend.stream.sources.threaded import Lookback
 from servers import Postgres, restartable_postgres, running_postgres
 from staged_readings import as_list
 from torture import END, ReferenceArchive, assert_same_as_archive, feed, wait_for_end
@@ -124,6 +125,15 @@ def test_a_partition_that_is_written_to_directly_counts_as_the_table(server: Pos
         assert values_of(read_all(source, 2)) == [1.0, 2.0]
 
 
+def end_at_once(lookback: Lookback) -> None:
+    """End a walk, so that the next one looks back again."""
+    usual_end(lookback)
+    lookback.restart()
+
+
+usual_end = Lookback.end
+
+
 def test_a_table_without_numbers_is_read_by_its_times(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_source, "PAGE", 4)
     ask(server, NEW_TABLE.format("timed"))
@@ -132,7 +142,7 @@ def test_a_table_without_numbers_is_read_by_its_times(server: Postgres, monkeypa
     )
     ask(server, insert)
     address = f"{server.address}?table=timed&lookback=5min"
-    monkeypatch.setattr(postgres_source, "LOOKBACKS", 1000)
+    monkeypatch.setattr(Lookback, "end", end_at_once)
     with PostgresSource(address) as source:
         arrivals = read_all(source, 10)
         assert values_of(arrivals) == [float(n) for n in range(10)]

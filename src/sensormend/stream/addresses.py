@@ -24,6 +24,7 @@ __all__ = [
     "NTFY",
     "PREFIX",
     "REPLAY",
+    "SENSORTHINGS",
     "SINK_ADDRESSES",
     "WEB",
     "MailServer",
@@ -43,6 +44,7 @@ WEB = ("http://", "https://")
 NTFY = ("ntfy://", "ntfys://")
 INFLUX = ("influx://", "influxs://")
 KAFKA = ("kafka://", "kafkas://")
+SENSORTHINGS = ("sensorthings://", "sensorthingss://")
 MAIL = ("smtp://", "smtps://")
 REPLAY = "replay:"
 COMMAND = "command:"

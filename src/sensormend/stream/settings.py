@@ -43,6 +43,7 @@ from sensormend.stream.addresses import (
     MQTT,
     NTFY,
     REPLAY,
+    SENSORTHINGS,
     SINK_ADDRESSES,
     WEB,
     clear,
@@ -273,7 +274,7 @@ class Settings:
     sinks: tuple[str, ...] = option(
         texts,
         "Where else results go: mqtt://host/prefix, postgresql://host/database?table=name, "
-        "influx://host:8086/database or kafka://host/topic; may be repeated.",
+        "influx://host:8086/database, kafka://host/topic or sensorthings://host/v1.1; may be repeated.",
         (),
         flag="--sink",
         group="output",
@@ -435,7 +436,7 @@ def _settings_of(given: dict[str, Any]) -> Settings:
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
-    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT, *INFLUX, *KAFKA), SINK_ADDRESSES)
+    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT, *INFLUX, *KAFKA, *SENSORTHINGS), SINK_ADDRESSES)
     _refuse_unknown(alerts.to, (*MQTT, *WEB, *NTFY, *MAIL, COMMAND), ALERT_ADDRESSES)
     values = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
     if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:

@@ -18,6 +18,7 @@ from sensormend.stream.addresses import (
     MAIL,
     MQTT,
     NTFY,
+    SENSORTHINGS,
     SINK_ADDRESSES,
     WEB,
     host_of,
@@ -59,6 +60,10 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
         from sensormend.stream.sinks.kafka_sink import KafkaSink
 
         return KafkaSink(address)
+    if address.startswith(SENSORTHINGS):
+        from sensormend.stream.sinks.sensorthings_sink import SensorThingsSink
+
+        return SensorThingsSink(address)
     raise ConfigError(f"{SINK_ADDRESSES}; got {plain(address)!r}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from sensormend.errors import ConfigError
 from sensormend.io.options import Options
 from sensormend.io.postgres import SCHEMES
-from sensormend.stream.addresses import INFLUX, KAFKA, MQTT, REPLAY, is_address, plain
+from sensormend.stream.addresses import INFLUX, KAFKA, MQTT, REPLAY, SENSORTHINGS, is_address, plain
 from sensormend.stream.arrivals import Source
 from sensormend.stream.settings import MqttSettings
 
@@ -34,8 +34,9 @@ def open_source(
     Parameters
     ----------
     address
-        `mqtt://` or `mqtts://`; `postgresql://` with a table; `influx://` to listen at; `kafka://` with topics; `-` for
-        newline JSON on standard input; `replay:` and anything that `clean` reads; or a folder in which files appear.
+        `mqtt://` or `mqtts://`; `postgresql://` with a table; `influx://` to listen at; `kafka://` with topics;
+        `sensorthings://`; `-` for newline JSON on standard input; `replay:` and anything that `clean` reads; or a
+        folder in which files appear.
     work
         A folder for the state and the temporary files of a source.
     mark
@@ -65,6 +66,10 @@ def open_source(
 
         # The name by which a broker knows this OUT.
         return KafkaSource(address, options, mark=mark, group=mqtt.client_id if mqtt else None, form=form)
+    if address.startswith(SENSORTHINGS):
+        from sensormend.stream.sources.sensorthings_source import SensorThingsSource
+
+        return SensorThingsSource(address, options, mark=mark)
     if address.startswith(REPLAY):
         from sensormend.stream.sources.replay_source import ReplaySource
 
@@ -81,7 +86,7 @@ def open_source(
 
 def check_source(address: str) -> None:
     """Refuse an address that is no source, before any file is written for it."""
-    if address == "-" or address.startswith((*MQTT, *SCHEMES, *KAFKA, INFLUX[0])):
+    if address == "-" or address.startswith((*MQTT, *SCHEMES, *KAFKA, *SENSORTHINGS, INFLUX[0])):
         return
     if address.startswith(REPLAY):
         readings = address.removeprefix(REPLAY)
@@ -90,7 +95,7 @@ def check_source(address: str) -> None:
     elif is_address(address):
         raise ConfigError(
             "a source is mqtt://host/topic, mqtts://, postgresql://host/database?table=name, influx://host:port, "
-            f"kafka://host/topic, a folder, - or replay:READINGS; got {plain(address)!r}"
+            f"kafka://host/topic, sensorthings://host/v1.1, a folder, - or replay:READINGS; got {plain(address)!r}"
         )
     elif Path(address).is_file():
         raise ConfigError(f"{address} is a file; watch a folder, or replay:{address}")

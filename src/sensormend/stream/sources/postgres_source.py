@@ -18,7 +18,7 @@ from sensormend.stream.arrivals import Arrived, clock
 from sensormend.stream.formats.decoding import Decoder
 from sensormend.stream.formats.presets import BY_KEYS
 from sensormend.stream.logs import ConditionLog, say
-from sensormend.stream.sources.threaded import ThreadedSource
+from sensormend.stream.sources.threaded import Lookback, ThreadedSource
 
 __all__ = ["PostgresSource", "TableFeed"]
 
@@ -30,12 +30,6 @@ POLL, POLL_NOTIFIED = 1.0, 30.0
 
 LOOKBACK = 10 * MINUTE
 """How far a column of times is read again by default."""
-
-LOOKBACKS = 20
-"""A column of times is read back that often per lookback: a late row waits for half a minute by default."""
-
-MOST_SEEN = 1_000_000
-"""Most rows of the lookback that are remembered, 100 bytes each; beyond that they are sent again, and count once."""
 
 WAIT_FOR_WRITERS = 60.0
 """Seconds to wait for a transaction that writes to the table before that is logged."""
@@ -162,11 +156,9 @@ class PostgresSource(ThreadedSource):
         # Within one walk through the table: what was read last, and the last row of the walk.
         self._position: str | None = None
         self._until: str | None = None
-        self._look_at = self._look_back_at = 0.0
-        self._looking_back = False
+        self._look_at = 0.0
         self._notified = False
-        self._seen: set[int] = set()
-        self._walk_seen: set[int] = set()
+        self._lookback = Lookback(self._feed.lookback)
         self._is_indexed_logged = False
         try:
             self._connect()
@@ -206,7 +198,8 @@ class PostgresSource(ThreadedSource):
         server.add_notify_handler(self._on_notify)
         if self._feed.notify is not None:
             server.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._feed.notify)))
-        self._position, self._look_at, self._look_back_at = None, 0.0, 0.0
+        self._position, self._look_at = None, 0.0
+        self._lookback.restart()
 
     def _on_notify(self, notification: Any) -> None:
         self._notified = True
@@ -251,16 +244,11 @@ class PostgresSource(ThreadedSource):
             return None
         received, new = clock(), []
         for position, text, reached, is_new in rows:
-            if self._by.is_time:
-                key = hash((position, text))
-                self._walk_seen.add(key)
-                if key in self._seen:
-                    continue
+            if self._by.is_time and not self._lookback.is_new(position, text):
+                continue
             if is_new:
                 self._after = reached
             new.append(text)
-        if len(self._walk_seen) > MOST_SEEN:
-            self._walk_seen.clear()
         if len(rows) < PAGE:
             self._end_walk()
         else:
@@ -299,7 +287,7 @@ class PostgresSource(ThreadedSource):
         if self._position is not None:
             conditions.append(sql.SQL("{} > %s::{}").format(by, kind))
             values.append(self._position)
-        elif self._after is not None and self._looking_back:
+        elif self._after is not None and self._lookback.active:
             conditions.append(sql.SQL("{} >= %s::{} - %s::interval").format(by, kind))
             values += [self._after, f"{self._feed.lookback // SECOND} seconds"]
         elif self._after is not None:
@@ -331,9 +319,8 @@ class PostgresSource(ThreadedSource):
         self._notified = False
         pause = POLL if self._feed.notify is None else POLL_NOTIFIED
         self._look_at = time.monotonic() + pause
-        self._walk_seen = set()
         if self._by.is_time:
-            self._looking_back = time.monotonic() >= self._look_back_at
+            self._lookback.begin()
             return True
         self._until = self._newest()
         if self._until is None or self._until == self._after:
@@ -343,14 +330,8 @@ class PostgresSource(ThreadedSource):
 
     def _end_walk(self) -> None:
         self._position = None
-        if not self._by.is_time:
-            return
-        if self._looking_back:
-            self._seen = self._walk_seen
-            every = max(self._feed.lookback / SECOND / LOOKBACKS, POLL)
-            self._look_back_at = time.monotonic() + every
-        elif len(self._seen) < MOST_SEEN:
-            self._seen |= self._walk_seen
+        if self._by.is_time:
+            self._lookback.end()
 
     def _newest(self) -> str | None:
         from psycopg import sql

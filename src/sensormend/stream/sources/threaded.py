@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from abc import abstractmethod
 
 from sensormend.errors import one_line
-from sensormend.readings import NOTHING
+from sensormend.readings import NOTHING, SECOND
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.logs import ConditionLog
 
-__all__ = ["PAUSES", "ThreadedSource"]
+__all__ = ["PAUSES", "Lookback", "ThreadedSource"]
 
 PAUSES = (0.5, 30.0)
 """Seconds between two attempts after an error: the first pause, and the longest, up to which it doubles."""
@@ -20,10 +21,63 @@ PAUSES = (0.5, 30.0)
 MOST_WAITING = 2
 """Batches that are fetched before the service has taken them; more would only fill the memory."""
 
+LOOKBACKS = 20
+"""The lookback is read again that often per its length: a late row waits for half a minute where it is ten minutes."""
+
+MOST_SEEN = 1_000_000
+"""Most entries of the lookback that are remembered, 100 bytes each; beyond that they are sent again, and count once."""
+
 CLOSE_WITHIN = 5.0
 """Seconds for the thread to end when the source is closed."""
 
 _log = logging.getLogger("sensormend.stream")
+
+
+class Lookback:
+    """Tells new entries from those that were seen, where the last part of a list is read again and again.
+
+    What is read in order of time lacks what comes late, or with a time that was there. A walk through the list begins
+    with `begin` and ends with `end`.
+
+    Parameters
+    ----------
+    length
+        The length of the last part, in microseconds.
+
+    Attributes
+    ----------
+    active
+        Whether this walk begins the whole length back, rather than after the last entry.
+    """
+
+    def __init__(self, length: int) -> None:
+        self.length, self.active = length, False
+        self._next = 0.0
+        self._seen: set[int] = set()
+        self._walk: set[int] = set()
+
+    def begin(self) -> None:
+        """Begin a walk."""
+        self.active, self._walk = time.monotonic() >= self._next, set()
+
+    def is_new(self, *entry: object) -> bool:
+        """Return whether an entry of this walk was not seen before."""
+        key = hash(entry)
+        if len(self._walk) < MOST_SEEN:
+            self._walk.add(key)
+        return key not in self._seen
+
+    def end(self) -> None:
+        """End a walk that has reached the end of the list."""
+        if self.active:
+            self._seen = self._walk
+            self._next = time.monotonic() + max(self.length / SECOND / LOOKBACKS, 1.0)
+        elif len(self._seen) < MOST_SEEN:
+            self._seen |= self._walk
+
+    def restart(self) -> None:
+        """Let the next walk begin the whole length back: the last one may have been incomplete."""
+        self._next = 0.0
 
 
 class ThreadedSource(Source):
