@@ -10,10 +10,10 @@ import numpy as np
 
 import sensormend
 from sensormend.pipeline.health import PLAIN_REASONS, Health
-from sensormend.pipeline.sentences import ADVICE, readable, who
+from sensormend.pipeline.sentences import readable, who
 from sensormend.readings import Rows
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.sinks.messages import AlertDetails, json_bytes, row_messages, stamp, valid_text
+from sensormend.stream.sinks.messages import AlertDetails, advice_of, json_bytes, row_messages, stamp, valid_text
 
 __all__ = ["DISCOVERY", "OFFLINE", "ONLINE", "PROBLEMS", "HomeAssistant", "status_topic"]
 
@@ -82,7 +82,7 @@ class HomeAssistant:
         for alert in delivery.alerts:
             attributes = {
                 "sentence": alert.sentence,
-                "advice": ADVICE.get("silent" if alert.state == "silent" else alert.reason),
+                "advice": advice_of(alert),
                 "state": alert.state,
                 "reason": alert.reason,
                 "since": stamp(alert.since),
