@@ -57,10 +57,10 @@ WRITERS = """
     )
     SELECT DISTINCT virtualtransaction FROM pg_locks JOIN parts ON relation = part
     WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND mode = 'RowExclusiveLock' AND granted AND pid <> pg_backend_pid()
+      AND mode = 'RowExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
 """
 """Who has rows in the table or one of its partitions that nobody else can see yet: whoever writes holds this lock until
-the end of the transaction, and takes it before the row gets its number."""
+the end of the transaction, and takes it before the row gets its number. A prepared transaction has no process."""
 
 _log = logging.getLogger("sensormend.stream")
 
