@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import pytest
 
 __all__ = [
     "Mosquitto", "Postgres", "free_port", "lacking", "marks", "require_mark", "restartable_postgres",
-    "running_mosquitto", "running_postgres",
+    "running_influxdb", "running_mosquitto", "running_postgres",
 ]  # fmt: skip
 
 marks = {"server", "browser", "processes"}
@@ -195,6 +197,45 @@ def running_mosquitto(
         finally:
             broker.stop(kill=True)
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def running_influxdb(user: str = "", password: str = "") -> Iterator[str]:
+    """Start InfluxDB 1 and give its host and port, with a login if one is given; skip where it is not installed."""
+    require_mark("server")
+    program = shutil.which("influxd")
+    if program is None:
+        pytest.skip("InfluxDB is not installed")  # also in CI: not every system has a package of it
+    folder = Path(tempfile.mkdtemp(prefix="sensormend-influxdb-"))
+    port = free_port()
+    (folder / "influxdb.conf").write_text(
+        f'reporting-disabled = true\nbind-address = "127.0.0.1:{free_port()}"\n[meta]\ndir = "{folder}/meta"\n'
+        f'[data]\ndir = "{folder}/data"\nwal-dir = "{folder}/wal"\n'
+        f'[http]\nbind-address = "127.0.0.1:{port}"\nauth-enabled = {"true" if user else "false"}\n'
+    )
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen([program, "run", "-config", str(folder / "influxdb.conf")], stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError((folder / "log").read_text()) from None
+                time.sleep(0.05)
+        queries = [f"CREATE USER {user} WITH PASSWORD '{password}' WITH ALL PRIVILEGES"] if user else []
+        for query in [*queries, "CREATE DATABASE sensors"]:
+            login = {"u": user, "p": password} if user and query not in queries else {}
+            words = urlencode({"q": query, **login})
+            with urlopen(Request(f"http://127.0.0.1:{port}/query?{words}", b""), timeout=10) as answer:
+                answer.read()
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(20)
         shutil.rmtree(folder, ignore_errors=True)
 
 

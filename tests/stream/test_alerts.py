@@ -1,5 +1,6 @@
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import STATES, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
+from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.recovery import Fault
 from sensormend.stream.alert_messages import WITHDRAWN, Incident, one_per_incident
 from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, PeriodVerdict, period_verdict
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
+from sensormend.stream.sinks.messages import advice_of
 
 START = 19_844 * DAY
 """1 May 2024."""
@@ -530,6 +533,17 @@ def test_sensors_that_fail_together_are_one_alert_that_names_them() -> None:
     ((_, alert),) = raised
     assert alert.sensors == ("S1", "S2", "S3")
     assert alert.sentence == "S1, S2 and S3 turned faulty together, since 2024-05-01 02:00 (offset)"
+
+
+def test_variables_of_a_device_that_fail_together_are_one_incident_of_the_device() -> None:
+    named = {("S1", "ph"): sure(2, 3), ("S1", "temp"): sure(3, 3)}
+    verdict = PeriodVerdict(named, frozenset(named))
+    (alert,) = one_per_incident(Alerts().apply_verdict(verdict, START + 7 * HOUR, HOUR), 2 * HOUR)
+    assert (alert.sensor, alert.variable, alert.sensors) == ("S1", "", ("S1",))
+    assert [channel.variable for channel in alert.channels] == ["ph", "temp"]
+    assert alert.sentence == "ph and temp of S1 turned faulty together, since 2024-05-01 02:00 (offset)"
+    assert advice_of(alert) == DEVICE_ADVICE
+    assert advice_of(replace(alert, channels=alert.channels[:1])) == ADVICE["offset"]
 
 
 def test_sensors_that_fall_silent_together_are_one_alert_that_names_them() -> None:

@@ -274,7 +274,7 @@ def test_paths_are_meant_from_where_the_file_lies(tmp_path: Path) -> None:
         ("[alerts]\ndigest = '25:00'", "digest is a time of day"),
         ("[alerts]\nto = ['smtp://mail.example.org']", "e-mail goes to"),
         ("sinks = ['nowhere']", "a sink is"),
-        ("sinks = 'influx://me:hush@h'", "a sink is .*influx://me@h"),
+        ("sinks = 'redis://me:hush@h'", "a sink is .*redis://me@h"),
         ("sinks = [3]", "sinks is a list of texts"),
         ("log = 'loud'", "log is text or json"),
         ("metrics = 'everywhere'", "metrics is a host and a port"),

@@ -73,21 +73,21 @@ def probe(
     arguments
         Options for the feed and its readings.
     """
-    from sensormend.stream.addresses import MQTT, REPLAY, plain
+    from sensormend.stream.addresses import INFLUX, KAFKA, MQTT, REPLAY, plain
 
     if not 0 < seconds < float("inf"):
         raise ConfigError(f"seconds is a number above 0; got {seconds}")
     address = "-" if source == STDIN else source
     values = (arguments or ProbeArguments()).to_dict()
     with tempfile.TemporaryDirectory() as folder:
-        if address == "-" or address.startswith(MQTT):
+        if address == "-" or address.startswith((*MQTT, *KAFKA, INFLUX[0])):
             settings = Settings.of(source=address, out=Path(folder) / "out", **values)
             summary = _of_feed(settings, seconds)
         else:
             known = declarations(Options)
             for name in values:
                 if name not in known:
-                    raise ConfigError(f"{name} is for messages, from mqtt:// or -")
+                    raise ConfigError(f"{name} is for messages, from mqtt://, kafka:// or -")
             summary = _of_files(address.removeprefix(REPLAY), Options.of(**values), Path(folder))
     console = Console(highlight=False, soft_wrap=True)
     console.print(plain(address), markup=False)
@@ -131,11 +131,30 @@ def _of_feed(settings: Settings, seconds: float) -> FeedSummary:
 
 
 def _open(settings: Settings) -> tuple[Source, Decoder]:
+    from sensormend.stream.addresses import INFLUX, KAFKA
+
     if settings.source == "-":
         from sensormend.stream.sources.pipe_source import PipeSource
 
         pipe = PipeSource(settings.options, form=settings.format)
         return pipe, pipe.decoder
+    if settings.source.startswith(INFLUX[0]):
+        from sensormend.stream.sources.influx_source import InfluxSource
+
+        influx = InfluxSource(settings.source, settings.options, lasting=False)
+        return influx, influx.decoder
+    if settings.source.startswith(KAFKA):
+        from sensormend.stream.sources.kafka_source import KafkaSource
+
+        # In a group of its own, so that no record is missing for another one.
+        kafka = KafkaSource(
+            settings.source,
+            settings.options,
+            group=f"sensormend-probe-{uuid.uuid4().hex[:12]}",
+            form=settings.format,
+            lasting=False,
+        )
+        return kafka, kafka.decoder
     from sensormend.stream.sources.mqtt_source import MqttSource
 
     mqtt = replace(settings.mqtt, client_id=f"sensormend-probe-{uuid.uuid4().hex[:12]}")

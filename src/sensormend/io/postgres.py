@@ -9,12 +9,35 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from sensormend.errors import ConfigError, InputError, SensormendError, one_line, shown
 
-__all__ = ["SCHEMES", "UNCLEAR", "import_psycopg", "is_unclear", "name_parts", "split_address", "spooled"]
+__all__ = [
+    "CONNECTION",
+    "LIVE_PARAMETERS",
+    "SCHEMES",
+    "UNCLEAR",
+    "import_psycopg",
+    "is_unclear",
+    "name_parts",
+    "split_address",
+    "spooled",
+]
 
 SCHEMES = ("postgresql://", "postgres://")
 """The schemes of a database's address."""
 
+LIVE_PARAMETERS = ("by", "lookback", "notify")
+"""The parameters of an address that say how `watch` follows a table; they are not for the server."""
+
 UNCLEAR = "write %2F for a /, %3F for a ?, %23 for a # and %40 for an @ in a password, and %40 for an @ behind the host"
+
+CONNECTION = {
+    "connect_timeout": 10,
+    "application_name": "sensormend",
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""With these a lost server is detected within half a minute; parameters in the address take precedence."""
 
 
 def split_address(address: str) -> tuple[str, str]:
@@ -39,7 +62,7 @@ def split_address(address: str) -> tuple[str, str]:
         raise ConfigError(
             f"{shown(address)}: name the table, like postgresql://user@host/database?table=readings (or #schema.table)"
         )
-    rest = urlencode([(name, value) for name, value in query if name != "table"])
+    rest = urlencode([(name, value) for name, value in query if name not in ("table", *LIVE_PARAMETERS)])
     return urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")), tables[0].strip()
 
 

@@ -19,10 +19,11 @@ from sensormend.pipeline.times import iso, time_of
 from sensormend.readings import NameIndex
 from sensormend.recovery import BoolArray
 
-__all__ = ["ACTIONS", "ALL", "EVER", "Maintenance", "Note", "as_time", "write_note"]
+__all__ = ["ACTIONS", "ALL", "EVER", "Maintenance", "Note", "as_time", "write_note", "write_notes"]
 
 ACTIONS = ("ignore", "recalibrated", "real", "removed")
 COLUMNS = ("sensor", "from", "to", "action", "variable")
+COMMENT = "comment"
 EVER = int(np.iinfo(np.int64).max // 4)
 """The end of a note without an end; its negative is the start of one without a start."""
 
@@ -115,41 +116,57 @@ class Maintenance:
 
 
 def write_note(path: str | os.PathLike[str], note: Note) -> bool:
-    """Add a note to a file, which is created where there is none; return False where the file has it already.
+    """Add a note to a file as `write_notes` does; return False where the file has it already."""
+    return write_notes(path, {note: ""}) == 1
 
-    The content of the file is unchanged, except for the header where the note needs the column variable and it is
-    lacking. The file is replaced as a whole or not at all.
+
+def write_notes(path: str | os.PathLike[str], notes: Mapping[Note, str]) -> int:
+    """Add notes with their comments to a file, which is created where there is none; return how many are new.
+
+    The content of the file is unchanged, except for the header where the notes need the columns variable or comment
+    and they are lacking. The file is replaced as a whole or not at all.
 
     Raises
     ------
     ConfigError
-        The file cannot be read, or the note cannot be written so that it is read again as it is.
+        The file cannot be read, or a note cannot be written so that it is read again as it is.
     """
     # A symbolic link is kept.
     path = Path(path).resolve()
-    notes = Maintenance.read(path).notes if path.exists() else ()
-    if note in notes:
-        return False
+    before = Maintenance.read(path).notes if path.exists() else ()
+    new_notes = {note: comment for note, comment in notes.items() if note not in before}
+    if not new_notes:
+        return 0
     text = _text_of(path) or f"{','.join(COLUMNS)}\n"
     newline = "\r\n" if "\r\n" in text else "\n"
     header = text.splitlines()[0]
     columns = [name.strip().lower() for name in next(csv.reader([header.removeprefix("\ufeff")]))]
-    if note.variable and "variable" not in columns:
-        columns.append("variable")
-        text = f"{header},variable{text[len(header) :]}"
+    needed = {
+        "variable": any(note.variable for note in new_notes),
+        COMMENT: any(new_notes.values()),
+    }
+    more = [name for name, is_needed in needed.items() if is_needed and name not in columns]
+    text = f"{','.join([header, *more])}{text[len(header) :]}"
+    columns += more
     text += "" if text.endswith(("\n", "\r")) else newline
-    start, end = ("" if abs(time) >= EVER else iso(time) for time in (note.start, note.end))
-    cells = dict(zip(COLUMNS, (harmless(note.sensor), start, end, note.action, harmless(note.variable)), strict=True))
-    line = io.StringIO()
-    csv.writer(line, lineterminator=newline).writerow([cells.get(name, "") for name in columns])
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator=newline)
+    for note, comment in new_notes.items():
+        start, end = ("" if abs(time) >= EVER else iso(time) for time in (note.start, note.end))
+        cells = dict(
+            zip(COLUMNS, (harmless(note.sensor), start, end, note.action, harmless(note.variable)), strict=True)
+        )
+        cells[COMMENT] = harmless(" ".join(comment.split()))
+        writer.writerow([cells.get(name, "") for name in columns])
     with beside(path) as new:
-        new.write_text(text + line.getvalue(), encoding="utf-8", newline="")
-        if Maintenance.read(new).notes != (*notes, note):
-            raise ConfigError(f"{path.name}: a note on {note.sensor!r} cannot be added; write it by hand")
+        new.write_text(text + lines.getvalue(), encoding="utf-8", newline="")
+        if Maintenance.read(new).notes != (*before, *new_notes):
+            names = ", ".join(dict.fromkeys(repr(note.sensor) for note in new_notes))
+            raise ConfigError(f"{path.name}: a note on {names} cannot be added; write it by hand")
         if path.exists():
             shutil.copymode(path, new)
         sync(new)
-    return True
+    return len(new_notes)
 
 
 def _text_of(path: Path) -> str:

@@ -13,6 +13,7 @@ from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
     "ADVICE",
+    "DEVICE_ADVICE",
     "comma",
     "counted",
     "faults_in_words",
@@ -62,6 +63,12 @@ ADVICE = {
     "outlier": "Compare it with its neighbours: the method says that it is wrong, not how.",
 }
 """What to do about each reason."""
+
+DEVICE_ADVICE = (
+    "Several variables at once point at the device: check its supply, its clock, and whether it is where it should be, "
+    "in the water or in the air."
+)
+"""What to do where variables of one sensor fail together."""
 
 INTERVAL_EDGES = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(INTERVALS)]
 

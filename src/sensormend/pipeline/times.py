@@ -15,7 +15,8 @@ from sensormend.recovery import BoolArray
 __all__ = ["FAR_AWAY", "duration", "in_words", "iso", "plausible_periods", "time_of"]
 
 UNITS = {
-    "s": SECOND, "sec": SECOND, "second": SECOND, "min": MINUTE, "m": MINUTE, "minute": MINUTE, "h": HOUR, "hour": HOUR,
+    "ms": SECOND // 1000, "s": SECOND, "sec": SECOND, "second": SECOND,
+    "min": MINUTE, "m": MINUTE, "minute": MINUTE, "h": HOUR, "hour": HOUR,
     "d": DAY, "day": DAY, "w": 7 * DAY, "week": 7 * DAY,
 }  # fmt: skip
 
@@ -56,8 +57,8 @@ def duration(value: str | timedelta) -> int:
 
     Examples
     --------
-    >>> duration("15min") // 1_000_000
-    900
+    >>> duration("15min") // 1_000_000, duration("10ms")
+    (900, 10000)
     """
     if isinstance(value, timedelta):
         value = f"{value / timedelta(seconds=1)}s"

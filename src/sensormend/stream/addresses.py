@@ -7,21 +7,25 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sensormend.errors import ConfigError, shown
-from sensormend.io.postgres import UNCLEAR, is_unclear
+from sensormend.io.postgres import SCHEMES, UNCLEAR, is_unclear
 from sensormend.stream.formats.topics import overlap
 
 __all__ = [
     "ALERTS",
     "ALERT_ADDRESSES",
     "COMMAND",
+    "INFLUX",
+    "KAFKA",
     "MAIL",
     "MQTT",
     "NTFY",
     "PREFIX",
     "REPLAY",
+    "SENSORTHINGS",
+    "SINK_ADDRESSES",
     "WEB",
     "MailServer",
     "clear",
@@ -38,6 +42,9 @@ __all__ = [
 MQTT = ("mqtt://", "mqtts://")
 WEB = ("http://", "https://")
 NTFY = ("ntfy://", "ntfys://")
+INFLUX = ("influx://", "influxs://")
+KAFKA = ("kafka://", "kafkas://")
+SENSORTHINGS = ("sensorthings://", "sensorthingss://")
 MAIL = ("smtp://", "smtps://")
 REPLAY = "replay:"
 COMMAND = "command:"
@@ -47,6 +54,9 @@ ALERT_ADDRESSES = (
     "command: words"
 )
 """The addresses of alerts, for messages."""
+
+SINK_ADDRESSES = "a sink is mqtt://host/prefix, postgresql://host/database?table=name or influx://host:8086/database"
+"""The addresses of sinks, for messages."""
 
 PREFIX, ALERTS = "sensormend", "sensormend/alerts"
 """Topic prefix of results and topic of alerts at a broker, unless the address names others."""
@@ -221,10 +231,46 @@ def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[
                     f"the source would read what is published to {plain(address)} as {published}: name the topics of "
                     "readings, like mqtt://host/city/#"
                 )
+    elif source.startswith(KAFKA):
+        for address in sinks:
+            if address.startswith(KAFKA) and _kafka_topics(address) & _kafka_topics(source):
+                raise ConfigError(f"the source would read what is written to {plain(address)}: name another topic")
+    elif source.startswith(SCHEMES):
+        for address in sinks:
+            if address.startswith(SCHEMES) and _table_key(address) == _table_key(source):
+                raise ConfigError(f"the source would read what is written to {plain(address)}: name another table")
     elif source != "-" and not source.startswith(REPLAY) and not is_address(source):
         folder, results = (Path(os.path.realpath(path)) for path in (source, out))
         if folder.is_relative_to(results):
             raise ConfigError(f"OUT must be another folder than the one that is watched, and not above it; got {out}")
+
+
+def _kafka_topics(address: str) -> set[tuple[str, str]]:
+    """Return a key for each topic of an address that is equal for two addresses of the same topic.
+
+    Examples
+    --------
+    >>> sorted(_kafka_topics("kafka://me:hush@one,two:9092/water,air"))[:2]
+    [('one', 'air'), ('one', 'water')]
+    """
+    hosts = [host.lower().removesuffix(":9092") for host in host_of(address).split(",")]
+    topics = unquote(urlsplit(address).path.strip("/")).split(",")
+    return {("localhost" if is_loopback(host) else host, topic.strip()) for host in hosts for topic in topics}
+
+
+def _table_key(address: str) -> tuple[str, str, str]:
+    """Return a key that is equal for two addresses of the same table.
+
+    Examples
+    --------
+    >>> _table_key("postgresql://me:secret@host/db?table=rows&by=id"), _table_key("postgres://host:5432/db#rows")
+    (('host', 'db', 'rows'), ('host', 'db', 'rows'))
+    """
+    parts = urlsplit(address)
+    query = dict(parse_qsl(parts.query))
+    host = host_of(address).lower().removesuffix(":5432")
+    table = query.get("table") or unquote(parts.fragment) or PREFIX
+    return "localhost" if is_loopback(host) else host, parts.path.strip("/"), table.removeprefix("public.")
 
 
 def _published(sinks: Sequence[str], alerts: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -232,7 +278,7 @@ def _published(sinks: Sequence[str], alerts: Sequence[str]) -> Iterator[tuple[st
     for address in sinks:
         if address.startswith(MQTT):
             prefix = topic_of(address).strip("/") or PREFIX
-            yield from ((address, f"{prefix}/{kind}/#") for kind in ("cleaned", "health"))
+            yield from ((address, f"{prefix}/{kind}/#") for kind in ("cleaned", "health", "latest", "problem"))
     for address in alerts:
         if address.startswith(MQTT):
             yield address, topic_of(address).strip("/") or ALERTS

@@ -196,6 +196,10 @@ def _incident(group: list[Alert]) -> Alert:
     names = [who(alert.sensor, alert.variable) for alert in group]
     shown = names if len(names) <= MOST_NAMED + 1 else [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED:,} others"]
     subject = f"{', '.join(shown[:-1])} and {shown[-1]}"
+    if len({alert.sensor for alert in group}) == 1:
+        # Variables of one device: its name once.
+        variables = [alert.variable or "value" for alert in group]
+        subject = f"{', '.join(variables[:-1])} and {variables[-1]} of {first.sensor}"
     reasons = Counter(alert.reason for alert in group if alert.reason)
     kinds = ", ".join(reason for reason, _ in reasons.most_common())
     sentence = {

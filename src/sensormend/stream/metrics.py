@@ -23,7 +23,7 @@ from sensormend.pipeline.health import ChannelState
 from sensormend.readings import SECOND
 from sensormend.stream.deliveries import SinkState
 
-__all__ = ["Metrics", "MetricsServer"]
+__all__ = ["BoundedServer", "Metrics", "MetricsServer"]
 
 MAX_SILENCE = 60.0
 """Seconds without a heartbeat of the service's loop after which the health fails. The loop runs several times a second;
@@ -214,7 +214,7 @@ class MetricsServer(Closing):
     def __init__(self, metrics: Metrics, host: str = "127.0.0.1", port: int = 9464) -> None:
         attributes = {"metrics": metrics, "registry": metrics.registry()}
         try:
-            self._server = _BoundedServer((host, port), type("Handler", (_RequestHandler,), attributes))
+            self._server = BoundedServer((host, port), type("Handler", (_RequestHandler,), attributes))
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(f"metrics cannot be shown at {host}:{port}: {reason}; choose another place") from None
@@ -229,7 +229,9 @@ class MetricsServer(Closing):
         self._thread.join()
 
 
-class _BoundedServer(ThreadingHTTPServer):
+class BoundedServer(ThreadingHTTPServer):
+    """Answers each connection in a thread: `MOST_CONNECTIONS` at a time, `CONNECTION_TIME` seconds each."""
+
     daemon_threads = True
     request_queue_size = 128
     # Otherwise a second service would share the port of the first, on systems that allow it.

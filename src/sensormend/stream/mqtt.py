@@ -31,7 +31,7 @@ try:
 except ImportError:
     raise SensormendError("MQTT needs paho-mqtt: install it with pip install 'sensormend[live]'") from None
 
-__all__ = ["Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect"]
+__all__ = ["CLOSE_WITHIN", "Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect"]
 
 KEEP_ALIVE = 30
 """Seconds without a packet after which a ping is sent; after twice as many the connection counts as lost."""
@@ -160,13 +160,17 @@ class _ClosingSocket(ssl.SSLSocket):
 
 
 def connect(
-    broker: Broker, subscription: Subscription | None = None, *, within: float = CONNECT_WITHIN
+    broker: Broker,
+    subscription: Subscription | None = None,
+    *,
+    within: float = CONNECT_WITHIN,
+    will: tuple[str, bytes] | None = None,
 ) -> MqttConnection:
     """Connect, with 3.1.1 if the broker does not support MQTT 5; see `MqttConnection`."""
     try:
-        return MqttConnection(broker, subscription, modern=broker.modern, within=within)
+        return MqttConnection(broker, subscription, modern=broker.modern, within=within, will=will)
     except _OldBrokerError:
-        connection = MqttConnection(broker, subscription, modern=False, within=within)
+        connection = MqttConnection(broker, subscription, modern=False, within=within, will=will)
         broker.modern = False
         return connection
 
@@ -176,7 +180,8 @@ class MqttConnection:
 
     With a subscription its messages are taken and acknowledged; without one messages are published. All methods may be
     called from any thread. If a step of connecting fails or takes longer than `within` seconds, that is an `OSError` or
-    a `DeniedError`.
+    a `DeniedError`. The broker publishes the `will`, a topic and a payload to retain, when the connection ends without
+    a DISCONNECT.
 
     Attributes
     ----------
@@ -184,7 +189,15 @@ class MqttConnection:
         Why the connection has ended; empty while it has not.
     """
 
-    def __init__(self, broker: Broker, subscription: Subscription | None, *, modern: bool, within: float) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        subscription: Subscription | None,
+        *,
+        modern: bool,
+        within: float,
+        will: tuple[str, bytes] | None = None,
+    ) -> None:
         self._modern = modern
         self._changed = threading.Condition()
         self._answer: ReasonCode | None = None
@@ -196,6 +209,8 @@ class MqttConnection:
         self._closing = False
         self.ended = ""
         self._client = self._make_client(broker, subscription)
+        if will is not None:
+            self._client.will_set(*will, qos=1, retain=True)
         try:
             self._open_session(broker, subscription, within)
             if subscription is not None:

@@ -37,10 +37,14 @@ from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
     ALERT_ADDRESSES,
     COMMAND,
+    INFLUX,
+    KAFKA,
     MAIL,
     MQTT,
     NTFY,
     REPLAY,
+    SENSORTHINGS,
+    SINK_ADDRESSES,
     WEB,
     clear,
     host_of,
@@ -236,7 +240,7 @@ class Settings:
     """All options of `watch`; `options` describes the readings, as for `clean`."""
 
     source: str = option(
-        text, "A broker, a folder, `-`, or `replay:` and what `clean` would read.", MISSING, secret=True
+        text, "A broker, a table, a folder, `-`, or `replay:` and what `clean` would read.", MISSING, secret=True
     )
     out: Path = option(path, "The folder for the results.", MISSING)
     options: Options = field(default_factory=Options)
@@ -269,12 +273,16 @@ class Settings:
     compact: bool = option(flag, "Whether the files of a date that is over are made one.", True)
     sinks: tuple[str, ...] = option(
         texts,
-        "Where else results go: mqtt://host/prefix or postgresql://host/database?table=name; may be repeated.",
+        "Where else results go: mqtt://host/prefix, postgresql://host/database?table=name, "
+        "influx://host:8086/database, kafka://host/topic or sensorthings://host/v1.1; may be repeated.",
         (),
         flag="--sink",
         group="output",
         repeated=True,
         secret=True,
+    )
+    home_assistant: bool = option(
+        flag, "Let Home Assistant discover the sensors by what goes to the mqtt:// sinks.", False, group="output"
     )
     backlog: int = option(
         size, "How much may wait on disk for sinks that are away; 1GB by default.", 10**9, group="output"
@@ -428,8 +436,7 @@ def _settings_of(given: dict[str, Any]) -> Settings:
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
-    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT), "a sink is mqtt://host/prefix or "
-                    "postgresql://host/database?table=name")  # fmt: skip
+    _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT, *INFLUX, *KAFKA, *SENSORTHINGS), SINK_ADDRESSES)
     _refuse_unknown(alerts.to, (*MQTT, *WEB, *NTFY, *MAIL, COMMAND), ALERT_ADDRESSES)
     values = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
     if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:
@@ -446,8 +453,10 @@ def _refuse_contradictions(settings: Settings) -> None:
         raise ConfigError("keep is shorter than late_for: rows that are gone cannot be corrected")
     if settings.speed is not None and not settings.source.startswith(REPLAY):
         raise ConfigError("speed is for a replay: replay:PATH")
-    if settings.format is not None and settings.source != "-" and not settings.source.startswith(MQTT):
-        raise ConfigError("format is for messages, from mqtt:// or -; files have their format in their names")
+    if settings.format is not None and settings.source != "-" and not settings.source.startswith((*MQTT, *KAFKA)):
+        raise ConfigError("format is for messages, from mqtt://, kafka:// or -; files have it in their names")
+    if settings.home_assistant and not any(address.startswith(MQTT) for address in settings.sinks):
+        raise ConfigError("home_assistant is for results at a broker: name one with --sink mqtt://host/prefix")
     if settings.serve_token_file is not None and settings.serve is None:
         raise ConfigError("serve_token_file is for the dashboard: serve says where it is shown")
     if settings.serve_edit and settings.serve is None:

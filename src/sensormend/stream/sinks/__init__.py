@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import SCHEMES
-from sensormend.stream.addresses import ALERT_ADDRESSES, COMMAND, MAIL, MQTT, NTFY, WEB, host_of, login_of, plain
+from sensormend.stream.addresses import (
+    ALERT_ADDRESSES,
+    COMMAND,
+    INFLUX,
+    KAFKA,
+    MAIL,
+    MQTT,
+    NTFY,
+    SENSORTHINGS,
+    SINK_ADDRESSES,
+    WEB,
+    host_of,
+    login_of,
+    plain,
+)
 from sensormend.stream.deliveries import Sink
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
@@ -22,19 +36,35 @@ __all__ = ["open_alert", "open_sink", "open_workers"]
 
 
 def open_sink(address: str, settings: Settings | None = None) -> Sink:
-    """Return the sink of an address, not connected yet: `mqtt://host/prefix` or `postgresql://host/database?table=name`.
+    """Return the sink of an address, not connected yet; see `SINK_ADDRESSES`.
 
-    The settings have the trusted certificates, and the login where it is the broker of the source.
+    The settings have the trusted certificates, the login where it is the broker of the source, and whether Home
+    Assistant is to discover the sensors.
     """
     if address.startswith(SCHEMES):
         from sensormend.stream.sinks.postgres_sink import PostgresSink
 
         return PostgresSink(address)
     if address.startswith(MQTT):
+        from sensormend.stream.sinks.messages import NO_DETAILS, AlertDetails
         from sensormend.stream.sinks.mqtt_sink import MqttSink
 
-        return MqttSink(_broker(address, settings))
-    raise ConfigError(f"a sink is mqtt://host/prefix or postgresql://host/database?table=name; got {plain(address)!r}")
+        details = NO_DETAILS if settings is None else AlertDetails(settings.alerts.url, settings.options)
+        home_assistant = settings is not None and settings.home_assistant
+        return MqttSink(_broker(address, settings), home_assistant=home_assistant, details=details)
+    if address.startswith(INFLUX):
+        from sensormend.stream.sinks.influx_sink import InfluxSink
+
+        return InfluxSink(address)
+    if address.startswith(KAFKA):
+        from sensormend.stream.sinks.kafka_sink import KafkaSink
+
+        return KafkaSink(address)
+    if address.startswith(SENSORTHINGS):
+        from sensormend.stream.sinks.sensorthings_sink import SensorThingsSink
+
+        return SensorThingsSink(address)
+    raise ConfigError(f"{SINK_ADDRESSES}; got {plain(address)!r}")
 
 
 def open_alert(address: str | Sequence[str], settings: Settings | None = None) -> Sink:

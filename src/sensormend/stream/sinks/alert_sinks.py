@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import shlex
 import shutil
@@ -11,19 +10,15 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from email.message import Message
 from html import escape
-from http.client import HTTPException
-from typing import IO, Any
-from urllib.error import HTTPError, URLError
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from sensormend import __version__
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.stream.addresses import host_of, plain
 from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
 from sensormend.stream.sinks.messages import NO_DETAILS, AlertDetails, alert_message, json_bytes, valid_text
+from sensormend.stream.web_client import WebClient, basic
 
 __all__ = ["AlertSink", "CommandAlerts", "NtfyAlerts", "WebhookAlerts"]
 
@@ -40,9 +35,6 @@ NTFY_PRIORITIES = {"error": 4, "warning": 3, "info": 2}
 """The priorities of ntfy: 4 is high, with a sound; 3 is the default; 2 shows no notification at the top."""
 
 SLACK = "hooks.slack.com"
-
-TEMPORARY = (408, 425, 429)
-"""Status codes of client errors after which the same request may succeed later."""
 
 
 class AlertSink(Sink):
@@ -166,7 +158,14 @@ class WebhookAlerts(AlertSink):
     user and a password in the address are sent as basic authentication. Only the host is ever logged.
     """
 
-    def __init__(self, address: str, timeout: float = WEBHOOK_TIMEOUT, *, details: AlertDetails = NO_DETAILS) -> None:
+    def __init__(
+        self,
+        address: str,
+        timeout: float = WEBHOOK_TIMEOUT,
+        *,
+        details: AlertDetails = NO_DETAILS,
+        shown: str | None = None,
+    ) -> None:
         super().__init__(details)
         try:
             parts = urlsplit(address)
@@ -175,19 +174,14 @@ class WebhookAlerts(AlertSink):
             raise ConfigError(f"{plain(address)} is not an address of a webhook") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"{plain(address)} is not an address of a webhook: it begins with https:// and a host")
-        self._shown = plain(address)
-        self._timeout = timeout
-        self._headers = {
-            "Content-Type": "application/json; charset=utf-8",
-            "User-Agent": f"sensormend/{__version__}",
-        }
+        self._shown = plain(address) if shown is None else shown
+        headers = {"Content-Type": "application/json; charset=utf-8"}
         if parts.username is not None:
-            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-            self._headers["Authorization"] = f"Basic {base64.b64encode(login).decode('ascii')}"
+            headers["Authorization"] = basic(unquote(parts.username), unquote(parts.password or ""))
         # A fragment after # is for browsers, and not sent to the server.
         self._address = urlunsplit((parts.scheme, host_of(address), parts.path or "/", parts.query, ""))
         self._is_slack = parts.hostname == SLACK
-        self._opener = build_opener(_NoRedirects)
+        self._client = WebClient(self._shown, headers, timeout)
 
     def content(self, alert: Alert) -> dict[str, Any]:
         """Return what is posted."""
@@ -199,18 +193,7 @@ class WebhookAlerts(AlertSink):
 
     def send(self, alert: Alert) -> None:
         """Post the alert."""
-        request = Request(self._address, json_bytes(self.content(alert)), self._headers, method="POST")
-        try:
-            self._opener.open(request, timeout=self._timeout).close()
-        except HTTPError as error:
-            error.close()
-            answer = f"{self._shown} answers {error.code} {error.reason}".rstrip()
-            if error.code < 500 and error.code not in TEMPORARY:
-                raise RefusedError(answer) from None
-            raise SensormendError(answer) from None
-        except (OSError, HTTPException, ValueError) as error:
-            reason = error.reason if isinstance(error, URLError) else error
-            raise SensormendError(f"{self._shown}: {reason or type(error).__name__}") from None
+        self._client.request("POST", self._address, json_bytes(self.content(alert)))
 
 
 class NtfyAlerts(WebhookAlerts):
@@ -226,8 +209,8 @@ class NtfyAlerts(WebhookAlerts):
         if not server or not topic or "?" in topic:
             raise ConfigError(f"{plain(address)} is not an address of an ntfy topic: it is like ntfys://ntfy.sh/topic")
         self._topic = unquote(topic)
-        super().__init__(f"{'https' if scheme == 'ntfys' else 'http'}://{server}/", timeout, details=details)
-        self._shown = plain(address)
+        scheme = "https" if scheme == "ntfys" else "http"
+        super().__init__(f"{scheme}://{server}/", timeout, details=details, shown=plain(address))
 
     def content(self, alert: Alert) -> dict[str, Any]:
         """Return a message for ntfy, whose fields have other names."""
@@ -240,13 +223,3 @@ class NtfyAlerts(WebhookAlerts):
             "tags": [message["state"]],
         }
         return fields | ({"click": message["url"]} if message["url"] else {})
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirect: the new request would lack the alert, or go to an unknown server."""
-
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
-    ) -> Request | None:
-        """Return None: the redirect is an error."""
-        return None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sensormend.pipeline.health import PLAIN_REASONS, Health
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.sentences import ADVICE, who
+from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE, who
 from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import described
 from sensormend.readings import ORIGINS, REASONS, Rows
@@ -27,6 +27,7 @@ __all__ = [
     "NO_DETAILS",
     "SEVERITIES",
     "AlertDetails",
+    "advice_of",
     "alert_message",
     "alert_title",
     "health_message",
@@ -129,7 +130,7 @@ def health_message(health: Health) -> dict[str, Any]:
 
 def alert_message(alert: Alert, details: AlertDetails = NO_DETAILS) -> dict[str, Any]:
     """Return the fields of an alert; `text` has all that a person needs, as chat programs show only that."""
-    url, advice = details.link(alert), _advice(alert)
+    url, advice = details.link(alert), advice_of(alert)
     one = alert.channels[0] if len(alert.channels) == 1 else None
     return {
         "id": alert.id,
@@ -175,10 +176,11 @@ def alert_title(alert: Alert) -> str:
     return titles.get(alert.state, f"{subject} {verb} {alert.state}{reason}")
 
 
-def _advice(alert: Alert) -> str | None:
+def advice_of(alert: Alert) -> str | None:
     """Return what to do about an alert; None where nothing needs to be done."""
     if alert.state == "faulty":
-        return ADVICE.get(alert.reason)
+        is_device = len(alert.channels) > 1 and len(alert.sensors) == 1
+        return DEVICE_ADVICE if is_device else ADVICE.get(alert.reason)
     return ADVICE["silent"] if alert.state == "silent" else None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.stream.addresses import ALERTS, PREFIX, plain, topic_of
 from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
-from sensormend.stream.mqtt import Broker, DeniedError, MqttConnection, connect
+from sensormend.stream.mqtt import CLOSE_WITHIN, Broker, DeniedError, MqttConnection, connect
 from sensormend.stream.sinks.alert_sinks import AlertSink
+from sensormend.stream.sinks.home_assistant import OFFLINE, ONLINE, HomeAssistant, status_topic
 from sensormend.stream.sinks.messages import (
     NO_DETAILS,
     AlertDetails,
@@ -47,13 +49,19 @@ class MqttSink(Sink):
     or, where the variable has a name, `PREFIX/cleaned/SENSOR/VARIABLE`, with `provisional` true or false; names are
     encoded by `topic_level`. `PREFIX/health/...` is retained, and published when state, reason or since have changed,
     and once after a restart. QoS 1: a delivery is done when the broker has confirmed every message.
+
+    For Home Assistant there are further topics, also retained: `PREFIX/latest/...` is the newest row,
+    `PREFIX/problem/...` the sentence about a fault, and `PREFIX/status` is `online` or `offline`.
     """
 
     kinds: Sequence[Kind] = ("final", "late", "provisional")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, home_assistant: bool = False, details: AlertDetails = NO_DETAILS) -> None:
         self._prefix = _base_topic(broker.address, PREFIX)
-        self._publisher = _Publisher(broker)
+        self._home = HomeAssistant(self._prefix, self._topic, details) if home_assistant else None
+        self._publisher = _Publisher(broker, status_topic(self._prefix) if home_assistant else None)
+        if home_assistant:
+            self.kinds = (*self.kinds, "alert")
         self._published: dict[tuple[str, str], tuple[str, str, int]] = {}
 
     def write(self, delivery: Delivery) -> None:
@@ -71,8 +79,12 @@ class MqttSink(Sink):
             if self._published.get(channel) != state:
                 changed[channel] = state
                 messages.append((self._topic("health", *channel), json_bytes(health_message(health)), True))
+        if self._home is not None:
+            messages += self._home.messages(delivery)
         self._publisher.publish(messages)
         self._published |= changed
+        if self._home is not None:
+            self._home.published()
 
     def close(self) -> None:
         """Close the connection."""
@@ -100,11 +112,14 @@ class MqttAlerts(AlertSink):
 
 
 class _Publisher:
-    """Publishes over a connection that is opened on first use, and again after an error."""
+    """Publishes over a connection that is opened on first use, and again after an error.
 
-    def __init__(self, broker: Broker) -> None:
+    A topic for the status says whether it is open; the broker itself publishes there when the connection is lost.
+    """
+
+    def __init__(self, broker: Broker, status: str | None = None) -> None:
         _ = broker.context  # reports errors in the certificates now
-        self._broker = broker
+        self._broker, self._status = broker, status
         self._connection: MqttConnection | None = None
 
     def publish(self, messages: Iterable[tuple[str, bytes, bool]]) -> None:
@@ -112,7 +127,10 @@ class _Publisher:
         try:
             if self._connection is None or not self._connection.alive:
                 self.close()
-                self._connection = connect(self._broker, within=ANSWER_WITHIN)
+                will = None if self._status is None else (self._status, OFFLINE)
+                self._connection = connect(self._broker, within=ANSWER_WITHIN, will=will)
+                if self._status is not None:
+                    self._connection.publish([(self._status, ONLINE, True)], within=ANSWER_WITHIN)
             self._connection.publish(messages, within=ANSWER_WITHIN)
         except (OSError, ValueError, RuntimeError, DeniedError, RefusedError) as error:
             self.close()
@@ -123,6 +141,10 @@ class _Publisher:
         """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
+            if self._status is not None and connection.alive:
+                # The broker publishes the will only for a connection that ends without a word.
+                with suppress(OSError, ValueError, RuntimeError, RefusedError):
+                    connection.publish([(self._status, OFFLINE, True)], within=CLOSE_WITHIN)
             connection.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from sensormend.errors import RefusedError, SensormendError, one_line, shown
-from sensormend.io.postgres import import_psycopg, name_parts, split_address
+from sensormend.io.postgres import CONNECTION, import_psycopg, name_parts, split_address
 from sensormend.pipeline.health import Health
 from sensormend.stream.deliveries import Delivery, Kind, Sink
 from sensormend.stream.sinks.messages import health_message, row_fields, valid_text
@@ -41,16 +41,6 @@ _HEALTH_COLUMNS = {
     "since": "timestamptz NOT NULL",
     "heard": "timestamptz",
 }
-
-CONNECTION = {
-    "connect_timeout": 10,
-    "application_name": "sensormend",
-    "keepalives_idle": 15,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
-"""With these a lost server is detected within half a minute; parameters in the address take precedence."""
 
 SETUP = "SET statement_timeout = '120s'; SET lock_timeout = '30s'"
 

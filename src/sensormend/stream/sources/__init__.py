@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
+from sensormend.io.postgres import SCHEMES
 from sensormend.pipeline.options import Options
-from sensormend.stream.addresses import MQTT, REPLAY, is_address, plain
+from sensormend.stream.addresses import INFLUX, KAFKA, MQTT, REPLAY, SENSORTHINGS, is_address, plain
 from sensormend.stream.arrivals import Source
 from sensormend.stream.settings import MqttSettings
 
@@ -33,7 +34,8 @@ def open_source(
     Parameters
     ----------
     address
-        `mqtt://` or `mqtts://`; `-` for newline JSON on standard input; `replay:` and anything that `clean` reads; or a
+        `mqtt://` or `mqtts://`; `postgresql://` with a table; `influx://` to listen at; `kafka://` with topics;
+        `sensorthings://`; `-` for newline JSON on standard input; `replay:` and anything that `clean` reads; or a
         folder in which files appear.
     work
         A folder for the state and the temporary files of a source.
@@ -51,6 +53,23 @@ def open_source(
         from sensormend.stream.sources.mqtt_source import MqttSource
 
         return MqttSource(address, mqtt, options, former=former, form=form)
+    if address.startswith(SCHEMES):
+        from sensormend.stream.sources.postgres_source import PostgresSource
+
+        return PostgresSource(address, options, mark=mark)
+    if address.startswith(INFLUX[0]):
+        from sensormend.stream.sources.influx_source import InfluxSource
+
+        return InfluxSource(address, options)
+    if address.startswith(KAFKA):
+        from sensormend.stream.sources.kafka_source import KafkaSource
+
+        # The name by which a broker knows this OUT.
+        return KafkaSource(address, options, mark=mark, group=mqtt.client_id if mqtt else None, form=form)
+    if address.startswith(SENSORTHINGS):
+        from sensormend.stream.sources.sensorthings_source import SensorThingsSource
+
+        return SensorThingsSource(address, options, mark=mark)
     if address.startswith(REPLAY):
         from sensormend.stream.sources.replay_source import ReplaySource
 
@@ -67,7 +86,7 @@ def open_source(
 
 def check_source(address: str) -> None:
     """Refuse an address that is no source, before any file is written for it."""
-    if address == "-" or address.startswith(MQTT):
+    if address == "-" or address.startswith((*MQTT, *SCHEMES, *KAFKA, *SENSORTHINGS, INFLUX[0])):
         return
     if address.startswith(REPLAY):
         readings = address.removeprefix(REPLAY)
@@ -75,7 +94,8 @@ def check_source(address: str) -> None:
             raise ConfigError(f"there is no file or folder {readings}")
     elif is_address(address):
         raise ConfigError(
-            f"a source is mqtt://host/topic, mqtts://, a folder, - or replay:READINGS; got {plain(address)!r}"
+            "a source is mqtt://host/topic, mqtts://, postgresql://host/database?table=name, influx://host:port, "
+            f"kafka://host/topic, sensorthings://host/v1.1, a folder, - or replay:READINGS; got {plain(address)!r}"
         )
     elif Path(address).is_file():
         raise ConfigError(f"{address} is a file; watch a folder, or replay:{address}")
