@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.docs
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Editable: the engine is compiled on first use, and nothing is needed to compile it before.
+INSTALL := SENSORMEND_COMPILE=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # The products in here are small: a second BLAS thread gains nothing and loses much when the machine is busy.
 export OPENBLAS_NUM_THREADS := 1
@@ -45,7 +46,7 @@ ready: $(STAMP) $(DOCS)
 
 # Before two processes would each compile the engine.
 compile: $(STAMP)
-	$(BIN)/python -c 'import numpy; from sensormend import NetworkModel; NetworkModel().update(numpy.eye(4))'
+	$(BIN)/python -c 'from sensormend.model.precompile import precompile; precompile()'
 
 lint: $(STAMP)
 	$(BIN)/ruff check

@@ -43,7 +43,13 @@ def test_the_source_distribution_has_all_that_the_tests_use(tmp_path: Path, monk
     monkeypatch.chdir(ROOT)
     with tarfile.open(tmp_path / builder.build_sdist(str(tmp_path))) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "zensical.toml", *ROOT.glob("*.md")]
+    wanted = [
+        ROOT / "Makefile",
+        ROOT / "pyproject.toml",
+        ROOT / "zensical.toml",
+        ROOT / "hatch_build.py",
+        *ROOT.glob("*.md"),
+    ]
     for folder in ("src", "tests", "benchmarks", "docs", ".ci"):
         wanted += [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert {path.relative_to(ROOT).as_posix() for path in wanted} <= packed

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sensormend.model.compiling import allocating, compiled, inlined
+from sensormend.model.compiling import compiled, inlined
 from sensormend.model.hypotheses import BEAM, FIELDS, PARAMETERS
 
 __all__ = [
@@ -234,7 +234,6 @@ class Work(NamedTuple):
     scratch: Scratch
 
 
-@allocating
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     member = Members(

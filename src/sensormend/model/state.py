@@ -341,7 +341,7 @@ class State:
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
         """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
         assert self.partitions is not None
-        announce_compilation(engine.run_block)
+        announce_compilation(engine.run_partitions)
         shape = readings.shape
         parts = self.partitions
         spikes = self._spikes(readings, learning=learning)

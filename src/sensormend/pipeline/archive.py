@@ -25,6 +25,7 @@ from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
 from sensormend.io.vocabularies import write_flags
 from sensormend.io.writing import RowWriter
+from sensormend.model.precompile import is_precompiled, precompile
 from sensormend.pipeline.channel_states import count_sensors
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
@@ -167,6 +168,10 @@ class _ArchiveRun:
         if not resumed:
             passes = self.options.passes
             source.training = sum(map(len, cleaner.training_periods(source.periods, one_pass=one_pass, passes=passes)))
+        if self.options.method == "network" and not is_precompiled():
+            # By itself: it has nothing to do with how fast readings are mended.
+            self.stages("compiling", 0)
+            precompile()
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
         with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as executor, source:
