@@ -232,6 +232,9 @@ class Work(NamedTuple):
     others: Any  # (1,) other members that were observed
     algebra: Algebra
     scratch: Scratch
+    slots: Any  # (slot,) some slots with the same trusted members
+    before: Any  # (slot,) the trusted slot of a member before each, -1 where there is none
+    after: Any  # (slot,) the same after it, the number of slots where there is none
 
 
 def workspace(m, s):
@@ -247,7 +250,8 @@ def workspace(m, s):
     return Work(
         np.empty((16, m, s)), np.empty((5, m, s), np.bool_), np.empty((m, STATS)), np.empty((m, PARAMETERS)), member,
         np.empty((m, m)), np.empty((m, m)), np.empty((m, NEIGHBOURS), np.int64), np.empty((m, BEAM, FIELDS)),
-        np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch,
+        np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch, np.empty(s, np.int64), np.empty(s, np.int64),
+        np.empty(s, np.int64),
     )  # fmt: skip
 
 
