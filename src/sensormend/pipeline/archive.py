@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
-from sensormend.io.folder import data_files, date_of, rows_of_spans
+from sensormend.io.folder import data_files, dates_of, rows_of_spans
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
 from sensormend.io.options import EVERY, Options, in_words
 from sensormend.io.sources import SourcePaths, format_of
@@ -24,7 +24,7 @@ from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
 from sensormend.io.vocabularies import write_flags
-from sensormend.io.writing import RowWriter
+from sensormend.io.writing import MonthlyWriter, RowWriter
 from sensormend.model.precompile import is_precompiled, precompile
 from sensormend.pipeline.channel_states import count_sensors
 from sensormend.pipeline.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
@@ -35,7 +35,7 @@ from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
-from sensormend.pipeline.tally import Tally, mark_dated_back
+from sensormend.pipeline.tally import FaultEpisode, Tally, mark_dated_back
 from sensormend.readings import DAY, Readings, Rows
 
 __all__ = ["Report", "Stages", "clean_archive"]
@@ -174,7 +174,9 @@ class _ArchiveRun:
             precompile()
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
-        with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as executor, source:
+        # What a run that was killed has written after its last checkpoint is written again, in other files.
+        begun = None if cleaner.period is None else survey.grid.start_of(cleaner.period + 1)
+        with MonthlyWriter(self.target.work, begun) as writer, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
             for mended in walk(source, cleaner, one_pass=one_pass, passes=self.options.passes):
                 tally.add(mended)
@@ -229,12 +231,16 @@ class _ArchiveRun:
         if not faults:
             return
         start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
-        days = {file: date_of(file.parent) * DAY for file in data_files(self.target.work, start, end)}
-        files = [file for file, day in days.items() if any(fault.marks(day, day + DAY) for fault in faults)]
+        dates = {file: dates_of(file.parent) for file in data_files(self.target.work, start, end)}
+
+        def marking(first: range, last: range) -> list[FaultEpisode]:
+            return [fault for fault in faults if fault.marks(first.start * DAY, last.stop * DAY)]
+
+        files = [file for file, span in dates.items() if marking(span, span)]
         marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
         for first in range(0, len(files), FILES_PER_QUERY):
             group = files[first : first + FILES_PER_QUERY]
-            in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
+            in_group = marking(dates[group[0]], dates[group[-1]])
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
             before, file, place = rows_of_spans(group, spans)
             after, marked = mark_dated_back(before, in_group, cleaner.maintenance, self.survey.grid, cleaner.limits_of)
