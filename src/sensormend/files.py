@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Self
@@ -237,6 +238,7 @@ def surroundings() -> dict[str, Any]:
     }
 
 
+@cache
 def _installed(name: str) -> str | None:
     try:
         return version(name)
@@ -251,6 +253,7 @@ def _memory() -> float | None:
         return None
 
 
+@cache
 def _commit() -> str | None:
     """Return the commit of a checkout of sensormend; None for a copy installed inside another repository."""
     module = Path(__file__).resolve()

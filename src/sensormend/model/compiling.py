@@ -67,7 +67,7 @@ def exact_inner(function: _Function) -> _Function:
 def is_compiled(function: Any) -> bool:
     """Return whether a function from `entry` needs no compiling: it is in the library, in memory or cached."""
     cache = _cache_file(function)
-    return cache is None or bool(function.signatures or cache._load_index())
+    return cache is None or bool(function.overloads or cache._load_index())
 
 
 def announce_compilation(function: Any) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -259,8 +259,9 @@ class _ArchiveRun:
     def finish(self, report: Report) -> None:
         """Write the files beside the rows, and remove the temporary ones."""
         work = self.target.work
-        write_csv(work / "faults.csv", FAULTS_HEADER, map(astuple, report.faults))
-        write_csv(work / "sensors.csv", SENSORS_HEADER, map(astuple, report.summaries))
+        # Not `astuple`, which copies every value.
+        write_csv(work / "faults.csv", FAULTS_HEADER, (tuple(vars(fault).values()) for fault in report.faults))
+        write_csv(work / "sensors.csv", SENSORS_HEADER, (tuple(vars(entry).values()) for entry in report.summaries))
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
         attributes = self._attributes()

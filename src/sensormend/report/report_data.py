@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -274,7 +274,7 @@ class RowCounts:
             "FROM part GROUP BY ALL"
         ):
             before = self.channels.get((sensor, variable), ChannelCounts(*[0] * len(columns)))
-            sums = (old + new for old, new in zip(astuple(before), columns, strict=True))
+            sums = (old + new for old, new in zip(vars(before).values(), columns, strict=True))
             self.channels[sensor, variable] = ChannelCounts(*sums)
         self.flags.update(dict(block.query("SELECT flag, count(*) FROM part GROUP BY ALL")))
         for variable, cause, bucket, values in block.query(
