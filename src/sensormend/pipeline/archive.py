@@ -46,8 +46,8 @@ CHECKPOINT = 20.0
 READ_AHEAD = 200_000
 """Readings that are fetched from the staging at once: 6 MB, and as much for the next group."""
 
-FILES_PER_QUERY = 32
-"""Files that are read at once for the readings that faults were dated back to."""
+FILES_PER_QUERY = 8
+"""Files that are read at once for the readings that faults were dated back to: of 200,000 rows or less, mostly."""
 
 Stages = Callable[[str, int], Callable[[float], None]]
 """Called at the start of a stage with its name and its number of readings (0 where that is not known yet); returns a
