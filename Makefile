@@ -13,6 +13,8 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
+PRECOMPILE := python -c 'from sensormend.model.precompile import precompile; precompile()'
+
 .PHONY: demo test test-all test-bounds coverage ready compile lint docs bench soak clean
 
 demo: $(DEMO)
@@ -46,7 +48,7 @@ ready: $(STAMP) $(DOCS)
 
 # Before two processes would each compile the engine.
 compile: $(STAMP)
-	$(BIN)/python -c 'from sensormend.model.precompile import precompile; precompile()'
+	$(BIN)/$(PRECOMPILE)
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -77,7 +79,9 @@ $(BIN)/python:
 
 $(DEMO): pyproject.toml | $(BIN)/python
 	@echo "Installing sensormend, its dashboard and matplotlib into $(VENV), once: about 40 packages, 650 MB."
-	@$(INSTALL) --editable '.[plot,web]'
+	@$(INSTALL) numba numpy
+	@# The engine is compiled while the rest is fetched: it needs no more.
+	@PYTHONPATH=src $(BIN)/$(PRECOMPILE) & $(INSTALL) --editable '.[plot,web]' && wait
 	@touch $@
 
 $(STAMP): pyproject.toml | $(BIN)/python

@@ -55,7 +55,7 @@ def _mean_smoothing(w, i, t, s):
     return total / weight - w.cells[MEAN, i, t]
 
 
-@compiled
+@inlined
 def find_trusted(w, s, i):
     """Write the trusted slots before and after every slot of member i."""
     last = -1
