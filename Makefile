@@ -5,12 +5,15 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.docs
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Editable: the engine is compiled on first use, and nothing is needed to compile it before.
+INSTALL := SENSORMEND_COMPILE=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # The products in here are small: a second BLAS thread gains nothing and loses much when the machine is busy.
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
+
+PRECOMPILE := python -c 'from sensormend.model.precompile import precompile; precompile()'
 
 .PHONY: demo test test-all test-bounds coverage ready compile lint docs bench soak clean
 
@@ -45,7 +48,7 @@ ready: $(STAMP) $(DOCS)
 
 # Before two processes would each compile the engine.
 compile: $(STAMP)
-	$(BIN)/python -c 'import numpy; from sensormend import NetworkModel; NetworkModel().update(numpy.eye(4))'
+	$(BIN)/$(PRECOMPILE)
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -76,7 +79,9 @@ $(BIN)/python:
 
 $(DEMO): pyproject.toml | $(BIN)/python
 	@echo "Installing sensormend, its dashboard and matplotlib into $(VENV), once: about 40 packages, 650 MB."
-	@$(INSTALL) --editable '.[plot,web]'
+	@$(INSTALL) numba numpy
+	@# The engine is compiled while the rest is fetched: it needs no more.
+	@PYTHONPATH=src $(BIN)/$(PRECOMPILE) & $(INSTALL) --editable '.[plot,web]' && wait
 	@touch $@
 
 $(STAMP): pyproject.toml | $(BIN)/python

@@ -43,7 +43,7 @@ def test_the_source_distribution_has_all_that_the_tests_use(tmp_path: Path, monk
     monkeypatch.chdir(ROOT)
     with tarfile.open(tmp_path / builder.build_sdist(str(tmp_path))) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
-    names = ("Makefile", "pyproject.toml", "zensical.toml", "Dockerfile", ".dockerignore")
+    names = ("Makefile", "pyproject.toml", "zensical.toml", "hatch_build.py", "Dockerfile", ".dockerignore")
     wanted = [*(ROOT / name for name in names), *ROOT.glob("*.md")]
     for folder in ("src", "tests", "benchmarks", "docs", "packaging", ".ci"):
         wanted += [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]

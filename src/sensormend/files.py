@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Self
@@ -296,6 +297,7 @@ def surroundings() -> dict[str, Any]:
     }
 
 
+@cache
 def _installed(name: str) -> str | None:
     try:
         return version(name)
@@ -310,6 +312,7 @@ def _memory() -> float | None:
         return None
 
 
+@cache
 def _commit() -> str | None:
     """Return the commit of a checkout of sensormend; None for a copy installed inside another repository."""
     module = Path(__file__).resolve()

@@ -14,7 +14,7 @@ from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archiv
 from sensormend.errors import InputError, SensormendError, StorageError
 from sensormend.io import writing
 from sensormend.io.folder import Archive, data_files, file_metadata, file_rows, read_spans
-from sensormend.io.writing import COLUMNS, RowWriter, named
+from sensormend.io.writing import COLUMNS, MonthlyWriter, RowWriter, named
 from sensormend.readings import DAY, HOUR, Rows
 
 
@@ -85,6 +85,59 @@ def test_a_period_written_again_takes_its_own_place(tmp_path: Path) -> None:
         writer.sync()
     assert files(tmp_path) == before
     assert read(tmp_path).count("*").fetchall() == [(len(first) + len(late),)]
+
+
+def test_a_file_per_month(tmp_path: Path) -> None:
+    rows = network(days=40)
+    # Periods begin at 19:00: one of them has rows of two months.
+    rows = replace(rows, time=rows.time - 5 * HOUR)
+    with MonthlyWriter(tmp_path) as writer:
+        days = (rows.time - rows.time.min()) // DAY
+        written = [writer.write(rows.taken(days == day)) for day in range(40)]
+        assert [len(paths) for paths in written if paths] == [1, 1]
+        writer.sync()
+    assert files(tmp_path) == [
+        "data/month=2018-12/part-20181231T190000.parquet",
+        "data/month=2019-01/part-20181231T190000.parquet",
+        "data/month=2019-02/part-20190131T190000.parquet",
+    ]
+    assert_equal_rows(Archive(tmp_path).rows(), in_archive_order(rows))
+    assert [path.parent.name for path in data_files(tmp_path, YEAR_2019, YEAR_2019 + DAY)] == ["month=2019-01"]
+    one_day = (rows.time >= YEAR_2019 + 3 * DAY) & (rows.time < YEAR_2019 + 4 * DAY)
+    some = Archive(tmp_path).rows(start=YEAR_2019 + 3 * DAY, end=YEAR_2019 + 4 * DAY)
+    assert_equal_rows(some, in_archive_order(rows.taken(one_day)))
+
+
+def test_many_rows_make_more_files_than_months(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MOST_ROWS", 3 * len(by_day(network())[0]))
+    rows = network(days=7)
+    with MonthlyWriter(tmp_path) as writer:
+        for day in by_day(rows):
+            writer.write(day)
+        writer.sync()
+    assert [name.rpartition("/")[2] for name in files(tmp_path)] == [
+        f"part-201901{day:02d}T000000.parquet" for day in (1, 4, 7)
+    ]
+    assert_equal_rows(Archive(tmp_path).rows(), in_archive_order(rows))
+
+
+def test_what_a_run_wrote_after_its_last_checkpoint_is_not_there_twice(tmp_path: Path) -> None:
+    rows = network(days=40)
+    with MonthlyWriter(tmp_path) as writer:
+        for number, day in enumerate(by_day(rows)):
+            writer.write(day)
+            if number in (5, 20):
+                writer.sync()
+        writer.sync()
+    start = YEAR_2019 + 6 * DAY
+    with MonthlyWriter(tmp_path, start) as writer:
+        assert [name.rpartition("/")[2] for name in files(tmp_path)] == ["part-20190101T000000.parquet"]
+        for day in by_day(rows)[6:]:
+            writer.write(day)
+        writer.sync()
+    assert_equal_rows(Archive(tmp_path).rows(), in_archive_order(rows))
+    MonthlyWriter(tmp_path).close()
+    assert files(tmp_path) == []
 
 
 def test_what_was_left_half_written_is_cleared_away(tmp_path: Path) -> None:

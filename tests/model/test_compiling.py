@@ -69,11 +69,11 @@ def test_a_change_of_any_compiled_module_makes_the_cache_obsolete(
     monkeypatch.setattr(compiling, "__file__", str(tmp_path / "compiling.py"))
     (tmp_path / "loops.py").write_text("@compiled\ndef invert(): ...\n")
     (tmp_path / "plain.py").write_text("def nothing(): ...\n")
-    before = compiling._fingerprint()
+    before = compiling.fingerprint()
     (tmp_path / "plain.py").write_text("def nothing(x): ...\n")
-    assert compiling._fingerprint() == before
+    assert compiling.fingerprint() == before
     (tmp_path / "loops.py").write_text("@compiled\ndef invert(x): ...\n")
-    assert compiling._fingerprint() != before
+    assert compiling.fingerprint() != before
 
 
 @pytest.fixture(scope="module")

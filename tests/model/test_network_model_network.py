@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checks import assert_same_recovery
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, regions, update_all
 from sensormend import NetworkModel, Recovery
 
@@ -230,6 +231,18 @@ def test_another_unit_gives_the_same_flags(power: float, shift: float) -> None:
 def test_a_skewed_quantity_in_another_unit(power: float) -> None:
     readings = faulty_network("skewed")
     closely(NetworkModel().recover(readings), NetworkModel().recover(10**power * readings), 10**power)
+
+
+@pytest.mark.parametrize("hours", [3, 24])
+def test_a_new_sensor_is_estimated_as_by_an_update(hours: int) -> None:
+    today = np.where(np.arange(24) < hours, fault_free()[:13, :, LEARNED], np.nan)
+    today[4, 1:] += 6
+    model, labels = labelled(12), ["new", *named(12)]
+    before = model.copy()
+    assert_same_recovery(model.estimate(today, labels), model.copy().update(today, labels))
+    # The next day's answer shows that nothing was learned.
+    tomorrow = fault_free()[:12, :, LEARNED + 1]
+    assert_same_recovery(model.update(tomorrow, named(12)), before.update(tomorrow, named(12)))
 
 
 def test_a_new_sensor_can_be_estimated() -> None:

@@ -78,7 +78,7 @@ def algebra(n: int) -> arrays.Algebra:
 def predicted(precision: Floats, deviation: Floats, trusted: Bools, slot: int) -> tuple[Floats, Floats]:
     n = len(deviation)
     expected, variance = np.full(deviation.shape, np.nan), np.full(deviation.shape, np.nan)
-    kernels.leave_one_out(precision, n, deviation, trusted, slot, expected, variance, algebra(n))
+    kernels.leave_one_out(precision, n, deviation, trusted, np.array([slot]), 1, expected, variance, algebra(n))
     assert np.isnan(np.delete(expected, slot, axis=1)).all()
     assert np.isnan(np.delete(variance, slot, axis=1)).all()
     return expected[:, slot], variance[:, slot]
@@ -99,6 +99,36 @@ def test_leave_one_out(seed: int, n: int, copies: int, share: float) -> None:
     np.testing.assert_allclose(variance / scale**2, left / scale**2, rtol=0, atol=CLOSE)
 
 
+@given(SEEDS, st.integers(1, 8), SHARES)
+def test_slots_with_the_same_gaps_are_predicted_together(seed: int, n: int, share: float) -> None:
+    random = np.random.default_rng(seed)
+    matrix = prediction.shrunk(drawn_covariance(random, n, 0), SHRINKAGE)
+    slots = 9
+    deviation = np.sqrt(np.diag(matrix))[:, None] * random.normal(size=(n, slots))
+    # Few patterns, in spans and one by one, and some slots that nothing has to be done for.
+    trusted = (random.random((n, 3)) < share)[:, random.integers(3, size=slots)]
+    stale = random.random(slots) < 0.8
+    wanted, left = stale.copy(), stale.copy()
+    expected, variance = np.full((n, slots), np.nan), np.full((n, slots), np.nan)
+    some, groups = np.empty(slots, np.int64), 0
+    for slot in range(slots):
+        if left[slot]:
+            count = kernels.take_alike(trusted, n, left, slot, slots, some)
+            assert (trusted[:, some[:count]] == trusted[:, [slot]]).all()
+            kernels.leave_one_out(inverse(matrix), n, deviation, trusted, some, count, expected, variance, algebra(n))
+            groups += 1
+    assert not left.any()
+    patterns = trusted[:, wanted].T
+    assert groups == (1 + (patterns[1:] != patterns[:-1]).any(axis=1).sum() if wanted.any() else 0)
+    for slot in range(slots):
+        if not wanted[slot]:
+            assert np.isnan(expected[:, slot]).all()
+            continue
+        one, its = predicted(inverse(matrix), deviation, trusted, slot)
+        np.testing.assert_array_equal(expected[:, slot], one)
+        np.testing.assert_array_equal(variance[:, slot], its)
+
+
 @given(SEEDS, SIZES, SHARES)
 def test_what_is_not_trusted_predicts_no_other(seed: int, n: int, share: float) -> None:
     random = np.random.default_rng(seed)
@@ -115,9 +145,10 @@ def test_conditional_covariance(seed: int, n: int, copies: int, share: float, we
     matrix = prediction.shrunk(drawn_covariance(random, n, min(copies, n - 1)), SHRINKAGE)
     trusted = random.random((n, 2)) < share
     before = random.normal(size=(n, n))
+    before += before.T
     out = before.copy()
-    kernels.add_conditional_covariance(inverse(matrix), n, trusted, 1, weight, out, algebra(n))
-    added = before + weight * prediction.conditional_covariance(matrix, trusted[:, 1])
+    kernels.add_conditional_covariance(inverse(matrix), n, trusted, 1, weight, 2, out, algebra(n))
+    added = before + 2 * weight * prediction.conditional_covariance(matrix, trusted[:, 1])
     scale = np.sqrt(np.diag(matrix))
     scale = scale * scale[:, None]
     np.testing.assert_allclose(out / scale, added / scale, rtol=1e-12, atol=CLOSE)

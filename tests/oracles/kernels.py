@@ -11,7 +11,7 @@ from sensormend.model import hypotheses, prediction
 
 __all__ = [
     "add_conditional_covariance", "best_hypothesis", "fault_size", "follow", "interpolate_gaps", "invert",
-    "leave_one_out", "sound_only", "wrong_probability",
+    "leave_one_out", "sound_only", "take_alike", "wrong_probability",
 ]  # fmt: skip
 
 
@@ -28,6 +28,7 @@ add_conditional_covariance = _callable(prediction.add_conditional_covariance)
 interpolate_gaps = _callable(prediction.interpolate_gaps)
 invert = _callable(prediction.invert)
 leave_one_out = _callable(prediction.leave_one_out)
+take_alike = _callable(prediction.take_alike)
 best_hypothesis = _callable(hypotheses.best_hypothesis)
 fault_size = _callable(hypotheses.fault_size)
 follow = _callable(hypotheses.follow)

@@ -84,7 +84,7 @@ def main(path: str, fill: str) -> None:
     """Write both runs to a file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np, "empty", filled(float(fill)))
-        run_block = engine.run_block
+        run_block: Any = engine.run_block
         patch.setattr(
             engine, "run_block", lambda network, period, *rest: run_block(in_double(network), in_double(period), *rest)
         )

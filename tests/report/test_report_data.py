@@ -10,6 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from output_folders import FIRST, Output, small_output, write_output
+from sensormend.io.folder import Archive
+from sensormend.io.writing import MonthlyWriter
 from sensormend.readings import DAY, HOUR, REASONS, Flag
 from sensormend.report import report_data
 from sensormend.report.report_data import RowCounts, count_rows
@@ -111,6 +113,30 @@ def test_what_a_watch_writes_meanwhile_is_left_out(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city")
     counts = count_rows(written.path, HOUR, FIRST + 10 * DAY + 5 * HOUR, 12)
     assert counts.rows == 12 * (10 * 24 + 5)
+
+
+def test_rows_by_the_month_are_counted_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = small_output(tmp_path / "dates")
+    rows = Archive(written.path).rows()
+    with MonthlyWriter(tmp_path / "months") as writer:
+        writer.write(rows)
+        writer.sync()
+    # Blocks of one day: a file of a month is read in parts.
+    monkeypatch.setattr(report_data, "MAX_ROWS", 1)
+    end = int(written.time[-1]) + HOUR
+    months, dates = (count_rows(folder, HOUR, end, 12) for folder in (tmp_path / "months", written.path))
+    for name in (
+        "channels",
+        "rows",
+        "estimated",
+        "flags",
+        "causes",
+        "widths",
+        "gaps",
+        "estimated_spans",
+        "empty_spans",
+    ):
+        assert getattr(months, name) == getattr(dates, name)
 
 
 def test_alone_and_duplicate_are_counted_by_themselves(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from output_folders import FIRST, Output, small_output
 from sensormend.io.folder import Archive
-from sensormend.io.writing import RowWriter
+from sensormend.io.writing import MonthlyWriter, RowWriter
 from sensormend.pipeline.health import HEALTH, NO_ROWS, states_by_cell
 from sensormend.readings import DAY, REASONS, Flag
 from sensormend.views.daily_counts import DailyCounts
@@ -54,6 +54,28 @@ def test_rows_in_memory_are_called_the_same(tmp_path: Path) -> None:
     }
 
 
+def test_rows_by_the_month_are_counted_the_same(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "dates", sensors=4, days=40, variables=("temp", "wind"))
+    rows = Archive(written.path).rows()
+    with MonthlyWriter(tmp_path / "months") as writer:
+        for day in range(40):
+            writer.write(rows.taken(rows.time // DAY == DATE + day), FIRST + day * DAY)
+        writer.sync()
+    assert [path.name for path in sorted((tmp_path / "months" / "data").iterdir())] == [
+        "month=2024-01",
+        "month=2024-02",
+    ]
+    with DailyCounts(tmp_path / "dates") as one, DailyCounts(tmp_path / "months") as other:
+        # Some days of a month first: those between them have not been asked for.
+        for first, last in ((3, 3), (8, 35), (0, 45)):
+            names, states = one.states(DATE + first, DATE + last)
+            again, also = other.states(DATE + first, DATE + last)
+            assert dict(zip(names, states.tolist(), strict=True)) == dict(zip(again, also.tolist(), strict=True))
+            totals, others = one.totals(DATE + first, DATE + last), other.totals(DATE + first, DATE + last)
+            order = [others[0].index(name) for name in totals[0]]
+            assert all((totals[1][kind] == others[1][kind][order]).all() for kind in totals[1])
+
+
 def test_totals_are_counts_of_rows(tmp_path: Path) -> None:
     written = small_output(tmp_path, sensors=4, days=10)
     with DailyCounts(tmp_path) as digest:
@@ -85,9 +107,9 @@ def test_nothing_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     read: list[int] = []
     counted = DailyCounts._counted
 
-    def noted(self: DailyCounts, files: Sequence[Path]) -> dict[str, Any]:
+    def noted(self: DailyCounts, files: Sequence[Path], dates: Sequence[int]) -> dict[str, Any]:
         read.append(len(files))
-        return counted(self, files)
+        return counted(self, files, dates)
 
     monkeypatch.setattr(DailyCounts, "_counted", noted)
     with DailyCounts(tmp_path) as digest:

@@ -144,11 +144,11 @@ def test_files_that_are_made_one_while_they_are_counted(written: Output, monkeyp
         expected = plain.states(19723, 19728)
     count, calls = DailyCounts._counted, itertools.count()
 
-    def counted(self: DailyCounts, files: Any) -> Any:
+    def counted(self: DailyCounts, files: Any, dates: Any) -> Any:
         if next(calls) == 0:
             old = files[0]
             old.rename(old.with_name(f"{old.stem}-20240101T120000.parquet"))
-        return count(self, files)
+        return count(self, files, dates)
 
     monkeypatch.setattr(DailyCounts, "_counted", counted)
     with DailyCounts(written.path) as digest:

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
-from sensormend.io.folder import data_files, date_of, read_spans
+from sensormend.io.folder import data_files, dates_of, read_spans
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.vocabularies import write_flags
-from sensormend.io.writing import RowWriter
+from sensormend.io.writing import MonthlyWriter, RowWriter
+from sensormend.model.precompile import is_precompiled, precompile
 from sensormend.pipeline.channel_states import count_sensors
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
 from sensormend.pipeline.copies import sentences
@@ -34,7 +35,7 @@ from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
-from sensormend.pipeline.tally import Tally, mark_dated_back
+from sensormend.pipeline.tally import FaultEpisode, Tally, mark_dated_back
 from sensormend.pipeline.times import in_words
 from sensormend.pipeline.units import described, record_of
 from sensormend.readings import DAY, Readings, Rows
@@ -47,8 +48,8 @@ CHECKPOINT = 20.0
 READ_AHEAD = 200_000
 """Readings that are fetched from the staging at once: 6 MB, and as much for the next group."""
 
-FILES_PER_QUERY = 32
-"""Files that are read at once for the readings that faults were dated back to."""
+FILES_PER_QUERY = 8
+"""Files that are read at once for the readings that faults were dated back to: of 200,000 rows or less, mostly."""
 
 Stages = Callable[[str, int], Callable[[float], None]]
 """Called at the start of a stage with its name and its number of readings (0 where that is not known yet); returns a
@@ -169,9 +170,15 @@ class _ArchiveRun:
         if not resumed:
             passes = self.options.passes
             source.training = sum(map(len, cleaner.training_periods(source.periods, one_pass=one_pass, passes=passes)))
+        if self.options.method == "network" and not is_precompiled():
+            # By itself: it has nothing to do with how fast readings are mended.
+            self.stages("compiling", 0)
+            precompile()
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
-        with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as executor, source:
+        # What a run that was killed has written after its last checkpoint is written again, in other files.
+        begun = None if cleaner.period is None else survey.grid.start_of(cleaner.period + 1)
+        with MonthlyWriter(self.target.work, begun) as writer, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
             for mended in walk(source, cleaner, one_pass=one_pass, passes=self.options.passes):
                 tally.add(mended)
@@ -226,12 +233,16 @@ class _ArchiveRun:
         if not faults:
             return
         start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
-        days = {file: date_of(file.parent) * DAY for file in data_files(self.target.work, start, end)}
-        files = [file for file, day in days.items() if any(fault.marks(day, day + DAY) for fault in faults)]
+        dates = {file: dates_of(file.parent) for file in data_files(self.target.work, start, end)}
+
+        def marking(first: range, last: range) -> list[FaultEpisode]:
+            return [fault for fault in faults if fault.marks(first.start * DAY, last.stop * DAY)]
+
+        files = [file for file, span in dates.items() if marking(span, span)]
         marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
         for first in range(0, len(files), FILES_PER_QUERY):
             group = files[first : first + FILES_PER_QUERY]
-            in_group = [fault for fault in faults if fault.marks(days[group[0]], days[group[-1]] + DAY)]
+            in_group = marking(dates[group[0]], dates[group[-1]])
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
             before, file, place = read_spans(group, spans)
             after, marked = mark_dated_back(
@@ -252,8 +263,9 @@ class _ArchiveRun:
     def finish(self, report: Report) -> None:
         """Write the files beside the rows, and remove the temporary ones."""
         work = self.target.work
-        write_csv(work / "faults.csv", FAULTS_HEADER, map(astuple, report.faults))
-        write_csv(work / "sensors.csv", SENSORS_HEADER, map(astuple, report.summaries))
+        # Not `astuple`, which copies every value.
+        write_csv(work / "faults.csv", FAULTS_HEADER, (tuple(vars(fault).values()) for fault in report.faults))
+        write_csv(work / "sensors.csv", SENSORS_HEADER, (tuple(vars(entry).values()) for entry in report.summaries))
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
         attributes = self._attributes()

@@ -66,7 +66,7 @@ def clean(
     standard input, or `postgresql://user@host/database?table=name`. A table may be long (sensor, time, value) or wide
     (a column per sensor, or per variable with one file per site). The files need not be in order, nor fit into memory.
 
-    OUT is a folder that does not exist yet: its rows are in data/date=.../*.parquet, one per sensor and slot, with the
+    OUT is a folder that does not exist yet: its rows are in data/month=.../*.parquet, one per sensor and slot, with the
     raw value, the cleaned one, its interval, a QARTOD flag (1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing) and
     a reason; faults.csv lists the faults with start and end, sensors.csv has a line per sensor. An OUT that ends in
     .csv, .csv.gz, .parquet or .nc is one file, with the rest in OUT.meta. Raw values are never changed.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import duckdb
 import numpy as np
@@ -30,7 +30,7 @@ __all__ = [
     "Archive",
     "covered",
     "data_files",
-    "date_of",
+    "dates_of",
     "ending_of",
     "file_metadata",
     "file_rows",
@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 _Result = TypeVar("_Result")
+
+SPANS: dict[str, Literal["D", "M"]] = {"date": "D", "month": "M"}
+"""The spans that the rows of a folder are of: a date as `watch` writes them, a month as `clean` does."""
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
 """The endings that make an OUT a single file; anything else is a folder."""
@@ -68,22 +71,36 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
 
     Files that were merged into one are left out as soon as the merged file exists, removed or not.
     """
-    selected: list[Path] = []
-    for part in sorted(Path(folder, "data").glob("date=*")):
+    parts: list[tuple[int, Path]] = []
+    for part in Path(folder, "data").glob("*=*"):
         try:
-            date = date_of(part) * DAY
+            dates = dates_of(part)
         except ValueError:
             continue
-        if (start is None or date + DAY > start) and (end is None or date < end):
-            files = sorted(part.glob("*.parquet"))
-            merged = covered(files)
-            selected += [file for file in files if file not in merged]
+        if (start is None or dates.stop * DAY > start) and (end is None or dates.start * DAY < end):
+            parts.append((dates.start, part))
+    selected: list[Path] = []
+    for _, part in sorted(parts):
+        files = sorted(part.glob("*.parquet"))
+        merged = covered(files)
+        selected += [file for file in files if file not in merged]
     return selected
 
 
-def date_of(folder: Path) -> int:
-    """Return the days since 1970 of a folder `date=2019-01-31`; a ValueError is raised for another name."""
-    return int(np.datetime64(folder.name.removeprefix("date="), "D").astype(np.int64))
+def dates_of(folder: Path) -> range:
+    """Return the dates of a folder of rows, in days since 1970; a ValueError is raised for a name that has none.
+
+    Examples
+    --------
+    >>> dates_of(Path("data/date=1970-01-31")), dates_of(Path("data/month=1970-02"))
+    (range(30, 31), range(31, 59))
+    """
+    kind, _, text = folder.name.partition("=")
+    if kind not in SPANS:
+        raise ValueError(f"{folder.name} is no date and no month")
+    first = np.datetime64(text, SPANS[kind])
+    begin, end = (int(edge.astype("datetime64[D]").astype(np.int64)) for edge in (first, first + 1))
+    return range(begin, end)
 
 
 def span_of(file: Path) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sensormend.model.compiling import allocating, compiled, inlined
+from sensormend.model.compiling import compiled, inlined
 from sensormend.model.hypotheses import BEAM, FIELDS, PARAMETERS
 
 __all__ = [
@@ -233,9 +233,11 @@ class Work(NamedTuple):
     others: Any  # (1,) other members that were observed
     algebra: Algebra
     scratch: Scratch
+    slots: Any  # (slot,) some slots with the same trusted members
+    before: Any  # (slot,) the trusted slot of a member before each, -1 where there is none
+    after: Any  # (slot,) the same after it, the number of slots where there is none
 
 
-@allocating
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     member = Members(
@@ -249,7 +251,8 @@ def workspace(m, s):
     return Work(
         np.empty((16, m, s)), np.empty((5, m, s), np.bool_), np.empty((m, STATS)), np.empty((m, PARAMETERS)), member,
         np.empty((m, m)), np.empty((m, m)), np.empty((m, NEIGHBOURS), np.int64), np.empty((m, BEAM, FIELDS)),
-        np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch,
+        np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch, np.empty(s, np.int64), np.empty(s, np.int64),
+        np.empty(s, np.int64),
     )  # fmt: skip
 
 

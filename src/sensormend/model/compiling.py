@@ -1,4 +1,8 @@
-"""Decorators compile the engine's loops with numba and cache the results on disk."""
+"""Decorators take the engine's loops from a library that was built with the package, else numba compiles them.
+
+The library was compiled from the same functions, see `library`; where there is none, as in a checkout of the source,
+numba compiles them on first use and caches the results on disk. With NUMBA_DISABLE_JIT=1 they run as plain Python.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
+from sensormend.model.library import load_library
 
-__all__ = ["allocating", "announce_compilation", "compiled", "entry", "exact", "inlined"]
+__all__ = [
+    "allocating", "announce_compilation", "compiled", "entry", "exact", "exact_inner", "fingerprint", "inlined",
+    "is_compiled",
+]  # fmt: skip
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -43,23 +50,37 @@ def allocating(function: Callable[..., Any]) -> Any:
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """Compile a function that Python calls."""
-    return _jit(function, **OPTIONS)
+    """Compile a function that Python calls; it returns nothing, and its results are in arrays that it is given."""
+    return _jit(function, **OPTIONS) if LIBRARY is None else LIBRARY.function(function.__name__)
 
 
-def exact(function: _Function) -> _Function:
-    """Compile a function that Python calls, with sums in the order in which they are written."""
-    return _jit(function, nogil=True)
+def exact(function: Callable[..., Any]) -> Any:
+    """Do the same as `entry`, with sums in the order in which they are written."""
+    return _jit(function, nogil=True) if LIBRARY is None else LIBRARY.function(function.__name__)
+
+
+def exact_inner(function: _Function) -> _Function:
+    """Compile a function that ones from `exact` call, and that may make arrays and return something."""
+    return _jit(function, nogil=True) if LIBRARY is None else function
+
+
+def is_compiled(function: Any) -> bool:
+    """Return whether a function from `entry` needs no compiling: it is in the library, in memory or cached."""
+    cache = _cache_file(function)
+    return cache is None or bool(function.overloads or cache._load_index())
 
 
 def announce_compilation(function: Any) -> None:
-    """Write one line to stderr where a function from `entry` has neither been compiled nor cached."""
-    cache = _cache_file(function)
-    if cache is not None and not function.signatures and not cache._load_index():
+    """Write one line to stderr where a function from `entry` has to be compiled."""
+    if not is_compiled(function):
         print("compiling the engine, once; this takes about a minute", file=sys.stderr, flush=True)
 
 
 def _inner(function: Callable[..., Any], **options: Any) -> Any:
+    if LIBRARY is not None:
+        return function
+    import numba
+
     # Without wrappers for callers from Python, which take half of the time to compile, and without a cache of its own:
     # the function is in that of its caller.
     settings: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
@@ -67,6 +88,8 @@ def _inner(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def _jit(function: _Function, **options: Any) -> _Function:
+    import numba
+
     try:
         done: _Function = numba.njit(cache=True, **options)(function)
     except RuntimeError:
@@ -75,7 +98,7 @@ def _jit(function: _Function, **options: Any) -> _Function:
     cache = _cache_file(done)
     if cache is not None:
         # By itself numba compiles again when the file of a function has changed, and not when what it calls has.
-        cache._source_stamp = _SOURCES
+        cache._source_stamp = SOURCES
     return done
 
 
@@ -84,11 +107,12 @@ def _cache_file(function: Any) -> Any:
     return getattr(getattr(function, "_cache", None), "_cache_file", None)
 
 
-def _fingerprint() -> str:
+def fingerprint() -> str:
     """Return a digest of all modules with compiled functions."""
     sources = (file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
-    decorated = re.compile(rb"^@(compiled|inlined|allocating|entry|exact)\b", re.MULTILINE)
+    decorated = re.compile(rb"^@(compiled|inlined|allocating|entry|exact|exact_inner)\b", re.MULTILINE)
     return hashlib.sha256(b"\0".join(source for source in sources if decorated.search(source))).hexdigest()
 
 
-_SOURCES = _fingerprint()
+SOURCES = fingerprint()
+LIBRARY = load_library(SOURCES)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sensormend.model.cold_start import cold_start, restart_levels
-from sensormend.model.compiling import allocating, compiled, entry, inlined
+from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.detection import detect_wrong, mark_wrong, set_parameters
 from sensormend.model.estimation import IMPLAUSIBLE_SPREADS, estimate_cells, write_corrections
 from sensormend.model.learning import centre_corrections, learn_channel, learn_moments, learn_ripple, try_shrinkage
@@ -27,7 +27,7 @@ from sensormend.model.hypotheses import (  # isort: skip
     STUCK, best_hypothesis, fault_size,
 )  # fmt: skip
 
-__all__ = ["run_block"]
+__all__ = ["run_block", "run_partitions"]
 
 GROSS_ERROR = 12.0
 """Standard deviations from the others' median deviation beyond which a reading predicts no other until it is judged."""
@@ -296,16 +296,6 @@ def _run_partition(w, network, period, p, learning):
     return rounds
 
 
-@allocating
-def _enlarged(rows):
-    """Return a copy of `rows` that is twice as long; np.concatenate takes longer to compile."""
-    larger = np.empty((2 * rows.shape[0], rows.shape[1]))
-    for i in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            larger[i, j] = rows[i, j]
-    return larger
-
-
 @inlined
 def _append_hypotheses(w, network, period, p, i, rows, used):
     """Append the hypotheses of owned member i to `rows`, which is long enough; return how many are used."""
@@ -420,26 +410,31 @@ def _was_never_observed(network, period, p):
 
 
 @entry
+def run_partitions(network, period, begin, end, learning, w, rows, episodes, used):
+    """Take partitions `begin` to `end` through a period.
+
+    Write the hypotheses to be followed from here on, channel by channel, the episodes, and into `used` how many of
+    either there are, and the rounds.
+    """
+    used[:] = 0
+    for p in range(begin, end):
+        if _was_never_observed(network, period, p):
+            continue
+        used[2] = max(used[2], _run_partition(w, network, period, p, learning))
+        for i in range(network.owned[p]):
+            used[0] = _append_hypotheses(w, network, period, p, i, rows, used[0])
+            used[1] = _append_episodes(w, network, period, p, i, episodes, used[1], period.readings.shape[1])
+
+
 def run_block(network, period, begin, end, learning):
     """Take partitions `begin` to `end` through a period.
 
     Return the hypotheses to be followed from here on, channel by channel, the episodes, and the rounds.
     """
-    s = period.readings.shape[1]
-    w = workspace(network.members.shape[1], s)
-    rows, used = np.empty((4 * BEAM, FIELDS)), 0
-    episodes, reported = np.empty((4 * (EPISODES + 1), REPORT)), 0
-    rounds = 0
-    for p in range(begin, end):
-        if _was_never_observed(network, period, p):
-            continue
-        rounds = max(rounds, _run_partition(w, network, period, p, learning))
-        for i in range(network.owned[p]):
-            if used + BEAM > rows.shape[0]:
-                rows = _enlarged(rows)
-            if reported + EPISODES + 1 > episodes.shape[0]:
-                episodes = _enlarged(episodes)
-            used = _append_hypotheses(w, network, period, p, i, rows, used)
-            reported = _append_episodes(w, network, period, p, i, episodes, reported, s)
-    # Without the rows that are not used.
-    return rows[:used].copy(), episodes[:reported].copy(), rounds
+    w = workspace(network.members.shape[1], period.readings.shape[1])
+    # As many as there can be: of memory that is not written to, nothing is used.
+    owned = int(network.owned[begin:end].sum())
+    rows, episodes = np.empty((owned * BEAM, FIELDS)), np.empty((owned * (EPISODES + 1), REPORT))
+    used = np.empty(3, np.int64)
+    run_partitions(network, period, begin, end, learning, w, rows, episodes, used)
+    return rows[: used[0]].copy(), episodes[: used[1]].copy(), int(used[2])

@@ -21,7 +21,7 @@ from sensormend.model.hypotheses import (  # isort: skip
     SOUND, START, STUCK, THETA1, USUAL_DISTANCE, WEEK, best_hypothesis, fault_size, lasts, power,
 )  # fmt: skip
 
-__all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width", "write_corrections"]
+__all__ = ["decode", "estimate_cells", "find_trusted", "interpolate_residual", "interval_width", "write_corrections"]
 
 WRONG_FROM = 1.2
 """Standard deviations of the change of a sound residual over its span from which an offset or a drift is wrong, and not
@@ -59,8 +59,25 @@ def _mean_smoothing(w, i, t, s):
 
 
 @inlined
+def find_trusted(w, s, i):
+    """Write the trusted slots before and after every slot of member i."""
+    last = -1
+    for t in range(s):
+        w.before[t] = last
+        if w.flags[PREDICTS, i, t]:
+            last = t
+    last = s
+    for t in range(s - 1, -1, -1):
+        w.after[t] = last
+        if w.flags[PREDICTS, i, t]:
+            last = t
+
+
+@inlined
 def interpolate_residual(w, start, s, i, t, out):
     """Write a residual, interpolated between the trusted ones before and after it, and the share of variance left.
+
+    Which these are, `find_trusted` has written.
 
     With a = phi^(slots since the one before), z = phi^(slots to the one after), 0 where there is none, and b the level,
 
@@ -73,17 +90,13 @@ def interpolate_residual(w, start, s, i, t, out):
     smoothing = _mean_smoothing(w, i, t, s) if alone else 0.0
     before = after = 0.0
     a = z = 0.0
-    u = t - 1
-    while u >= 0 and not w.flags[PREDICTS, i, u]:
-        u -= 1
+    u = w.before[t]
     if u >= 0:
         a, before = power(phi, float(t - u)), w.cells[RESIDUAL, i, u] - level
         before -= _mean_smoothing(w, i, u, s) if alone else 0.0
     elif stats[LAST_TIME] >= 0.0:
         a, before = power(phi, start + t - stats[LAST_TIME]), stats[LAST_RESIDUAL] - level
-    u = t + 1
-    while u < s and not w.flags[PREDICTS, i, u]:
-        u += 1
+    u = w.after[t]
     if u < s:
         z, after = power(phi, float(u - t)), w.cells[RESIDUAL, i, u] - level
         after -= _mean_smoothing(w, i, u, s) if alone else 0.0
@@ -283,6 +296,7 @@ def estimate_cells(w, network, period, p, s):
             if w.flags[PREDICTS, i, t]:
                 low = min(low, max(least, w.cells[RAW, i, t]))
                 high = max(high, min(most, w.cells[RAW, i, t]))
+        find_trusted(w, s, i)
         for t in range(s):
             trusted = w.flags[PREDICTS, i, t]
             y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]

@@ -21,9 +21,15 @@ import math
 import numpy as np
 
 from sensormend.model.compiling import compiled, entry, inlined
-from sensormend.model.estimation import interpolate_residual, interval_width
+from sensormend.model.estimation import find_trusted, interpolate_residual, interval_width
 from sensormend.model.partition import sketch
-from sensormend.model.prediction import add_conditional_covariance, invert, leave_one_out, prediction_covariance
+from sensormend.model.prediction import (
+    add_conditional_covariance,
+    invert,
+    leave_one_out,
+    prediction_covariance,
+    take_alike,
+)  # fmt: skip
 from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
@@ -160,6 +166,7 @@ def learn_channel(w, network, period, p, s, i):
     smallest, n_steps = np.inf, 0
     n_gap_out = n_far_out = n_tail = 0.0
     n_trusted = 0
+    find_trusted(w, s, i)
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             n_observed += 1
@@ -334,9 +341,14 @@ def try_shrinkage(w, network, period, p, m, s):
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     if invert(w.precision, m, w.algebra.square):
         for t in range(s):
-            leave_one_out(
-                w.precision, m, w.cells[PREDICTOR], w.flags[PREDICTS], t, w.cells[EXPECTED], w.cells[JUDGED], w.algebra
-            )  # fmt: skip
+            w.stale[t] = True
+        for t in range(s):
+            if w.stale[t]:
+                n = take_alike(w.flags[PREDICTS], m, w.stale, t, s, w.slots)
+                leave_one_out(
+                    w.precision, m, w.cells[PREDICTOR], w.flags[PREDICTS], w.slots, n, w.cells[EXPECTED],
+                    w.cells[JUDGED], w.algebra,
+                )  # fmt: skip
         period.learned.trial[p] = _log_error(w, m, s) - current
     for i in range(m):
         for j in range(m):
@@ -384,7 +396,13 @@ def learn_moments(w, network, p, m, s):
                 total += w.cells[SCALED, i, t] * w.cells[SCALED, j, t]
             w.covariance[i, j] = w.covariance[j, i] = total / s
     for t in range(s):
-        add_conditional_covariance(w.precision, m, w.flags[PREDICTS], t, 1.0 / s, w.covariance, w.algebra)
+        w.stale[t] = False
+        for i in range(m):
+            w.stale[t] = w.stale[t] or not w.flags[PREDICTS, i, t]
+    for t in range(s):
+        if w.stale[t]:
+            n = take_alike(w.flags[PREDICTS], m, w.stale, t, s, w.slots)
+            add_conditional_covariance(w.precision, m, w.flags[PREDICTS], t, 1.0 / s, n, w.covariance, w.algebra)
     for i in range(m):
         w.scratch.vector[i] = max(1.0 / (w.stats[i, AGE] + 2.0), 1.0 - MEMORY)
     for i in range(m):

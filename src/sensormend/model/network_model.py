@@ -197,15 +197,27 @@ class NetworkModel:
         """Answer like `update`, for a period that is not over yet, and learn nothing."""
         batch = self._validated(minibatch, sensors)
         state = self._state
-        unknown = batch.labelled and bool(set(batch.labels) - set(self._labels))
-        if state is None or state.periods == 0 or unknown or state.repartition_due():
+        if state is None or state.periods == 0:
             return self.copy().update(minibatch, sensors)
-        rows = self._rows(batch)
-        if any(state.has_unseen(self._laid_out(readings, rows)) for readings in batch.readings):
+        changes = state.repartition_due() or (batch.labelled and bool(set(batch.labels) - set(self._labels)))
+        if not changes:
+            rows = self._rows(batch)
+            changes = any(state.has_unseen(self._laid_out(readings, rows)) for readings in batch.readings)
+        if changes and len(batch.readings) > 1:
             return self.copy().update(minibatch, sensors)
+        # Sensors join, and partitions change, in a copy, which does not learn either.
+        return (self.copy() if changes else self)._estimated(batch, prepared=not changes)
+
+    def _estimated(self, batch: _Minibatch, *, prepared: bool) -> Recovery:
+        """Return the answer for a minibatch; unless it is `prepared` for it, the model changes as before an update."""
+        state, rows = self._state, self._rows(batch)
+        assert state is not None
         parts = []
         for readings in batch.readings:
             full = self._laid_out(readings, rows)
+            if not prepared:
+                state.prepare(full)
+                state.repartition()
             result = state.run(full, learning=False)
             faults, _, _ = self._episodes(result)
             parts.append(self._recovery(full, result, state.observed_periods(), faults, batch, rows))

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.model.arrays import select
-from sensormend.model.compiling import exact
+from sensormend.model.compiling import exact, exact_inner
 
 __all__ = [
     "FEATURES", "HALO", "MAX_SINGLE", "OWNED", "Partitioning", "drop", "extend", "first_profiles", "partition",
@@ -150,7 +150,8 @@ def partition(
         _bisect(finite, ranked, edges)
         home[numbers[ranked]] = count + np.repeat(np.arange(pieces), np.diff(edges))
         if halo:
-            nearest = _halos(finite, ranked, edges, _districts(pieces), halo)
+            nearest = np.full((pieces, halo), -1, np.int64)
+            _find_halos(finite, ranked, edges, _districts(pieces), nearest)
             piece, column = np.nonzero(nearest >= 0)
             halo_parts.append(count + piece)
             halo_channels.append(numbers[nearest[piece, column]])
@@ -220,7 +221,9 @@ def extend(
                 count += 1
         else:
             members = np.where(partitioning.members[candidates] >= 0, old[partitioning.members[candidates]], -1)
-            home[new] = candidates[_nearest(members, partitioning.owned[candidates], profiles, new)]
+            chosen = np.empty(new.size, np.int64)
+            _choose_nearest(members, partitioning.owned[candidates], profiles, new, chosen)
+            home[new] = candidates[chosen]
     has_grown = np.zeros(count, np.bool_)
     has_grown[home[is_new]] = True
     if np.any(has_grown & (np.bincount(home, minlength=count) > allowed)):
@@ -285,7 +288,11 @@ def transfer(
         block = slice(begin, begin + step)
         members = new.members[block]
         numbers = np.where(members >= 0, channel_map[members], -1)
-        value, is_known, from_one = _gather_moments(old, moments, numbers, new.owned[block], new.size[block], position)
+        value, is_known = np.zeros((len(numbers), width, width)), np.zeros((len(numbers), width, width), np.bool_)
+        from_one = np.zeros(len(numbers), np.bool_)
+        _gather_moments(
+            old, moments, numbers, new.owned[block], new.size[block], position, value, is_known, from_one
+        )  # fmt: skip
         variance = np.diagonal(value, axis1=1, axis2=2)
         variance = np.where(variance > 0, variance, 0.0)
         deviation = np.sqrt(variance)
@@ -297,8 +304,9 @@ def transfer(
         value[rebuilt] = np.clip(value[rebuilt], -bound[rebuilt], bound[rebuilt])
         correlation = value[rebuilt] / np.where(bound[rebuilt] > 0, bound[rebuilt], 1.0)
         _diagonal(correlation)[:] = 1.0
-        indefinite = ~_are_positive_definite(correlation)
-        correlation, rebuilt = correlation[indefinite], rebuilt[indefinite]
+        definite = np.ones(len(correlation), np.bool_)
+        _test_positive_definite(correlation, definite)
+        correlation, rebuilt = correlation[~definite], rebuilt[~definite]
         positive = _made_positive(correlation)
         for _ in range(1, ROUNDS):
             positive = _made_positive(np.where(is_known[rebuilt], correlation, positive))
@@ -354,7 +362,7 @@ def profile_axes(slots: int, period: int, seed: int = 0) -> Singles:
     return np.random.default_rng([seed, period]).normal(size=(slots, FEATURES)).astype(np.float32)
 
 
-@exact
+@exact_inner
 def sketch(profile: Singles, course: Singles, axes: Singles) -> None:
     """Take a channel's profile through a period: a decaying sum of its course on axes that are new every period.
 
@@ -469,7 +477,7 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
         waiting += 2
 
 
-@exact
+@exact_inner
 def _principal(products: Floats) -> Floats:
     """Return the principal direction of a matrix, zero where it is zero.
 
@@ -496,16 +504,18 @@ def _principal(products: Floats) -> Floats:
 
 
 @exact
-def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: int) -> Longs:
-    """Return the channels of its district nearest to each partition, (partition, halo), -1 where there are no more.
+def _find_halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, nearest: Longs) -> None:
+    """Write the channels of its district nearest to each partition, (partition, halo), -1 where there are no more.
 
-    `order` has the channels partition after partition, between `edges`, and `marks` the partitions of each district.
+    `order` has the channels partition after partition, between `edges`, and `marks` the partitions of each district;
+    `nearest` is -1 before.
 
     A channel is as near as it is to the owned channel that it is nearest to, in units of that one's distance to its
     nearest channels, wherever these are. So an owned channel far from the others of its partition has its nearest
     channels in the halo as soon as those that have most of theirs in the partition.
     """
     channels, features = profiles.shape
+    halo = nearest.shape[1]
     home = np.empty(channels, np.int64)
     for piece in range(edges.size - 1):
         home[order[edges[piece] : edges[piece + 1]]] = piece
@@ -516,7 +526,6 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
         district = np.searchsorted(marks, home[channel], side="right") - 1
         by_district[filled[district]] = channel
         filled[district] += 1
-    nearest = np.full((edges.size - 1, halo), -1, np.int64)
     for district in range(marks.size - 1):
         low, high = marks[district], marks[district + 1]
         start, stop = edges[low], edges[high]
@@ -561,10 +570,9 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
                     ties -= relative[place] == edge
                     nearest[piece, column] = numbers[place]
                     column += 1
-    return nearest
 
 
-@exact
+@exact_inner
 def _squared_distances(point: Singles, columns: Singles, squared: Singles) -> None:
     """Write the squared distances of a point, (feature,), from others, (feature, point)."""
     squared[:] = np.float32(0.0)
@@ -574,7 +582,7 @@ def _squared_distances(point: Singles, columns: Singles, squared: Singles) -> No
             squared[place] += step * step
 
 
-@exact
+@exact_inner
 def _smallest(values: Singles, count: int) -> float:
     """Return the `count`-th smallest value; `count` is small."""
     smallest = np.full(count, np.inf, np.float32)
@@ -589,8 +597,8 @@ def _smallest(values: Singles, count: int) -> float:
 
 
 @exact
-def _nearest(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Longs:
-    """Return for every new channel which partition, (partition, member), owns the channels nearest to it."""
+def _choose_nearest(members: Longs, owned: Ints, profiles: Singles, new: Longs, chosen: Longs) -> None:
+    """Write for every new channel which partition, (partition, member), owns the channels nearest to it."""
     pieces, features = members.shape[0], profiles.shape[1]
     centres = np.zeros((features, pieces), np.float32)
     for piece in range(pieces):
@@ -601,7 +609,6 @@ def _nearest(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Long
             centres[feature, piece] = total / owned[piece]
     squared = np.empty(pieces, np.float32)
     smallest = np.empty(NEAREST)
-    chosen = np.empty(new.size, np.int64)
     for index in range(new.size):
         _squared_distances(profiles[new[index]], centres, squared)
         edge = _smallest(squared, min(CANDIDATES, pieces))
@@ -627,22 +634,19 @@ def _nearest(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Long
                 mean += np.sqrt(smallest[rank]) / count
             if mean < best:
                 best, chosen[index] = mean, piece
-    return chosen
 
 
 @exact
 def _gather_moments(
-    old: Partitioning, moments: NDArray[Any], numbers: Longs, owned: Ints, size: Ints, position: Ints
-) -> tuple[Floats, Bools, Bools]:
-    """Return the moments that old partitions have for new ones, which these are, and which all come from one.
+    old: Partitioning, moments: NDArray[Any], numbers: Longs, owned: Ints, size: Ints, position: Ints, value: Floats,
+    is_known: Bools, from_one: Bools,
+) -> None:  # fmt: skip
+    """Write the moments that old partitions have for new ones, which these are, and which all come from one.
 
     `numbers` are the old channel numbers of the new partitions' members, (partition, member), -1 where there are none;
-    `position` is -1 for every old channel, before and after.
+    `position` is -1 for every old channel, before and after. What is written to is 0 before.
     """
     count, width = numbers.shape
-    value = np.zeros((count, width, width))
-    is_known = np.zeros((count, width, width), np.bool_)
-    from_one = np.zeros(count, np.bool_)
     n_owned = np.zeros(old.owned.size, np.int32)
     in_source = np.empty(width, np.bool_)
     variance = np.empty(width)
@@ -712,14 +716,12 @@ def _gather_moments(
             is_known[index, place, place] = True
             if numbers[index, place] >= 0:
                 position[numbers[index, place]] = -1
-    return value, is_known, from_one
 
 
 @exact
-def _are_positive_definite(correlation: Floats) -> Bools:
-    """Return which matrices have a Cholesky factor whose squared diagonal is above `FLOOR`."""
+def _test_positive_definite(correlation: Floats, definite: Bools) -> None:
+    """Write which matrices have no Cholesky factor whose squared diagonal is above `FLOOR`; the others stay True."""
     count, size, _ = correlation.shape
-    definite = np.ones(count, np.bool_)
     factor = np.zeros((size, size))
     for index in range(count):
         for row in range(size):
@@ -735,7 +737,6 @@ def _are_positive_definite(correlation: Floats) -> Bools:
                     definite[index] = False
             if not definite[index]:
                 break
-    return definite
 
 
 def _made_positive(correlation: Floats) -> Floats:

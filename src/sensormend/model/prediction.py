@@ -30,6 +30,7 @@ from sensormend.model.arrays import (  # isort: skip
 
 __all__ = [
     "add_conditional_covariance", "interpolate_gaps", "invert", "leave_one_out", "predict", "prediction_covariance",
+    "take_alike",
 ]  # fmt: skip
 
 
@@ -132,41 +133,38 @@ def invert(a, n, work):
 
 
 @compiled
-def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, algebra):
-    """Predict all n channels of one slot from the trusted readings of the others: write e and its variance v."""
+def take_alike(trusted, n, stale, first, s, slots):
+    """Write the stale slots from `first` to before the next one with other trusted members, and return how many.
+
+    They are stale no more.
+    """
+    count = 0
+    for t in range(first, s):
+        if not stale[t]:
+            continue
+        for j in range(n):
+            if trusted[j, t] != trusted[j, first]:
+                return count
+        slots[count] = t
+        count += 1
+        stale[t] = False
+    return count
+
+
+@compiled
+def leave_one_out(precision, n, deviation, trusted, slots, n_slots, expected, variance, algebra):
+    """Predict all n channels of some slots from the trusted readings of the others: write e and its variance v.
+
+    In all of these slots the same channels are trusted: what does not depend on the readings is computed once.
+    """
     work, block, column, index = algebra.square, algebra.block, algebra.column, algebra.index
     count = 0
     for j in range(n):
-        column[j] = 0.0
-        if not trusted[j, slot]:
+        if not trusted[j, slots[0]]:
             index[count] = j
             count += 1
-    i = 0
-    while i < n:
-        d = deviation[i, slot] if trusted[i, slot] else 0.0
-        if i + 3 < n:
-            second = deviation[i + 1, slot] if trusted[i + 1, slot] else 0.0
-            third = deviation[i + 2, slot] if trusted[i + 2, slot] else 0.0
-            fourth = deviation[i + 3, slot] if trusted[i + 3, slot] else 0.0
-            for j in range(n):
-                column[j] += (
-                    precision[i, j] * d
-                    + precision[i + 1, j] * second
-                    + precision[i + 2, j] * third
-                    + precision[i + 3, j] * fourth
-                )
-            i += 4
-        else:
-            for j in range(n):
-                column[j] += precision[i, j] * d
-            i += 1
-    if count == 0:
-        for j in range(n):
-            expected[j, slot] = deviation[j, slot] - column[j] / precision[j, j]
-            variance[j, slot] = 1.0 / precision[j, j]
-        return
     # work = L^-1 W_U, (count, n), with L the Cholesky factor of W_UU: L_ab is column index[a] of row b. As each row is
-    # computed, it is removed from z = W d and of the diagonal of P, which is in a row of `work` that is free.
+    # computed, it is removed from the diagonal of P, which is in a row of `work` that is free.
     for j in range(n):
         work[n, j] = precision[j, j]
     for a in range(count):
@@ -178,30 +176,19 @@ def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, al
             for j in range(n):
                 work[a, j] -= factor * work[b, j]
         if not work[a, u] > 0.0:
-            for j in range(n):
-                expected[j, slot] = 0.0
-                variance[j, slot] = 1.0 / precision[j, j]
+            for k in range(n_slots):
+                for j in range(n):
+                    expected[j, slots[k]] = 0.0
+                    variance[j, slots[k]] = 1.0 / precision[j, j]
             return
-        scale = 1.0 / math.sqrt(work[a, u])
-        factor = column[u] * scale
-        block[0, a] = factor
+        scale = block[1, a] = 1.0 / math.sqrt(work[a, u])
         for j in range(n):
             value = work[a, j] * scale
             work[a, j] = value
-            column[j] -= factor * value
             work[n, j] -= value * value
     for j in range(n):
-        if trusted[j, slot]:
-            p_jj = max(work[n, j], 1e-12 * precision[j, j])
-            expected[j, slot] = deviation[j, slot] - column[j] / p_jj
-            variance[j, slot] = 1.0 / p_jj
-    # x_U = -L'^-1 (L^-1 z_U), and the diagonal of W_UU^-1 = L'^-1 L^-1.
-    for a in range(count - 1, -1, -1):
-        total = block[0, a]
-        for b in range(a + 1, count):
-            total -= work[a, index[b]] * block[0, b]
-        block[0, a] = total / work[a, index[a]]
-        expected[index[a], slot] = -block[0, a]
+        work[n, j] = max(work[n, j], 1e-12 * precision[j, j])
+    # The diagonal of W_UU^-1 = L'^-1 L^-1.
     for a in range(count):
         # Column a of L^-1 by forward substitution; the sum of its squares is the variance.
         total = 0.0
@@ -212,12 +199,56 @@ def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, al
             value /= work[b, index[b]]
             column[b] = value
             total += value * value
-        variance[index[a], slot] = total
+        variance[index[a], slots[0]] = total
+    for k in range(n_slots):
+        slot = slots[k]
+        # z = W d, then without what the rows of `work` explain of it.
+        for j in range(n):
+            column[j] = 0.0
+        i = 0
+        while i < n:
+            d = deviation[i, slot] if trusted[i, slot] else 0.0
+            if i + 3 < n:
+                second = deviation[i + 1, slot] if trusted[i + 1, slot] else 0.0
+                third = deviation[i + 2, slot] if trusted[i + 2, slot] else 0.0
+                fourth = deviation[i + 3, slot] if trusted[i + 3, slot] else 0.0
+                for j in range(n):
+                    column[j] += (
+                        precision[i, j] * d
+                        + precision[i + 1, j] * second
+                        + precision[i + 2, j] * third
+                        + precision[i + 3, j] * fourth
+                    )
+                i += 4
+            else:
+                for j in range(n):
+                    column[j] += precision[i, j] * d
+                i += 1
+        for a in range(count):
+            factor = column[index[a]] * block[1, a]
+            block[0, a] = factor
+            for j in range(n):
+                column[j] -= factor * work[a, j]
+        for j in range(n):
+            if trusted[j, slot]:
+                expected[j, slot] = deviation[j, slot] - column[j] / work[n, j]
+                variance[j, slot] = 1.0 / work[n, j]
+        # x_U = -L'^-1 (L^-1 z_U).
+        for a in range(count - 1, -1, -1):
+            total = block[0, a]
+            for b in range(a + 1, count):
+                total -= work[a, index[b]] * block[0, b]
+            block[0, a] = total / work[a, index[a]]
+            expected[index[a], slot] = -block[0, a]
+            variance[index[a], slot] = variance[index[a], slots[0]]
 
 
 @compiled
-def add_conditional_covariance(precision, n, trusted, slot, weight, out, algebra):
-    """Add `weight` times the covariance W_UU^-1 of the channels that are not trusted in a slot to `out`."""
+def add_conditional_covariance(precision, n, trusted, slot, weight, times, out, algebra):
+    """Add `weight` times the covariance W_UU^-1 of the channels that are not trusted in a slot to `out`.
+
+    Do so as many times as there are slots with the same channels, one by one: the sum is rounded as without others.
+    """
     block, index = algebra.block, algebra.index
     count = 0
     for j in range(n):
@@ -243,9 +274,11 @@ def add_conditional_covariance(precision, n, trusted, slot, weight, out, algebra
             total = 0.0
             for c in range(a, count):
                 total += block[a, c + 1] * block[b, c + 1]
-            out[index[a], index[b]] += weight * total
+            value = weight * total
+            for _ in range(times):
+                out[index[a], index[b]] += value
             if a != b:
-                out[index[b], index[a]] += weight * total
+                out[index[b], index[a]] = out[index[a], index[b]]
 
 
 @inlined
@@ -285,12 +318,13 @@ def predict(w, network, p, m, s):
             for i in range(m):
                 w.cells[EXPECTED, i, t], w.cells[PREDICTION_VARIANCE, i, t] = 0.0, network.moments[p, i, i]
             w.stale[t] = False
+    for t in range(s):
         if w.stale[t]:
+            n = take_alike(w.flags[PREDICTS], m, w.stale, t, s, w.slots)
             leave_one_out(
-                w.precision, m, w.cells[PREDICTOR], w.flags[PREDICTS], t, w.cells[EXPECTED],
+                w.precision, m, w.cells[PREDICTOR], w.flags[PREDICTS], w.slots, n, w.cells[EXPECTED],
                 w.cells[PREDICTION_VARIANCE], w.algebra,
             )  # fmt: skip
-            w.stale[t] = False
     interpolate_gaps(w, m, s)
     share = network.variables[network.variable[network.members[p, 0]], RIPPLE]
     for i in range(m):

@@ -346,7 +346,7 @@ class State:
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
         """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
         assert self.partitions is not None
-        announce_compilation(engine.run_block)
+        announce_compilation(engine.run_partitions)
         shape = readings.shape
         parts = self.partitions
         spikes = self._spikes(readings, learning=learning)
@@ -505,8 +505,10 @@ class State:
         width = (stats[known, at.ROUGH] - stats[known, at.CALM]) / at.QUANTILE_WIDTH
         for number, row in enumerate(self.variable_stats):
             of_variable = width[known % self.variables == number][:SAMPLED_SENSORS]
+            # Not nanmedian, which takes three times as long for some channels.
+            of_variable = of_variable[~np.isnan(of_variable)]
             if np.isfinite(of_variable).any():
-                row[at.VOLATILITY] = float(np.nanmedian(of_variable))
+                row[at.VOLATILITY] = float(np.median(of_variable))
 
     def _scaled(self, readings: FloatArray) -> NDArray[np.float32]:
         """Put readings on their variables' scales."""

@@ -43,6 +43,7 @@ __all__ = [
     "SCALES",
     "gain_limit",
     "learn_weights",
+    "move_weights",
     "student",
     "transfer_weights",
     "update_wander",
@@ -311,18 +312,21 @@ def _close_fault(period, wander, c, n, span, size):
     stats[USUAL_LOG_RATIO] += 1.0
 
 
-@entry
 def transfer_weights(old, weights, new, numbers):
     """Return the slow weights of new partitions, and which channels have lost some.
 
     `numbers` has the old number of each channel, -1 where it has none.
     """
+    count, width = new.members.shape
+    out, lost = np.zeros((count, new.owned.max(), width), np.float32), np.zeros(len(numbers), np.bool_)
+    move_weights(old, weights, new, numbers, out, lost)
+    return out, lost
+
+
+@entry
+def move_weights(old, weights, new, numbers, out, lost):
+    """Write the slow weights of new partitions into `out`, which is 0, and which channels have lost some."""
     members, owned, size = new.members, new.owned, new.size
-    max_owned = 0
-    for p in range(len(owned)):
-        max_owned = max(max_owned, owned[p])
-    out = np.zeros((members.shape[0], max_owned, members.shape[1]), np.float32)
-    lost = np.zeros(len(numbers), np.bool_)
     position = np.full(len(old.home), -1, np.int32)
     for p in range(len(owned)):
         for i in range(owned[p]):
@@ -344,7 +348,6 @@ def transfer_weights(old, weights, new, numbers):
             lost[c] = remaining > 0.01
             for j in range(old.size[home]):
                 position[old.members[home, j]] = -1
-    return out, lost
 
 
 @compiled

@@ -117,7 +117,7 @@ class AcceptedRange:
             np.zeros(shape), np.zeros(shape), comoving, periods, accepted, negative, needed, withheld, never,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def own(self) -> tuple[FloatArray, FloatArray]:
         """The ends of the range of every channel, (sensor, variable); infinite, and inverted, where there is none."""
         part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
@@ -127,7 +127,7 @@ class AcceptedRange:
         low, high = (np.take_along_axis(end, place, axis=2)[..., 0] for end in ends)
         return low, high
 
-    @property
+    @cached_property
     def believed(self) -> BoolArray:
         """Which channels have a range that is not much wider than that of the median channel, (sensor, variable)."""
         low, high = self.own
@@ -136,7 +136,7 @@ class AcceptedRange:
             width = np.where(known, high - low, np.nan)
         believed: BoolArray = known.copy()
         for variable in np.flatnonzero(known.sum(axis=0) >= MANY).tolist():
-            median = np.nanmedian(width[:, variable])
+            median = np.median(width[known[:, variable], variable])
             believed[:, variable] &= (width[:, variable] <= WIDE * median) | (median == 0)
         return believed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -698,7 +698,7 @@ class _PeriodTable:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Fault):
-        return list(astuple(value))
+        return list(vars(value).values())
     return {str(key): count for key, count in value.items()} if isinstance(value, dict) else value
 
 

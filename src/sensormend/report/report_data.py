@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from sensormend.errors import InputError
-from sensormend.io.folder import data_files, date_of
+from sensormend.io.folder import data_files, dates_of
 from sensormend.pipeline.channel_states import STATES, ChannelName, open_faults
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import counted
@@ -88,7 +88,8 @@ class _RowBlock:
 
 def _row_blocks(folder: Path, step: int, last: int, channels: int) -> Iterator[_RowBlock]:
     """Yield the rows of a folder up to a time, in order of time; `channels` is their approximate number."""
-    dates = sorted({date_of(file.parent) for file in data_files(folder, None, last)})
+    parts = {file.parent for file in data_files(folder, None, last)}
+    dates = sorted({date for part in parts for date in dates_of(part) if date * DAY < last})
     daily = max(channels * DAY // step, 1)
     size = max(MAX_ROWS // daily, 1)
     sample = max(round(daily * len(dates) / MAX_CHANGES), 1)
@@ -96,20 +97,20 @@ def _row_blocks(folder: Path, step: int, last: int, channels: int) -> Iterator[_
         for begin in range(0, len(dates), size):
             chosen = dates[begin : begin + size]
             stop = min(chosen[-1] * DAY + DAY, last)
-            read_days(folder, chosen[0] * DAY, stop, partial(_read, engine, stop, step))
+            read_days(folder, chosen[0] * DAY, stop, partial(_read, engine, chosen[0] * DAY, stop, step))
             # A block lasts until the next one begins, also where dates between them are missing.
             start = chosen[0] * DAY if begin else None
             end = chosen[-1] * DAY + DAY if begin + size < len(dates) else None
             yield _RowBlock(engine, start, end, sample, (begin + len(chosen)) / len(dates))
 
 
-def _read(engine: Any, last: int, step: int, files: list[Path]) -> None:
+def _read(engine: Any, first: int, last: int, step: int, files: list[Path]) -> None:
     source, variable = parquet_source(engine, files)
     engine.execute(
         f"CREATE OR REPLACE TEMP TABLE part AS SELECT sensor, {variable} AS variable, epoch_us(time) AS slot, value, "
         "n, cleaned, lower, upper, flag, coalesce(reason, '') AS reason, coalesce(origin = 'estimated', false) AS "
         "estimated, coalesce(origin = 'corrected', false) AS corrected "
-        f"FROM {source} WHERE time < make_timestamp({last})"
+        f"FROM {source} WHERE time >= make_timestamp({first}) AND time < make_timestamp({last})"
     )
     engine.execute(
         f"""CREATE OR REPLACE TEMP TABLE gaps AS SELECT sensor, variable, min(slot) AS begin, max(slot) AS last FROM (
@@ -273,7 +274,7 @@ class RowCounts:
             "FROM part GROUP BY ALL"
         ):
             before = self.channels.get((sensor, variable), ChannelCounts(*[0] * len(columns)))
-            sums = (old + new for old, new in zip(astuple(before), columns, strict=True))
+            sums = (old + new for old, new in zip(vars(before).values(), columns, strict=True))
             self.channels[sensor, variable] = ChannelCounts(*sums)
         self.flags.update(dict(block.query("SELECT flag, count(*) FROM part GROUP BY ALL")))
         for variable, cause, bucket, values in block.query(

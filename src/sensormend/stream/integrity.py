@@ -13,7 +13,7 @@ from typing import Any
 
 from sensormend.errors import SensormendError, StateError
 from sensormend.files import is_whole_state, read_header
-from sensormend.io.folder import date_of, file_rows
+from sensormend.io.folder import dates_of, file_rows
 from sensormend.io.metadata import read_json
 from sensormend.readings import DAY, NOTHING
 from sensormend.stream.acknowledged import Acknowledged
@@ -234,10 +234,17 @@ def _of_files(names: Sequence[str], problem: str, manifest: Manifest) -> Damage:
     one = len(names) == 1
     if not names[0].endswith(".parquet"):
         return Damage(names[0] if one else "state/kept", problem if one else f"{problem}, {len(names):,} files")
-    dates = [date_of(Path(name).parent) for name in names]
+    dates = [dates_of(Path(name).parent) for name in names]
+    begin, end = min(each.start for each in dates) * DAY, max(each.stop for each in dates) * DAY
     rows = sum(manifest.files[name][2] for name in names)
     count = f"{rows:,} rows" if one else f"{rows:,} rows in {len(names):,} files"
-    return Damage(names[0] if one else "data", f"{problem}; {count}", 0, min(dates) * DAY, (max(dates) + 1) * DAY)
+    return Damage(
+        names[0] if one else "data",
+        f"{problem}; {count}",
+        0,
+        min(each.start for each in dates) * DAY,
+        max(each.stop for each in dates) * DAY,
+    )
 
 
 def is_readable(path: Path) -> bool:

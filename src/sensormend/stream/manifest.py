@@ -10,7 +10,7 @@ from typing import Any
 
 from sensormend.errors import StateError
 from sensormend.files import sync
-from sensormend.io.folder import covered, date_of, span_of
+from sensormend.io.folder import covered, dates_of, span_of
 from sensormend.io.metadata import read_json, write_json
 
 __all__ = ["Manifest", "Rewritten"]
@@ -112,7 +112,7 @@ class Manifest:
         path = folder / name
         if path.suffix == ".kept":
             return self.periods_from is not None and int(path.stem) < self.periods_from
-        if self.dates_from is not None and date_of(path.parent) < self.dates_from:
+        if self.dates_from is not None and dates_of(path.parent).stop <= self.dates_from:
             return True
         return path in covered([path, *path.parent.glob("*.parquet")])
 

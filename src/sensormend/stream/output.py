@@ -21,7 +21,7 @@ import numpy as np
 
 from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import beside, now, surroundings, sync
-from sensormend.io.folder import covered, date_of, span_of
+from sensormend.io.folder import covered, dates_of, span_of
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, csv_lines, write_csv, write_json
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
@@ -160,7 +160,7 @@ def dates(folder: Path) -> dict[int, Path]:
     folders = {}
     for part in sorted((folder / "data").glob("date=*")):
         with suppress(ValueError):
-            folders[date_of(part)] = part
+            folders[dates_of(part).start] = part
     return folders
 
 

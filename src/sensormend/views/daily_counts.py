@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError
 from sensormend.files import Closing, signature
-from sensormend.io.folder import data_files, date_of
+from sensormend.io.folder import data_files, dates_of
 from sensormend.io.sql import read_parquet, reason_of
 from sensormend.pipeline.channel_states import ChannelName, PeriodCounts
 from sensormend.pipeline.health import COUNTS, NO_ROWS, states
@@ -73,7 +72,7 @@ class _CountsOfDate:
 
 
 class DailyCounts(Closing):
-    """Counts of the rows of an OUT, whose `folder` contains `data/date=...`."""
+    """Counts of the rows of an OUT, whose rows are in `data/` of a `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -143,18 +142,20 @@ class DailyCounts(Closing):
         """Count the dates whose files have changed since they were counted, and drop those without files."""
         by_date: dict[int, list[Path]] = {}
         for file in files:
-            by_date.setdefault(date_of(file.parent), []).append(file)
+            span = dates_of(file.parent)
+            for date in range(max(span.start, first), min(span.stop, last + 1)):
+                by_date.setdefault(date, []).append(file)
         for date in [date for date in self._dates if first <= date <= last and date not in by_date]:
             del self._dates[date]
         seen = {date: tuple((file.name, signature(file)) for file in by_date[date]) for date in by_date}
         changed = sorted(date for date in seen if date not in self._dates or self._dates[date].files != seen[date])
         for begin in range(0, len(changed), DATES_AT_ONCE):
             dates = changed[begin : begin + DATES_AT_ONCE]
-            counted = self._counted([file for date in dates for file in by_date[date]])
+            counted = self._counted(list(dict.fromkeys(file for date in dates for file in by_date[date])), dates)
             order = np.lexsort((counted["channel"], counted["date"]))
-            edges = np.searchsorted(counted["date"][order], [*dates, dates[-1] + 1])
-            for date, (start, end) in zip(dates, pairwise(edges), strict=True):
-                rows = order[start:end]
+            sorted_dates = counted["date"][order]
+            for date in dates:
+                rows = order[slice(*np.searchsorted(sorted_dates, [date, date + 1]))]
                 counts: NDArray[np.int64] = np.stack([counted[name][rows] for name in COUNTS])
                 small = counts.astype(np.uint16) if counts.max(initial=0) < 1 << 16 else counts.astype(np.int32)
                 self._dates[date] = _CountsOfDate(seen[date], self._shared(counted["channel"][rows]), small)
@@ -166,13 +167,15 @@ class DailyCounts(Closing):
             return latest.channel
         return channel.astype(np.int32)
 
-    def _counted(self, files: Sequence[Path]) -> dict[str, Any]:
+    def _counted(self, files: Sequence[Path], dates: Sequence[int]) -> dict[str, Any]:
+        """Count the rows of ascending dates; the files may have rows of others."""
         with self._engine.cursor() as engine:
             source, variable = parquet_source(engine, files)
             counts = ", ".join(f"{count} AS {name}" for name, count in _SQL_COUNTS.items())
             engine.execute(
                 f"CREATE TEMP TABLE days AS SELECT sensor, {variable} AS variable, "
-                f"time::DATE - DATE '1970-01-01' AS date, {counts} FROM {source} GROUP BY ALL"
+                f"time::DATE - DATE '1970-01-01' AS date, {counts} FROM {source} WHERE time >= "
+                f"make_timestamp({dates[0] * DAY}) AND time < make_timestamp({(dates[-1] + 1) * DAY}) GROUP BY ALL"
             )
             for name in engine.execute("SELECT DISTINCT sensor, variable FROM days ORDER BY ALL").fetchall():
                 self._channels.setdefault(name, len(self._channels))
