@@ -238,13 +238,7 @@ def _of_files(names: Sequence[str], problem: str, manifest: Manifest) -> Damage:
     begin, end = min(each.start for each in dates) * DAY, max(each.stop for each in dates) * DAY
     rows = sum(manifest.files[name][2] for name in names)
     count = f"{rows:,} rows" if one else f"{rows:,} rows in {len(names):,} files"
-    return Damage(
-        names[0] if one else "data",
-        f"{problem}; {count}",
-        0,
-        min(each.start for each in dates) * DAY,
-        max(each.stop for each in dates) * DAY,
-    )
+    return Damage(names[0] if one else "data", f"{problem}; {count}", 0, begin, end)
 
 
 def is_readable(path: Path) -> bool:
