@@ -58,18 +58,19 @@ def _mean_smoothing(w, i, t, s):
     return total / weight - w.cells[MEAN, i, t]
 
 
-@inlined
-def find_trusted(w, s, i):
-    """Write the trusted slots before and after every slot of member i."""
+@compiled
+def find_trusted(trusted, before, after):
+    """Write the trusted slots of a member before and after every slot."""
+    s = len(trusted)
     last = -1
     for t in range(s):
-        w.before[t] = last
-        if w.flags[PREDICTS, i, t]:
+        before[t] = last
+        if trusted[t]:
             last = t
     last = s
     for t in range(s - 1, -1, -1):
-        w.after[t] = last
-        if w.flags[PREDICTS, i, t]:
+        after[t] = last
+        if trusted[t]:
             last = t
 
 
@@ -296,7 +297,7 @@ def estimate_cells(w, network, period, p, s):
             if w.flags[PREDICTS, i, t]:
                 low = min(low, max(least, w.cells[RAW, i, t]))
                 high = max(high, min(most, w.cells[RAW, i, t]))
-        find_trusted(w, s, i)
+        find_trusted(w.flags[PREDICTS, i], w.before, w.after)
         for t in range(s):
             trusted = w.flags[PREDICTS, i, t]
             y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]

@@ -166,7 +166,7 @@ def learn_channel(w, network, period, p, s, i):
     smallest, n_steps = np.inf, 0
     n_gap_out = n_far_out = n_tail = 0.0
     n_trusted = 0
-    find_trusted(w, s, i)
+    find_trusted(w.flags[PREDICTS, i], w.before, w.after)
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             n_observed += 1
