@@ -136,6 +136,9 @@ def test_the_value_is_the_newest_row_and_never_an_older_one(broker: Mosquitto, t
         wait_until(lambda: len(messages) == 4)
         assert {message["time"] for message in messages.values()} == {"2019-01-02T02:00:00Z"}
         sink.write(some(rows=first))
+        with retained(broker, "value/latest/#") as stored:
+            wait_until(lambda: len(stored) == 4)
+        assert {message["time"] for message in stored.values()} == {"2019-01-02T02:00:00Z"}
         sink.write(some(rows=second))
         wait_until(lambda: messages["value/latest/s1/ph"]["time"] == "2019-01-02T23:00:00Z")
         last = second.taken(second.time == second.time.max())

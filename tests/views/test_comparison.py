@@ -70,6 +70,19 @@ def test_the_flags_themselves_agree_with_themselves(out: Path, tmp_path: Path) -
     assert line.labelled == (rows.flag[present] == Flag.GOOD).sum()
 
 
+def test_an_archive_with_flags_is_its_own_table_of_labels(tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "readings.csv", city_readings())
+    header, *lines = file.read_text().splitlines()
+    flagged = [f"{line},{4 if number % 7 == 0 else 1}" for number, line in enumerate(lines)]
+    file.write_text("\n".join([f"{header},flag", *flagged]) + "\n")
+    clean_archive(file, tmp_path / "out", Options.of(step="1h", period="1d"))
+    rows = Archive(tmp_path / "out").rows()
+    assert set(rows.variables) == {""}, "the flag is not a variable"
+    (line,) = compare(tmp_path / "out", file)
+    assert line.readings == ((rows.n > 0) & (rows.flag != Flag.MISSING)).sum()
+    assert line.labelled == pytest.approx(line.readings / 7, rel=0.02)
+
+
 def test_the_command(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = labels(tmp_path, "sensor,from,to", "s03,2020-01-10,2020-01-11")
     assert main(["compare", str(out), str(path)]) == 0

@@ -100,6 +100,8 @@ class KafkaSource(Source):
             "group.id": cluster.group or group or f"sensormend-{socket.gethostname()}",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            # While the disk is full nothing is taken; this is what the library may hold of each partition.
+            "queued.max.messages.kbytes": 4096,
             "auto.offset.reset": "earliest",
             # A check waits behind the request for records, which a broker without new ones holds for so long.
             "fetch.wait.max.ms": 100,
