@@ -53,10 +53,6 @@ NEGATIVE = 5e-3
 KNOWN = 30
 """Periods after which the range of a channel says which readings and estimates are impossible."""
 
-JUMPED, PATIENCE = 0.5, 30
-"""Widths outside its range that a channel jumps to where few others measure the same, for its readings to be
-impossible; and the periods for which they are."""
-
 YOUNG = 10
 """Periods of a channel up to which its range is that of all of them: the third lowest of three days is the highest."""
 
@@ -66,7 +62,7 @@ FEW = 100
 LEAST_CELLS = 1000
 """Cells that need an estimate until it is decided whether a variable can be judged at all."""
 
-JUDGED = int(np.iinfo(np.int64).max) // 4
+JUDGED = np.iinfo(np.int64).max
 """The value of `unjudged_from` of a variable that is judged."""
 
 
@@ -91,10 +87,6 @@ class AcceptedRange:
         (sensor, variable): which channels move with the others, as far as is known.
     periods
         (2, sensor, variable): the number of these periods.
-    last, last_period
-        (sensor, variable): the last reading inside the range of its channel, and its period.
-    beyond_since
-        (sensor, variable): the period in which a channel jumped far out of its range, until it is back; else `JUDGED`.
     count, negative
         By variable: the number of accepted readings, and of those below 0.
     needed, withheld
@@ -107,9 +99,6 @@ class AcceptedRange:
     highest: FloatArray
     comoving: BoolArray
     periods: NDArray[np.int64]
-    last: FloatArray
-    last_period: NDArray[np.int64]
-    beyond_since: NDArray[np.int64]
     count: NDArray[np.int64]
     negative: NDArray[np.int64]
     needed: NDArray[np.int64]
@@ -124,10 +113,8 @@ class AcceptedRange:
         never = np.full(variables, JUDGED, dtype=np.int64)
         periods = np.zeros(shape[:3], dtype=np.int64)
         comoving = np.ones(shape[1:3], dtype=bool)
-        last, since = np.zeros(shape[1:3]), np.zeros((2, *shape[1:3]), dtype=np.int64)
         return cls(
-            np.zeros(shape), np.zeros(shape), comoving, periods, last, since[0], since[1], accepted, negative, needed,
-            withheld, never,
+            np.zeros(shape), np.zeros(shape), comoving, periods, accepted, negative, needed, withheld, never,
         )  # fmt: skip
 
     @cached_property
@@ -242,14 +229,11 @@ class AcceptedRange:
             moved_out = inside & ((cleaned < low) | (cleaned > high)) & (value >= low) & (value <= high)
         return far, moved_out
 
-    def impossible(self, value: FloatArray, sensors: NDArray[np.intp], period: int) -> tuple[BoolArray, AcceptedRange]:
-        """Return which readings of a period, (sensor, variable, slot), cannot be, and the range with what this shows.
+    def impossible(self, value: FloatArray, sensors: NDArray[np.intp]) -> BoolArray:
+        """Return which readings of a period, (sensor, variable, slot), are far outside all that their variable showed.
 
-        The range test of QARTOD with limits that are learned. Where many channels measure the same, and a channel has
-        been known for some periods, nothing is true that lies a whole range outside theirs and outside its own. Where
-        few do, a channel that has been known for long and leaves its range by half of its width, in one jump of that
-        width or more, is broken or out of the water; rivers and reservoirs that reach a new level get there by steps.
-        After a month it may have been moved.
+        The range test of QARTOD with limits that are learned: where many channels measure the same, and a channel has
+        been known for some periods, nothing is true that lies a whole range outside theirs and outside its own.
         """
         ranges = self.with_sensors(int(sensors.max(initial=-1)) + 1)
         low, high = ranges.limits
@@ -261,39 +245,9 @@ class AcceptedRange:
             width = variable_high - variable_low
             bottom, top = low - FAR * width, high + np.where(variable_low >= 0, RATIO, FAR) * width
             judged = (dense & (width > 0)) & (periods >= KNOWN)
-            own_low, own_high = ranges.own
-            own_width = own_high - own_low
-            floor = ranges.lowest[..., 0].min(axis=0) == own_low
-            own_bottom = own_low - JUMPED * own_width
-            # A lone gauge whose readings rest at a floor has no upper end: the heaviest rain of a decade is like that.
-            own_top = np.where((own_low >= 0) & floor, np.inf, own_high + JUMPED * own_width)
         bottom, top = np.where(judged, bottom, -np.inf), np.where(judged, top, np.inf)
-        alone = ~dense & (periods >= LONG) & (own_width > 0)
-        own_bottom, own_top = np.where(alone, own_bottom, -np.inf), np.where(alone, own_top, np.inf)
         outside: BoolArray = (value < bottom[sensors, :, None]) | (value > top[sensors, :, None])
-        beyond = (value < own_bottom[sensors, :, None]) | (value > own_top[sensors, :, None])
-        last, last_period = ranges.last.copy(), ranges.last_period.copy()
-        since = ranges.beyond_since.copy()
-        for row, variable in np.argwhere(beyond.any(axis=2)).tolist():
-            channel = sensors[row], variable
-            begin = int(since[channel])
-            before, before_period = float(last[channel]), int(last_period[channel])
-            for slot in np.flatnonzero(np.isfinite(value[row, variable])).tolist():
-                if not beyond[row, variable, slot]:
-                    before, before_period, begin = float(value[row, variable, slot]), period, JUDGED
-                    continue
-                is_jump = abs(value[row, variable, slot] - before) > own_width[channel]
-                if begin == JUDGED and period - before_period <= 1 and is_jump:
-                    begin = period
-                outside[row, variable, slot] |= begin <= period <= begin + PATIENCE
-            since[channel] = begin
-        inside = np.isfinite(value) & ~beyond
-        shows = inside.any(axis=2)
-        newest = value.shape[2] - 1 - np.argmax(inside[..., ::-1], axis=2)
-        last[sensors] = np.where(shows, np.take_along_axis(value, newest[..., None], axis=2)[..., 0], last[sensors])
-        last_period[sensors] = np.where(shows, period, last_period[sensors])
-        since[sensors] = np.where(shows & ~beyond.any(axis=2), JUDGED, since[sensors])
-        return outside, replace(ranges, last=last, last_period=last_period, beyond_since=since)
+        return outside
 
     def for_second_pass(self) -> AcceptedRange:
         """Return the range for a second pass over the same readings, without those of flag 2 and without counts.
@@ -313,14 +267,14 @@ class AcceptedRange:
         if missing <= 0:
             return self
 
-        def longer(array: NDArray[Any], value: float, axis: int = 1) -> NDArray[Any]:
-            shape = (*array.shape[:axis], missing, *array.shape[axis + 1 :])
-            return np.concatenate([array, np.full(shape, value, dtype=array.dtype)], axis=axis)
+        def longer(array: NDArray[Any], value: float) -> NDArray[Any]:
+            new = np.full((2, missing, *array.shape[2:]), value, dtype=array.dtype)
+            return np.concatenate([array, new], axis=1)
 
         return replace(
             self, lowest=longer(self.lowest, np.inf), highest=longer(self.highest, -np.inf),
-            comoving=longer(self.comoving, True, 0), periods=longer(self.periods, 0), last=longer(self.last, np.nan, 0),
-            last_period=longer(self.last_period, -JUDGED, 0), beyond_since=longer(self.beyond_since, JUDGED, 0),
+            comoving=np.concatenate([self.comoving, np.ones((missing, self.count.size), dtype=bool)]),
+            periods=longer(self.periods, 0),
         )  # fmt: skip
 
     def extended(

@@ -447,10 +447,8 @@ class Cleaner:
         names = [self.sensors[row] for row in sensors]
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
-        known = self._accepted
         if _is_network(self.model) and names:
-            outside, known = known.impossible(placed.value.reshape(shape), sensors, period)
-            placed = placed.without(outside.reshape(-1))
+            placed = placed.without(self._accepted.impossible(placed.value.reshape(shape), sensors).reshape(-1))
         seen = np.isfinite(placed.value) & ~placed.implausible & ~placed.coded
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         number = self._model_periods.count
@@ -472,7 +470,7 @@ class Cleaner:
             silent = period - last_period[sensors] > ESTIMATED_PERIODS
             silent &= ~self.model.explained(names)[:, : len(self.variables)]
             cells = cells.without_estimates(np.broadcast_to(silent[..., None], shape))
-        network, faults, accepted = recovery.expected, recovery.faults, known
+        network, faults, accepted = recovery.expected, recovery.faults, self._accepted
         if names:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
             # A direction has no range: its estimates are not bounded.
