@@ -108,7 +108,8 @@ ORACLES: dict[str, OracleCase] = {
     "GRASTA": OracleCase(
         lambda shape, axis, seed: GRASTA(2, fiber_axis=axis, seed=seed),
         lambda shape, seed: OracleRun(oracle.Grasta(np.linalg.qr(drawn(shape, 2, seed))[0], FAINT), interpolate=False),
-        atol=1e-5, missing=(0.0, 0.15, 0.5),
+        # Each step turns the subspace by what the last one left: rounding grows, and differs between processors.
+        atol=1e-4, missing=(0.0, 0.15, 0.5),
     ),
     "OLRSC": OracleCase(
         lambda shape, axis, seed: OLRSC(3, fiber_axis=axis, seed=seed),

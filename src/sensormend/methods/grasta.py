@@ -54,7 +54,7 @@ class GRASTA(ColumnMethod):
     >>> readings = random.uniform(1, 2, (8, 1, 1)) * random.uniform(0, 1, (1, 24, 30))
     >>> readings[5, :, 20] = 9.0
     >>> readings[2, 7, 25] = np.nan
-    >>> result = GRASTA(rank=1, threshold=3, seed=0).recover(readings)
+    >>> result = GRASTA(rank=1, threshold=5, seed=0).recover(readings)
     >>> [(int(sensor), int(day)) for sensor, day in np.argwhere(result.faulty) if day >= 10]
     [(5, 20)]
     """
