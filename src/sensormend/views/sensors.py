@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from sensormend.errors import ConfigError
 from sensormend.io.metadata import SensorSummary, time_of
-from sensormend.pipeline.channel_states import STATES
-from sensormend.pipeline.health import PLAIN_REASONS
+from sensormend.pipeline.health import PLAIN_REASONS, STATES
 from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
 from sensormend.readings import SECOND
