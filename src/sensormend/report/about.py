@@ -72,7 +72,7 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
         tag(
             "ul",
             *(tag("li", tag("b", number), tag("span", meaning)) for number, meaning in _key_numbers(data)),
-            class_="figures",
+            class_="key-numbers",
         ),
         tag("nav", concat((tag("a", title, href=f"#{name}") for name, title in contents), " "), aria_label="Contents"),
     )

@@ -24,6 +24,7 @@ from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
 from sensormend.views.attention import Attention, attention
 from sensormend.views.calibration import Calibration, calibration
+from sensormend.views.encoding import as_json
 from sensormend.views.matrix import Matrix, matrix
 from sensormend.views.neighbours import Explanation, Neighbours, explanation, neighbours
 from sensormend.views.overview import NetworkOverview, network_overview
@@ -40,7 +41,7 @@ from sensormend.views.sensors import (
     sensor_view,
 )
 from sensormend.views.series import Series, series
-from sensormend.web.models import ErrorDetail, as_json, model_of, problem
+from sensormend.web.models import ErrorDetail, model_of, problem
 
 __all__ = ["PROBLEMS", "NewNote", "handle_errors", "routes"]
 

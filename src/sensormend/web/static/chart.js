@@ -13,6 +13,8 @@ let loading = null;
 
 // The plotter is loaded when the first chart is needed: the overview does without.
 export function loadPlotter() {
+  // The report has it inside.
+  if (globalThis.uPlot) return Promise.resolve();
   loading ??= new Promise((done, failed) => {
     const script = document.createElement("script");
     script.src = new URL("./vendor/uPlot.iife.min.js", import.meta.url);

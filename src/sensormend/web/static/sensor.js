@@ -318,7 +318,7 @@ export async function show(root, params, context) {
   const explained = utc(params.get("why"));
   if (explained) {
     setMark(explained.getTime() / 1000);
-    why();
+    why(context.isReport);
   } else if (opened && opened.reason !== "silent") {
     setMark(slotTime((unix(opened.from) + unix(opened.to)) / 2));
     why(true);
