@@ -20,7 +20,7 @@ from sensormend.model.network_model import DIRECTION_PERIODS, NetworkModel
 from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.circular import components, in_degrees
 from sensormend.pipeline.grid import Grid, Placed, place
-from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.maintenance import FIXED, Maintenance
 from sensormend.pipeline.physical import physical_limits
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
@@ -597,7 +597,7 @@ class Cleaner:
 
         There are fewer where time went back, or where a note was removed; the level differs then, too.
         """
-        if not self._recalibrations and not any(note.action == "recalibrated" for note in self.maintenance.notes):
+        if not self._recalibrations and not any(note.action in FIXED for note in self.maintenance.notes):
             return {}
         end = self.grid.start_of(period + 1)
         counts = {

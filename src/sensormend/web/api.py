@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from sensormend.errors import ConfigError, InputError, StorageError
+from sensormend.files import now
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
 from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
@@ -30,6 +31,7 @@ from sensormend.views.neighbours import Explanation, Neighbours, explanation, ne
 from sensormend.views.overview import NetworkOverview, network_overview
 from sensormend.views.reader import OutReader
 from sensormend.views.sensors import (
+    NoteEntry,
     Order,
     SensorNotes,
     SensorPage,
@@ -39,6 +41,7 @@ from sensormend.views.sensors import (
     sensor_notes,
     sensor_page,
     sensor_view,
+    undo_note,
 )
 from sensormend.views.series import Series, series
 from sensormend.web.models import ErrorDetail, model_of, problem
@@ -106,15 +109,24 @@ def _filters(
 
 
 class NewNote(BaseModel):
-    """A line for maintenance.csv: a span in which a sensor is ignored, is right, or has a new level."""
+    """A line for maintenance.csv: what is known of a sensor in a span, or what was done to it.
+
+    With `undo` the line with the same content is removed instead.
+    """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     sensor: Annotated[str, Field(min_length=1, max_length=500)]
     variable: Annotated[str | None, Field(max_length=200)] = None
-    action: Literal["ignore", "recalibrated", "real"]
+    action: Literal[
+        "ignore", "real", "recalibrated", "cleaned", "replaced", "moved", "acknowledged", "muted", "comment"
+    ]
     start: Annotated[str | None, Field(alias="from", max_length=40)] = None
     end: Annotated[str | None, Field(alias="to", max_length=40)] = None
+    by: Annotated[str, Field(max_length=100)] = ""
+    comment: Annotated[str, Field(max_length=500)] = ""
+    at: Annotated[str | None, Field(max_length=40, description="Of a note to undo: when it was written.")] = None
+    undo: bool = False
 
 
 def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> APIRouter:
@@ -137,7 +149,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
     @api.get("/attention", **described(Attention))
     def get_attention(offset: Offset = 0, limit: Annotated[int, Query(ge=1, le=500)] = 5) -> Response:
         """Return the sensors that need repair, by the size of their fault over the usual error times its length."""
-        return _json(attention(reader, offset=offset, limit=limit))
+        return _json(attention(reader, notes=read_maintenance(edit), offset=offset, limit=limit))
 
     @api.get("/matrix", **described(Matrix))
     async def get_matrix(
@@ -222,12 +234,14 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
 
         @api.post("/notes", **described(SensorNotes))
         def post_note(note: NewNote) -> Response:
-            """Add a line to maintenance.csv, and return the notes on the sensor."""
-            for name, time in (("from", note.start), ("to", note.end)):
+            """Add a line to maintenance.csv, or remove one, and return the notes on the sensor."""
+            for name, time in (("from", note.start), ("to", note.end), ("at", note.at)):
                 _time(name, time)
+            entry = NoteEntry(note.sensor, note.variable or "", note.action, note.start, note.end, note.by,
+                              note.at if note.undo else now(), note.comment)  # fmt: skip
             try:
                 with writing:
-                    notes = add_note(reader, edit, note.sensor, note.variable, note.action, note.start, note.end)
+                    notes = (undo_note if note.undo else add_note)(reader, edit, entry)
             except StorageError as error:
                 # The disk is full, or the folder is not writable any more.
                 cause = getattr(error.__cause__, "strerror", None) or "it cannot be written"

@@ -66,7 +66,7 @@ export async function show(root, params, context) {
       chip(one.state, plainReason(one.reason)),
       element("span", { class: "attention-since" }, [`since ${time(one.since)}`, one.seconds ? span(one.seconds) : "", one.sure].filter(Boolean).join(", ")),
       element("span", { class: "quiet attention-why" },
-        [one.sentence, one.others.length ? `Also ${one.others.join(", ")}.` : "", one.advice].filter(Boolean).join(" "))));
+        [one.known && `${one.known[0].toUpperCase()}${one.known.slice(1)}.`, one.sentence, one.others.length ? `Also ${one.others.join(", ")}.` : "", one.advice].filter(Boolean).join(" "))));
     trouble.dataset.total = String(page.total);
     trouble.replaceChildren(
       element("div", { class: "section-head" },
