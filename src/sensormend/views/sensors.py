@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.io.metadata import SensorSummary, time_of
+from sensormend.io.units import axis_label
 from sensormend.pipeline.health import PLAIN_REASONS, STATES
 from sensormend.pipeline.maintenance import ACTIONS, EVER, FIXED, Maintenance, Note, remove_note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
@@ -88,12 +89,16 @@ class SensorView(SensorEntry):
         What is wrong with it and what to do, or its state.
     fault
         Its open fault; null where none is open.
+    label, unit
+        The name of its variable for people, and its unit, empty where it is not known.
     """
 
     variables: list[str]
     faults: int
     sentence: str
     fault: FaultEntry | None
+    label: str
+    unit: str
 
 
 def sensor_page(
@@ -128,6 +133,7 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
     is_listed = status.needs_repair or status.state in ("suspect", "recovering")
     page = fault_page(reader, sensor=name, variable=variable, state="open", sort="from", limit=1) if is_listed else None
     fault = page.items[0] if page is not None and page.items else None
+    label, unit = axis_label(variable, reader.run)
     return SensorView(
         **_columns(entry, status),
         variables=list(reader.channels[name]),
@@ -136,6 +142,8 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
         if fault is None
         else f"{fault.sentence} {_advice(status)}".strip(),
         fault=fault,
+        label=label,
+        unit=unit,
     )
 
 

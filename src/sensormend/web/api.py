@@ -43,7 +43,7 @@ from sensormend.views.sensors import (
     sensor_view,
     undo_note,
 )
-from sensormend.views.series import Series, series
+from sensormend.views.series import Series, row_lines, series
 from sensormend.web.models import ErrorDetail, model_of, problem
 
 __all__ = ["PROBLEMS", "NewNote", "handle_errors", "routes"]
@@ -294,6 +294,17 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)
         headers = {"Content-Disposition": 'attachment; filename="faults.csv"'}
         return Response(text.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=headers)
+
+    @api.get(
+        "/rows.csv",
+        response_class=Response,
+        responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "a table"}},
+    )
+    def get_rows_table(name: Name, variable: Variable = None, start: From = None, end: To = None) -> Response:
+        """Return the rows of one sensor as a CSV table, at most 50,000 lines."""
+        table = row_lines(reader, name, variable, _time("from", start), _time("to", end), MAX_LINES)
+        headers = {"Content-Disposition": "attachment"}
+        return Response(table.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=headers)
 
     @api.get(
         "/events",

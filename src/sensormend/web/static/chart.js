@@ -1,7 +1,7 @@
 // The two charts of a sensor: its readings and the cleaned values, and below them the difference.
 import { cutWords, noLabels, rangeOfResiduals, rangeOfValues, timeLabels } from "./chart-scales.js";
 import { colour, onTheme } from "./palette.js";
-import { value as number } from "./format.js";
+import { isLocal, localZone, value as number } from "./format.js";
 import { listenFingers, listenKeys, listenPan, listenWheel } from "./gestures.js";
 import { median } from "./reading.js";
 import { HEADROOM, drawBeyond, drawMarks, drawShades, drawWords } from "./shades.js";
@@ -106,11 +106,11 @@ export function makeCharts(upper, lower, view) {
       width: Math.max(200, root.clientWidth), height: Math.max(100, root.clientHeight),
       padding: [HEADROOM, 22, 0, 0],
       legend: { show: false },
-      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), isLocal() ? localZone : "Etc/UTC"),
       scales: { x: { time: true, auto: false }, y: {} },
       axes: [
         { ...axis, grid: { show: false }, values: row === 1 ? timeLabels : noLabels, size: row === 1 ? 42 : 10, space: 76, gap: 4 },
-        { ...axis, grid: { stroke: line, width: 1 }, size: 52, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(split)) },
+        { ...axis, label: row === 1 ? view.unit : "", labelSize: view.unit ? 18 : 0, labelFont: axis.font, grid: { stroke: line, width: 1 }, size: 52, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(split)) },
       ],
       cursor: {
         y: false,
@@ -258,6 +258,21 @@ export function makeCharts(upper, lower, view) {
       for (const plot of plots) plot.redraw(false, false);
     },
     width: () => upper.clientWidth,
+    /** Both charts as one picture. */
+    picture() {
+      const parts = plots.map((plot) => plot.ctx.canvas);
+      const canvas = document.createElement("canvas");
+      canvas.width = Math.max(...parts.map((part) => part.width));
+      canvas.height = parts.reduce((sum, part) => sum + part.height, 0);
+      const pen = canvas.getContext("2d");
+      pen.fillStyle = colour("page");
+      pen.fillRect(0, 0, canvas.width, canvas.height);
+      parts.reduce((top, part) => {
+        pen.drawImage(part, 0, top);
+        return top + part.height;
+      }, 0);
+      return canvas;
+    },
     // What of the readings in sight is not on the axis, in words.
     cut: () => (series ? cutWords(series, view.range()) : ""),
     close() {

@@ -1,6 +1,6 @@
 // The network on a map at any hour: raw beside cleaned, with a slider over time.
 import { element, iso, unix } from "./elements.js";
-import { moment as instant, sensorLink, time, value, whole } from "./format.js";
+import { moment as instant, sensorLink, time, value, whole, zoneWords } from "./format.js";
 import { makeMoments } from "./map-moments.js";
 import { SIDES, layOut, paintLegend } from "./map-layout.js";
 import { inOrder, makePainter, prepare } from "./map-paint.js";
@@ -69,7 +69,7 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
     position = clamp(at);
     page.slider.max = String(lastPosition());
     page.slider.value = String(position);
-    page.slider.setAttribute("aria-valuetext", `${time(start + position * step)} UTC`);
+    page.slider.setAttribute("aria-valuetext", `${time(start + position * step)}${zoneWords()}`);
     if (document.activeElement !== page.when || keep) page.when.value = timeText();
     moments.want(start + position * step);
     if (keep) remember();
@@ -82,7 +82,7 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
       `${count("faulty")} faulty`, `${count("silent")} silent`,
       count("suspect") ? `${count("suspect")} suspect` : "", `raw missing at ${whole(missing)}`,
     ].filter(Boolean).join(", ");
-    page.line.replaceChildren(element("strong", { text: `${time(moment.time)} UTC` }), `: ${words}`,
+    page.line.replaceChildren(element("strong", { text: `${time(moment.time)}${zoneWords()}` }), `: ${words}`,
       ...(moment.provisional ? [" ", element("span", { class: "provisional-word", text: "provisional, may still change" })] : []));
     page.maps.classList.toggle("is-provisional", moment.provisional);
     page.scale.replaceChildren(...ticks(moment.low, moment.high, page.bar.clientWidth < 480 ? 4 : 7).map((tick) => {
