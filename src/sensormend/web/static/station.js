@@ -3,7 +3,6 @@ import { rangeOfValues, timeLabels } from "./chart-scales.js";
 import { loadPlotter } from "./chart.js";
 import { button, element, iso, isAborted, unix } from "./elements.js";
 import { day, isLocal, localZone, moment, plural, sensorLink, value as number } from "./format.js";
-import { calm } from "./pace.js";
 import { chip, colour, onTheme } from "./palette.js";
 import { loadSeries } from "./reading.js";
 import { drawShades } from "./shades.js";
@@ -107,8 +106,10 @@ export async function show(root, params, context) {
     return [time, none, other(high), other(low), cleaned];
   }
 
-  const redraw = calm(() => { if (parts[0].series) draw(); }, 100);
-  const resized = new ResizeObserver(redraw);
+  const resized = new ResizeObserver(() => plots.forEach((plot, at) => {
+    const width = Math.max(200, parts[at].box.clientWidth);
+    if (plot.width !== width) plot.setSize({ width, height: plot.height });
+  }));
   const themed = onTheme(() => { if (parts[0].series) draw(); });
   await load();
   resized.observe(root);
@@ -119,7 +120,6 @@ export async function show(root, params, context) {
     },
     close() {
       request?.abort();
-      redraw.cancel();
       resized.disconnect();
       themed();
       for (const plot of plots) plot.destroy();
