@@ -245,7 +245,7 @@ def _channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str,
 
 
 def _span(rows: Rows) -> str:
-    return f"{_when(int(rows.time[0]))} to {_when(int(rows.time[-1]))}, UTC"
+    return f"{_when(int(rows.time[0]))} to {_when(int(rows.time[-1]))}"
 
 
 def _when(time: int) -> str:

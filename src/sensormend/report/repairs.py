@@ -35,7 +35,7 @@ def repairs_section(data: ReportData) -> Html:
     return tag(
         "section",
         tag("h2", "What to repair"),
-        tag("h3", f"Wrong at the end, {minute(data.end)} UTC"),
+        tag("h3", f"Wrong at the end, {minute(data.end)}"),
         _open_table(data, data.wrong_now()),
         _ended(data.ended()),
         tag("h3", "Most trouble in all that time"),

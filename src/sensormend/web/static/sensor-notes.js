@@ -30,7 +30,7 @@ export async function mountNotes(root, info, context) {
   const list = element("ul", { class: "note-list" });
   const outcome = element("p", { class: "note-message", role: "status" });
   const box = (name, more) => element("input", { type: "text", autocomplete: "off", spellcheck: "false", "aria-label": name, ...more });
-  const [from, to] = ["From", "To"].map((name) => box(`${name}, UTC`, { placeholder: "2024-03-01 06:00", maxlength: 40, oninput: () => level(from.value.trim()) }));
+  const [from, to] = ["From", "To"].map((name) => box(name, { placeholder: "2024-03-01 06:00", maxlength: 40, oninput: () => level(from.value.trim()) }));
   const by = box("Your name", { value: stored(), maxlength: 100, onchange: () => {
     try { localStorage.setItem(NAME_KEY, by.value.trim()); } catch { /* the name is typed again next time */ }
   } });
@@ -45,11 +45,11 @@ export async function mountNotes(root, info, context) {
   if (notes.editable) {
     root.append(
       element("div", { class: "controls note-form", role: "group", "aria-label": `Add a note to ${notes.file}` },
-        field("From (UTC)", from), field("To (UTC, may be empty)", to)),
+        field("From", from), field("To (may be empty)", to)),
       element("div", { class: "controls note-words" }, field("Your name", by), field("Comment", comment, "note-comment-field")),
       element("div", { class: "steering note-actions" }, buttons),
       outcome,
-      element("p", { class: "small quiet", text: `${HELP} A note is a line in ${notes.file} and holds ${notes.applies}.` }));
+      element("p", { class: "small quiet", text: `${HELP} Times are typed as they are stored. A note is a line in ${notes.file} and holds ${notes.applies}.` }));
   }
   root.hidden = false;
   show();
