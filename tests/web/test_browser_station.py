@@ -91,6 +91,28 @@ def test_days_are_picked(browser: Browser, stations: str) -> None:
     browser.until(lambda: browser.data(".view-sensor", "range") == f"{expected[0]},{expected[1]}", "five days")
 
 
+def test_another_sensor_is_drawn_over_it(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/sensor?sensor=W2&variable=temp (°C)&from=2023-04-05&to=2023-04-20", "sensor")
+    dark = (
+        "const c = document.querySelector('.chart-upper canvas');"
+        "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;"
+        "for (let i = 0; i < d.length; i += 4)"
+        "  if (d[i] < 60 && d[i + 1] < 60 && d[i + 2] < 70 && d[i + 3] > 200) n += 1; return n"
+    )
+    before = browser.run(dark)
+    box = browser.one("input.second")
+    box.send_keys("W4")
+    browser.until(lambda: browser.all("#second-sensors option"), "the sensors that are offered")
+    box.send_keys("\n")
+    browser.until(lambda: browser.run(dark) > before + 500, "a dark line")
+    assert "beside=W4" in browser.driver.current_url
+    address = browser.driver.current_url
+    browser.open(f"{stations}/#/", "overview")
+    browser.open(address, "sensor")
+    assert browser.one("input.second").get_attribute("value") == "W4"
+    browser.until(lambda: browser.run(dark) > before + 500, "the line again")
+
+
 def test_what_is_shown_is_downloaded_as_a_table_and_as_a_picture(browser: Browser, stations: str, out: Path) -> None:
     browser.open(f"{stations}/#/sensor?sensor=W2&variable=temp (°C)&from=2023-04-05&to=2023-04-20", "sensor")
     for text, name in (("CSV", "W2.csv"), ("PNG", "W2.png")):

@@ -60,7 +60,7 @@ export function makeCharts(upper, lower, view) {
       series: [
         {},
         line("transparent", 0), line("transparent", 0), ...edge(raw),
-        ...neighbours.map((other) => line(colour("faint"), other.strong ? 2.4 : 1.1, { alpha: other.strong ? 1 : 0.7 })),
+        ...neighbours.map((other) => line(colour(other.plain ? "ink" : "faint"), other.plain ? 1.2 : other.strong ? 2.4 : 1.1, { alpha: other.strong ? 1 : 0.7 })),
         line(raw, 1, dots(raw)), ...edge(cleaned), ...edge(corrected),
         line(cleaned, 2), line(corrected, 2, dots(corrected)), line(cleaned, 2, { dash: [5, 4] }),
       ],
@@ -87,7 +87,7 @@ export function makeCharts(upper, lower, view) {
       series: [
         {},
         { stroke: raw, width: 1.2, points: { show: showPoints, size: 3, fill: raw, stroke: raw, width: 0 } },
-        { stroke: ink, width: 1.2, dash: [2, 3], points: { show: false }, show: neighbours.length > 0 },
+        { stroke: ink, width: 1.2, dash: [2, 3], points: { show: false }, show: neighbours.some((other) => !other.plain) },
       ],
       hooks: hooks((plot) => {
         drawZero(plot);
@@ -210,8 +210,9 @@ export function makeCharts(upper, lower, view) {
 
   function residualData() {
     if (!series) return residuals;
-    const expected = neighbours.length
-      ? series.time.map((_, at) => median(neighbours.map((other) => other.values[at]).filter((value) => value !== null)))
+    const alike = neighbours.filter((other) => !other.plain);
+    const expected = alike.length
+      ? series.time.map((_, at) => median(alike.map((other) => other.values[at]).filter((value) => value !== null)))
       : series.time.map(() => null);
     residuals = [series.time, series.residual, minus(series.value, expected)];
     return residuals;
@@ -243,7 +244,7 @@ export function makeCharts(upper, lower, view) {
 
   return {
     load(next, others = neighbours) {
-      const rebuild = others.length !== neighbours.length || others.some((other, at) => other.strong !== neighbours[at].strong);
+      const rebuild = others.length !== neighbours.length || others.some((other, at) => other.strong !== neighbours[at].strong || other.plain !== neighbours[at].plain);
       series = next;
       neighbours = others;
       if (rebuild) build();

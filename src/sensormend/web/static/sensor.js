@@ -10,6 +10,7 @@ import { loadFaults } from "./sensor-faults.js";
 import { makeHead } from "./sensor-head.js";
 import { describeKey, layOut } from "./sensor-layout.js";
 import { mountNotes } from "./sensor-notes.js";
+import { mountSecond } from "./second-series.js";
 import { spanWord } from "./shades.js";
 import { flagWord } from "./words.js";
 
@@ -177,9 +178,11 @@ export async function show(root, params, context) {
   const fetchLater = calm(() => fetchShown(), 140);
 
   function draw() {
-    charts.load(loaded, neighbours.lines(loaded));
+    const count = loaded.density * (loaded.to - loaded.from);
+    charts.load(loaded, [...neighbours.lines(loaded), ...(second?.lines(loaded) ?? [])]);
     describe();
-    neighbours.load(loaded, loaded.density * (loaded.to - loaded.from));
+    neighbours.load(loaded, count);
+    second?.load(loaded, count);
     updateReadout();
   }
 
@@ -299,9 +302,10 @@ export async function show(root, params, context) {
 
   take(series);
   const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw());
+  const second = context.isReport ? null : mountSecond(context, sensor, variable, () => draw());
   const csv = element("a", { class: "button", text: "CSV", download: `${sensor}.csv`, title: "download the rows that are shown" });
   page.tools.append(neighbours.toggle, button("Why?", () => why(), { class: "button" }),
-    ...(context.isReport ? [] : [csv, button("PNG", savePicture, { class: "button", title: "download the charts as a picture" })]));
+    ...(context.isReport ? [] : [second.box, csv, button("PNG", savePicture, { class: "button", title: "download the charts as a picture" })]));
   page.dates = ["From", "To"].map((name) => element("input", { type: "date", "aria-label": name, onchange: pickDates }));
   page.dated.append(...page.dates);
   page.spans = SPANS.map(([text, count]) => [button(text, () => newest(count), { "aria-pressed": "false" }), count]);
@@ -336,6 +340,7 @@ export async function show(root, params, context) {
     offer = notes.offer;
     faultList();
   }).catch((error) => isAborted(error) || context.say(`The notes could not be read: ${error.message}.`, "error"));
+  if (params.get("beside")) second?.choose(params.get("beside"));
   const drawn = params.get("neighbours");
   if (drawn === "1" || (opened && drawn !== "0")) neighbours.show(drawn === "1");
   const explained = utc(params.get("why"));
