@@ -1,9 +1,17 @@
 """Alerts of muted channels are held back; those of what lasts are raised when the mute ends."""
 
+import numpy as np
+
+from list_source import hourly
+from sensormend.io.options import Options
 from sensormend.pipeline.maintenance import EVER, Maintenance, Note
-from sensormend.readings import HOUR
+from sensormend.readings import DAY, HOUR, SECOND
+from sensormend.simulate.network import city
+from sensormend.stream.arrivals import Arrived
 from sensormend.stream.deliveries import Alert, AlertedChannel
 from sensormend.stream.muting import Muting
+from sensormend.stream.stream import AlertsRaised, Stream
+from simulated_city import START, tensor_readings
 
 UNTIL = 24 * HOUR
 NOTES = Maintenance((Note("S4", -EVER, UNTIL, "muted"), Note("S5", 0, UNTIL, "muted", "temp")))
@@ -55,3 +63,29 @@ def test_an_incident_of_several_sensors_is_held_back_only_where_all_are_muted() 
     channels = tuple(AlertedChannel(name, "temp", "offset", HOUR) for name in ("S4", "S6"))
     both = Alert("S4", "", "healthy", "faulty", "offset", HOUR, HOUR, "two", "x", channels)
     assert Muting().raised([both], NOTES) == [both]
+
+
+def test_a_stream_reports_a_muted_fault_when_the_mute_ends_unless_it_is_over() -> None:
+    readings = city(8, 30, seed=4, faults=False).truth.copy()
+    line = np.moveaxis(readings, 1, 2).reshape(8, -1)
+    line[2, 20 * 24 :] = 44.0
+    line[5, 21 * 24 : 21 * 24 + 30] = 44.0
+    line[6, 22 * 24 :] = 44.0
+    readings = np.moveaxis(line.reshape(8, -1, 24), 1, 2)
+    until = START + 26 * DAY
+    notes = Maintenance(tuple(Note(name, -EVER, until, "muted") for name in ("s02", "s05")))
+    stream = Stream(Options.of(step="1h", period="1d"))
+    stream.set_maintenance(notes)
+    raised: list[Alert] = []
+    for number, part in enumerate(hourly(tensor_readings(readings))):
+        if number == 24 * 24:
+            assert [entry[0] for entry in stream.state()[0]["muted"]] == ["s02", "s05"], "kept over a restart"
+        events = stream.take(Arrived(part, int(part.time.max()) + SECOND))
+        raised += [one for event in events if isinstance(event, AlertsRaised) for one in event.alerts]
+    first = {alert.sensors: alert for alert in raised if alert.state == "faulty"}
+    assert START + 22 * DAY < first["s06",].at < START + 23 * DAY
+    assert not [alert for alert in raised if "s05" in alert.sensors]
+    late = [alert for alert in raised if "s02" in alert.sensors]
+    assert [alert.state for alert in late] == ["faulty"]
+    assert late[0].since < START + 21 * DAY, "the fault has the start that it had"
+    assert raised.index(late[0]) > raised.index(first["s06",])

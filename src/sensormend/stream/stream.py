@@ -416,12 +416,14 @@ class Stream:
         alerts = self._provisional_alerts(now)
         alerts += self.monitor.check_silence(now, self.maintenance, self.admission.counting)
         yield from self._raised(alerts)
-        yield from self._raised(self._muting.released(now, self.maintenance))
+        yield from self._announced(self._muting.released(now, self.maintenance))
         yield from self._digests(now - 1, now)
 
     def _raised(self, alerts: Sequence[Alert]) -> Iterator[AlertsRaised]:
         """Yield alerts, without those of muted channels."""
-        alerts = self._muting.raised(alerts, self.maintenance)
+        yield from self._announced(self._muting.raised(alerts, self.maintenance))
+
+    def _announced(self, alerts: Sequence[Alert]) -> Iterator[AlertsRaised]:
         if alerts:
             self._digest.record(alerts)
             yield AlertsRaised(alerts)
