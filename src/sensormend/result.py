@@ -28,7 +28,7 @@ from sensormend.io.writing import RowWriter
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.frames import CleanedTable, Frame, clean_table, lines_table, sorted_rows
 from sensormend.pipeline.sentences import (
-    faults_in_words,
+    fault_sentence,
     how_far_judged,
     percent,
     states_in_words,
@@ -147,7 +147,7 @@ class Result:
         lines = [
             states_in_words(run["states"]),
             how_far_judged(flags, *without_number(self._cleaned.sensors)),
-            f"There are {faults_in_words(self._cleaned.faults)}.",
+            fault_sentence(self._cleaned.faults),
             shares,
             *(f"Note: {note}" for note in run["notes"]),
         ]
