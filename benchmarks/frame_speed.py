@@ -48,7 +48,7 @@ def best(frame: Any) -> float:
     seconds = []
     for _ in range(3):
         start = perf_counter()
-        clean(frame)
+        len(clean(frame).data)
         seconds.append(perf_counter() - start)
     return min(seconds)
 

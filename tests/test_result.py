@@ -127,3 +127,23 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         clean(tmp_path / "nothing.csv")
     with pytest.raises(ConfigError, match="one network"):
         clean(pd.DataFrame(), networks="city")
+
+
+def test_an_array_and_a_series_give_results_of_their_kind() -> None:
+    xarray = pytest.importorskip("xarray")
+    times = pd.date_range("2024-01-01", periods=24 * 30, freq="h")
+    random = np.random.default_rng(0)
+    weather = 10 + random.normal(size=times.size).cumsum() / 5
+    values = weather[:, None] + random.normal(size=(times.size, 5)) / 5
+    values[500:560, 2] += 9
+    coords = {"time": times, "station": list("abcde")}
+    result = clean(xarray.DataArray(values, dims=("time", "station"), coords=coords, name="temp"))
+    assert isinstance(result.data, xarray.Dataset)
+    assert result.flags.dims == ("time", "station")
+    assert int((result.flags == 4).sum()) == 60
+    assert result.faults[["sensor", "reason"]].to_numpy().tolist() == [["c", "offset"]]
+    assert "flag 4" in result.explain("c", "2024-01-22")
+    hill = pd.Series(weather, index=times.tz_localize("UTC").tz_convert("Asia/Tokyo"), name="Hill")
+    own = clean(hill)
+    assert isinstance(own.flags, pd.Series)
+    assert str(own.flags.index.tz) == str(own.data.time.dt.tz) == "Asia/Tokyo"

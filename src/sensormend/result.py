@@ -21,7 +21,7 @@ from sensormend.io.writing import MonthlyWriter
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import (
-    faults_in_words,
+    fault_sentence,
     how_far_judged,
     percent,
     states_in_words,
@@ -141,7 +141,7 @@ class Result:
         lines = [
             states_in_words(run["states"]),
             how_far_judged(flags, *without_number(self._cleaned.sensors)),
-            f"There are {faults_in_words(self._cleaned.faults)}.",
+            fault_sentence(self._cleaned.faults),
             shares,
             *(f"Note: {note}" for note in run["notes"]),
         ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sensormend.pipeline.sentences import (
     ADVICE,
-    faults_in_words,
+    fault_sentence,
     how_far_judged,
     how_long,
     little_judged,
@@ -106,5 +106,5 @@ def _worst_table(data: ReportData, troubles: Sequence[ChannelFaults]) -> Html:
     header = ("sensor", "faulty for", "silent for", "estimated", "reasons", "the longest of it")
     rest = len(troubles) - MAX_TROUBLES
     more = f" These are the {MAX_TROUBLES} worst; faults.csv lists all of it." if rest > 0 else ""
-    summary = f"There are {faults_in_words(data.faults)}.{more}"
+    summary = f"{fault_sentence(data.faults)}{more}"
     return concat([tag("p", summary), html_table(header, rows, numbers=(3,), wide=5)])
