@@ -230,6 +230,7 @@ class Result:
             for start in range(int(rows.time[0]) // DAY * DAY, int(rows.time[-1]) + 1, DAY):
                 first, last = rows.time.searchsorted([start, start + DAY]).tolist()
                 writer.write(rows.taken(slice(first, last)), start)
+            writer.flush()
         write_csv(out / "faults.csv", FAULTS_HEADER, map(_fields, cleaned.faults))
         write_csv(out / "sensors.csv", SENSORS_HEADER, map(_fields, cleaned.sensors))
         write_json(out / "run.json", cleaned.run)
