@@ -50,7 +50,7 @@ def scores(degraded: Degraded, method: str) -> list[str]:
     sensors, slots, days = degraded.readings.shape
     times = np.datetime64("2018-01-01", "us") + np.arange(slots * days) * np.timedelta64(3600, "s")
     values = {f"s{row:02}": degraded.readings[row].T.ravel() for row in range(sensors)}
-    rows = clean(polars.DataFrame({"time": times, **values}), method=method, step="1h", period="1d")
+    rows = clean(polars.DataFrame({"time": times, **values}), method=method, step="1h", period="1d").data
 
     def on_grid(column: str) -> Any:
         return rows[column].to_numpy().reshape(sensors, days, slots).transpose(0, 2, 1)[..., COLD:]

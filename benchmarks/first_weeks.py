@@ -14,9 +14,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
 from sensormend.pipeline.cleaner import WARM_UP
-from sensormend.recovery import FloatArray
+from sensormend.recovery import FloatArray, Recovery
 from sensormend.simulate.network import Network, city
 
 CLIMATES = ("city", "dense", "pressure", "skewed")

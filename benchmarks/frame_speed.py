@@ -39,7 +39,7 @@ def main() -> int:
     NetworkModel().recover(tensor)
     table.add_row("NetworkModel alone, in one pass", f"{perf_counter() - start:.2f}")
     for name, frame in (("pandas", pd.DataFrame(columns)), ("polars", pl.DataFrame(columns))):
-        table.add_row(f"clean({name} frame)", f"{best(frame):.2f}")
+        table.add_row(f"clean({name} frame).data", f"{best(frame):.2f}")
     Console().print(table)
     return 0
 
@@ -48,7 +48,7 @@ def best(frame: Any) -> float:
     seconds = []
     for _ in range(3):
         start = perf_counter()
-        clean(frame)
+        len(clean(frame).data)
         seconds.append(perf_counter() - start)
     return min(seconds)
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sensormend import RTR, Recovery
 from sensormend.bench.data import load_network, load_reference
+from sensormend.methods import RTR
 from sensormend.methods.rtr import default_lam
-from sensormend.recovery import FloatArray
+from sensormend.recovery import FloatArray, Recovery
 from sensormend.simulate.degrade import Case, Degraded, degrade
 from sensormend.simulate.network import paper_tensor
 from sensormend.simulate.scores import score

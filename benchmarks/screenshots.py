@@ -110,6 +110,7 @@ def main() -> None:
             page = write_report(out, args.folder / "report.html")
             for picture in pictures(browser, args.folder / "report"):
                 browser.open(page.absolute().as_uri())
+                browser.until(lambda: browser.run("return document.documentElement.dataset.ready !== undefined"))
                 take(browser, picture, "", args.scale)
     if args.docs:
         for name, (chosen, height) in CHOSEN.items():

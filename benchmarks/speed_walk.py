@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from sensormend import OLRTR, NetworkModel, Recovery
+from sensormend import OLRTR, NetworkModel
+from sensormend.recovery import Recovery
 
 __all__ = ["Task", "Walked", "walk_in_a_process"]
 

@@ -13,6 +13,9 @@ SOURCE = Path(sensormend.__file__).parent
 TOP = ("errors", "recovery", "tensor", "readings", "files")
 """Modules at the top level, which every package may import."""
 
+PUBLIC = ("result",)
+"""Modules at the top level that are for users alone: they may import every package, and none imports them."""
+
 LAYERS = (
     "model",
     "methods",
@@ -44,13 +47,13 @@ def imported(file: Path) -> set[str]:
             names.update([parts[1]] if len(parts) > 1 else [alias.name for alias in node.names])
         elif isinstance(node, ast.Import):
             names.update(alias.name.split(".")[1] for alias in node.names if alias.name.startswith("sensormend."))
-    return names & {*TOP, *LAYERS}
+    return names & {*TOP, *PUBLIC, *LAYERS}
 
 
 def test_every_module_has_its_layer() -> None:
     packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
     assert packages == set(LAYERS)
-    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", *TOP}
+    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", *TOP, *PUBLIC}
 
 
 @pytest.mark.parametrize("package", LAYERS)

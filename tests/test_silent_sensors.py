@@ -77,8 +77,8 @@ def test_a_frame_without_numbers_is_silent() -> None:
             "value": readings.value,
         }
     )
-    result = clean(frame, step="1h", period="1d", fill=[-999.0], details=True)
-    rows = result.rows.filter(polars.col("sensor") == "s01")
+    result = clean(frame, step="1h", period="1d", fill=[-999.0])
+    rows = result.data.filter(polars.col("sensor") == "s01")
     assert set(rows["reason"]) == {"silent"}
     reasons = dict(result.faults.select("sensor", "reason").iter_rows())
     assert reasons == {"s00": "silent", "s01": "silent", "s02": "fill"}

@@ -7,43 +7,31 @@ from sensormend.errors import (
     ConfigError,
     DivergenceError,
     InputError,
+    RefusedError,
     SensormendError,
     ShapeError,
     StateError,
+    StorageError,
     ValueRangeError,
 )
 
 if TYPE_CHECKING:
-    from sensormend.archive.frames import clean
-    from sensormend.methods.grasta import GRASTA
-    from sensormend.methods.olrsc import OLRSC
     from sensormend.methods.olrtr import OLRTR
-    from sensormend.methods.orltm import ORLTM
-    from sensormend.methods.ostd import OSTD
-    from sensormend.methods.rtr import RTR
-    from sensormend.methods.stoc_rpca import StocRPCA
-    from sensormend.methods.trpca import TRPCA
     from sensormend.model.network_model import NetworkModel
-    from sensormend.recovery import Fault, Recovery
+    from sensormend.result import Result, clean
 
 __all__ = [
-    "GRASTA",
-    "OLRSC",
     "OLRTR",
-    "ORLTM",
-    "OSTD",
-    "RTR",
-    "TRPCA",
     "ConfigError",
     "DivergenceError",
-    "Fault",
     "InputError",
     "NetworkModel",
-    "Recovery",
+    "RefusedError",
+    "Result",
     "SensormendError",
     "ShapeError",
     "StateError",
-    "StocRPCA",
+    "StorageError",
     "ValueRangeError",
     "clean",
 ]
@@ -53,17 +41,9 @@ __version__ = "0.1.0"
 # Imported on first access: together they take half a second, and `sensormend --version` needs none of them.
 _MODULES = {
     "NetworkModel": "model.network_model",
-    "Fault": "recovery",
-    "GRASTA": "methods.grasta",
-    "OLRSC": "methods.olrsc",
     "OLRTR": "methods.olrtr",
-    "ORLTM": "methods.orltm",
-    "OSTD": "methods.ostd",
-    "RTR": "methods.rtr",
-    "Recovery": "recovery",
-    "StocRPCA": "methods.stoc_rpca",
-    "TRPCA": "methods.trpca",
-    "clean": "archive.frames",
+    "Result": "result",
+    "clean": "result",
 }
 
 

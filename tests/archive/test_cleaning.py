@@ -61,7 +61,7 @@ def test_out_is_laid_out_as_the_design_says(mended: Path) -> None:
 
 
 def test_the_rows_are_those_of_clean_on_a_frame(mended: Path, table: Path) -> None:
-    frame = clean(pl.read_csv(table, try_parse_dates=True))
+    frame = clean(pl.read_csv(table, try_parse_dates=True)).data
     rows = rows_of(mended)
     for name in ("value", "n", "cleaned", "lower", "upper", "flag"):
         np.testing.assert_array_equal(rows[name].to_numpy(dtype=float), frame[name].to_numpy().astype(float))
@@ -258,7 +258,7 @@ def test_a_clock_that_was_not_set_is_not_believed(table: Path, mended: Path, tmp
     same(rows_of(tmp_path / "out"), rows_of(mended))
     frame = pd.read_csv(tmp_path / "readings.csv", parse_dates=["time"])
     with pytest.warns(UserWarning, match="3 readings a year and more from all others were left out"):
-        assert len(clean(frame)) == len(rows_of(mended))
+        assert len(clean(frame).data) == len(rows_of(mended))
 
 
 def test_fill_values_notes_and_limits_reach_the_rows(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_frame_and_a_file_give_the_same_rows(name: str, one_pass: bool, tmp_pa
     clean_archive(tmp_path / "readings.csv", tmp_path / "out", Options.of(one_pass=one_pass))
     query = f"SELECT * EXCLUDE (month) FROM '{tmp_path}/out/data/*/*.parquet' ORDER BY sensor, time"
     rows = duckdb.execute(query).df()
-    frame = clean(table, one_pass=one_pass).sort_values(["sensor", "time"]).reset_index(drop=True)
+    frame = clean(table, one_pass=one_pass).data.sort_values(["sensor", "time"]).reset_index(drop=True)
     pd.testing.assert_frame_equal(frame[rows.columns], rows, check_dtype=False, check_exact=True)
 
 
@@ -84,16 +84,16 @@ def test_nan_in_a_wide_file_is_an_empty_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Asia/Kathmandu"])
 def test_a_wide_frame_keeps_its_time_zone(zone: str) -> None:
     table = wide().assign(time=lambda table: table.time.dt.tz_localize("UTC").dt.tz_convert(zone))
-    plain = clean(wide(), wide=True)
-    by_column = clean(table, wide=True)
+    plain = clean(wide(), wide=True).data
+    by_column = clean(table, wide=True).data
     assert str(by_column.time.dt.tz) == zone
     pd.testing.assert_series_equal(by_column.time.dt.tz_convert("UTC").dt.tz_localize(None), plain.time)
-    by_index = clean(table.set_index("time"), wide=True)
+    by_index = clean(table.set_index("time"), wide=True).data
     assert str(by_index.index.tz) == zone
     pd.testing.assert_frame_equal(by_index.reset_index(), by_column)
-    series = clean(table.set_index("time").S001, wide=True)
+    series = clean(table.set_index("time").S001, wide=True).data
     assert str(series.index.tz) == zone
     utc = pl.from_pandas(wide()).with_columns(pl.col("time").dt.replace_time_zone("UTC"))
-    polars = clean(utc.with_columns(pl.col("time").dt.convert_time_zone(zone)), wide=True)
+    polars = clean(utc.with_columns(pl.col("time").dt.convert_time_zone(zone)), wide=True).data
     assert polars.schema["time"].time_zone == zone
     assert polars["time"].dt.epoch("s").to_list() == utc["time"].dt.epoch("s").to_list()

@@ -1,5 +1,6 @@
 """clean() on frames of every kind, and on labelled arrays."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from sensormend import clean
 from sensormend.archive.frames import Frame
 from sensormend.errors import ConfigError, InputError, ValueRangeError
-from sensormend.io.metadata import FAULTS_HEADER
 from sensormend.io.staging import Staging
+from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 from simulated_city import START, all_rows, city_readings, small_city
@@ -31,7 +32,15 @@ def columns() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def expected() -> pd.DataFrame:
-    return clean(pd.DataFrame(columns()))
+    return clean(pd.DataFrame(columns())).data
+
+
+FAULT_COLUMNS = [field.name for field in fields(FaultInterval)]
+
+
+def in_utc(frame: Any) -> Any:
+    """Return a frame with its times in UTC, without a zone."""
+    return frame.assign(time=frame.time.dt.tz_convert("UTC").dt.tz_localize(None))
 
 
 def same(one: Any, other: pd.DataFrame) -> None:
@@ -70,7 +79,7 @@ def test_a_frame_comes_back_with_the_columns_of_the_contract(expected: pd.DataFr
 
 
 def test_pandas_and_polars_give_the_same(expected: pd.DataFrame) -> None:
-    cleaned = clean(pl.DataFrame(columns()))
+    cleaned = clean(pl.DataFrame(columns())).data
     assert isinstance(cleaned, pl.DataFrame)
     assert cleaned["time"].dtype == pl.Datetime("us")
     same(cleaned, expected)
@@ -82,7 +91,7 @@ def test_a_wide_frame_gives_the_same_with_times_as_a_column_or_as_the_index(expe
     assert isinstance(wide.index, pd.DatetimeIndex)
     assert wide.isna().any(axis=None), "cells with nothing in them are no readings"
     for frame in (wide, wide.reset_index().rename_axis(columns=None)):
-        same(clean(frame), expected.drop(columns="variable"))
+        same(clean(frame).data, expected.drop(columns="variable"))
 
 
 def readings_of(frame: Any) -> Readings:
@@ -161,34 +170,37 @@ def test_a_clock_that_was_not_set_is_left_out_with_a_warning() -> None:
     moments = frame.time.astype("datetime64[us]").to_numpy().copy()
     moments[5], moments[9] = np.datetime64("1970-01-01", "us"), np.datetime64("9999-12-31", "us")
     with pytest.warns(UserWarning, match="2 readings a year and more"):
-        rows = clean(frame.assign(time=moments))
+        rows = clean(frame.assign(time=moments)).data
     assert rows.time.min() >= pd.Timestamp("2020")
     assert rows.time.max() < pd.Timestamp("2021")
 
 
-def test_times_with_a_zone_become_utc_and_nothing_shifts_in_march() -> None:
+def test_times_keep_their_zone_and_nothing_shifts_in_march() -> None:
     frame = pd.DataFrame(columns())
     local = frame.assign(time=frame.time.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"))
-    same(clean(local), clean(frame))
+    result = clean(local)
+    assert str(result.data.time.dt.tz) == "Europe/Berlin"
+    assert str(result.faults.start.dt.tz) == str(result.sensors["last"].dt.tz) == "Europe/Berlin"
+    same(in_utc(result.data), clean(frame).data)
     start = np.datetime64("2024-03-25T00", "us")
     hours = start + np.arange(24 * 14) * np.timedelta64(3600, "s")
     spring = pd.DataFrame({"time": np.tile(hours, 2), "sensor": np.repeat(["a", "b"], hours.size), "value": 1.0})
     spring.value = np.random.default_rng(0).normal(size=len(spring))
     berlin = spring.assign(time=spring.time.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"))
-    assert (clean(berlin).n == 1).all()
-    assert (clean(spring).n == 1).all()
+    assert (clean(berlin).data.n == 1).all()
+    assert (clean(spring).data.n == 1).all()
     written = spring.assign(time=[moment.isoformat() for moment in berlin.time])
-    same(clean(written), clean(spring))
+    same(clean(written).data, clean(spring).data)
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Etc/GMT+5", "Asia/Kolkata"])
 def test_every_zone_of_pandas_is_known(zone: str, expected: pd.DataFrame) -> None:
     frame = pd.DataFrame(columns())
-    same(clean(frame.assign(time=frame.time.dt.tz_localize("UTC").dt.tz_convert(zone))), expected)
+    same(in_utc(clean(frame.assign(time=frame.time.dt.tz_localize("UTC").dt.tz_convert(zone))).data), expected)
 
 
 def test_what_is_not_known_is_null_in_polars() -> None:
-    cleaned = clean(pl.DataFrame(columns()))
+    cleaned = clean(pl.DataFrame(columns())).data
     assert cleaned["value"].null_count() == (cleaned["flag"] == 9).sum()
     assert not cleaned["value"].is_nan().any()
 
@@ -198,20 +210,21 @@ def test_a_quiet_network_has_an_empty_list_of_the_same_kind() -> None:
     value = np.random.default_rng(0).normal(size=(4, 48))
     quiet = {"time": hours.astype("datetime64[us]"), **{f"s{number}": value[number] for number in range(4)}}
     for frame in (pd.DataFrame(quiet), pl.DataFrame(quiet)):
-        faults = clean(frame, details=True).faults
+        faults = clean(frame).faults
         assert len(faults) == 0
-        assert list(faults.columns) == list(FAULTS_HEADER)
+        assert list(faults.columns) == FAULT_COLUMNS
         assert "float" not in str(faults["sensor"].dtype).lower()
 
 
-def test_details_tell_what_is_wrong_and_how_the_sensors_are() -> None:
+def test_a_result_tells_what_is_wrong_and_how_the_sensors_are() -> None:
     for kind in (pd.DataFrame, pl.DataFrame):
-        rows, faults, sensors = clean(kind(columns()), details=True)
+        result = clean(kind(columns()))
+        rows, faults, sensors = result.data, result.faults, result.sensors
         assert isinstance(faults, kind)
         assert isinstance(sensors, kind)
-        assert list(faults.columns) == list(FAULTS_HEADER)
+        assert list(faults.columns) == FAULT_COLUMNS
         assert len(sensors) == 8
-        begin, end = (np.asarray(faults[name]).astype("datetime64[us]") for name in ("from", "to"))
+        begin, end = (np.asarray(faults[name]).astype("datetime64[us]") for name in ("start", "end"))
         time, flag, sensor = (np.asarray(rows[name]) for name in ("time", "flag", "sensor"))
         covered = np.zeros(len(rows), dtype=bool)
         for row in range(len(faults)):
@@ -225,7 +238,7 @@ def test_several_variables_with_settings_of_their_own() -> None:
     frame = pd.DataFrame(columns()).rename(columns={"temperature": "temp"})
     frame["humidity"] = 50 - frame.temp
     frame.loc[frame.index[7], "humidity"] = 180.0
-    cleaned = clean(frame, valid={"humidity": [0, 100]}, fill=[])
+    cleaned = clean(frame, valid={"humidity": [0, 100]}, fill=[]).data
     assert list(cleaned.columns)[-1] == "variable"
     assert set(cleaned.variable) == {"humidity", "temp"}
     implausible = cleaned[cleaned.reason == "implausible"]
@@ -237,7 +250,8 @@ def test_a_sensor_that_moves_is_a_new_sensor() -> None:
     frame = pd.DataFrame(columns())
     moved = (frame["Station ID"] == "s03") & (frame.time >= np.datetime64(START + 20 * DAY, "us"))
     frame["lat"], frame["lon"] = np.where(moved, 41.9, 41.8), -87.6
-    rows, _, sensors = clean(frame, details=True)
+    result = clean(frame)
+    rows, sensors = result.data, result.sensors
     assert "s03@2" in set(rows.sensor)
     assert rows[rows.sensor == "s03@2"].time.min() == pd.Timestamp(START + 20 * DAY, unit="us")
     assert sensors.set_index("sensor").latitude["s03@2"] == 41.9
@@ -255,7 +269,7 @@ def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
         {"sensor": readings.sensor, "time": readings.time.astype("datetime64[us]"), "value": readings.value}
     )
     for settings in ({}, {"one_pass": True}):
-        rows = clean(frame, **settings)
+        rows = clean(frame, **settings).data
         flags = rows[rows.sensor == "2"].set_index("time").flag
         wrong = flags[flags == 4]
         days = wrong.index.normalize().unique()
@@ -267,7 +281,7 @@ def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
 
 
 def test_one_pass_gives_the_rows_of_a_stream() -> None:
-    rows, cleaned = all_rows(city_readings(days=DAYS)), clean(pd.DataFrame(columns()), one_pass=True, step="1h")
+    rows, cleaned = all_rows(city_readings(days=DAYS)), clean(pd.DataFrame(columns()), one_pass=True, step="1h").data
     order = np.lexsort((rows.time, np.array(rows.sensors, dtype=object)[rows.sensor]))
     for name in ("value", "n", "cleaned", "lower", "upper", "flag"):
         np.testing.assert_array_equal(cleaned[name].to_numpy(), getattr(rows, name)[order])
@@ -276,7 +290,7 @@ def test_one_pass_gives_the_rows_of_a_stream() -> None:
 def test_per_reading_keeps_every_reading() -> None:
     frame = pd.DataFrame(columns())
     frame.time = frame.time + pd.to_timedelta(np.arange(len(frame)) % 50, unit="min")
-    cleaned = clean(frame, per_reading=True, step="1h")
+    cleaned = clean(frame, per_reading=True, step="1h").data
     present = cleaned[cleaned.n > 0]
     assert sorted(present.value) == sorted(frame.temperature)
     assert set(present.time) == set(frame.time)
@@ -293,7 +307,7 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
         coords={"time": times, "station": [f"s{number:02d}" for number in range(8)]},
         name="temperature",
     )
-    dataset = clean(array)
+    dataset = clean(array).data
     cleaned = dataset["temperature_cleaned"].transpose("station", "time").to_numpy().ravel()
     np.testing.assert_allclose(cleaned, expected.cleaned.to_numpy())
     assert dataset["temperature_flag"].attrs["flag_meanings"].split()[0] == "good"
@@ -303,7 +317,7 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
     ("frame", "settings", "error", "match"),
     [
         ([1, 2], {}, InputError, "pandas or polars frame"),
-        (np.ones((3, 3)), {}, InputError, "not ndarray; for files there is `sensormend clean"),
+        (np.ones((3, 3)), {}, InputError, "path of a file, not ndarray"),
         (pd.DataFrame({"time": [], "sensor": [], "value": []}), {}, InputError, "no rows"),
         (pd.DataFrame({"a": ["x"], "b": ["y"]}), {}, ConfigError, "the frame"),
         (pd.DataFrame([[1, 2]], columns=["time", "time"]), {}, InputError, "two columns named 'time'"),
@@ -338,7 +352,7 @@ def test_a_polars_frame_has_texts_also_where_nothing_is_known_at_first(heard: in
     times = np.datetime64("2020-01-01T00:00", "us") + np.arange(heard, heard + 24) * np.timedelta64(3600, "s")
     frame = pl.DataFrame({"sensor": ["a"] * 24, "time": times, "value": [float("nan")] * 19 + [1.0] * heard
                               + [float("nan")] * (5 - heard)})  # fmt: skip
-    rows = clean(frame, step="1h", period="1d", one_pass=True)
+    rows = clean(frame, step="1h", period="1d", one_pass=True).data
     assert rows["origin"].dtype == rows["reason"].dtype == rows["sensor"].dtype == pl.String
     assert rows["origin"].to_list().count(None) >= 24 - 5
     assert set(rows["origin"].to_list()) <= {None, "observed", "estimated"}
@@ -353,7 +367,7 @@ def test_a_tolerance_reaches_the_model_by_its_variable() -> None:
         values = weather + 0.2 * random.normal(size=weather.size)
         values[800:830] += 4.0 if number == 2 else 0.0
         parts.append(pl.DataFrame({"sensor": f"s{number}", "time": times, "warm": values, "cold": values}))
-    rows = clean(pl.concat(parts), tolerance={"warm": 6.0})
+    rows = clean(pl.concat(parts), tolerance={"warm": 6.0}).data
     wrong = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
     assert wrong.filter(pl.col("variable") == "cold").height >= 28
     assert wrong.filter(pl.col("variable") == "warm").height == 0
@@ -383,7 +397,7 @@ def test_no_ramp_stops_a_run(ramp: str, sensors: int) -> None:
         )
         for row in range(sensors)
     )
-    rows = clean(frame)
+    rows = clean(frame).data
     np.testing.assert_array_equal(rows.value.to_numpy(), frame.value.to_numpy())
     assert len(rows) == sensors * hours
     low, high = frame.value.min(), frame.value.max()

@@ -38,7 +38,7 @@ def long() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def rows(long: pd.DataFrame) -> pd.DataFrame:
-    return clean(long)
+    return clean(long).data
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +49,20 @@ def expected(rows: pd.DataFrame) -> pd.DataFrame:
 def test_a_wide_frame_goes_out_wide(long: pd.DataFrame, expected: pd.DataFrame) -> None:
     wide = long.pivot(index="time", columns="station", values="temp (°C)").rename_axis(columns=None)
     backwards = wide[wide.columns[::-1]]
-    cleaned = clean(backwards, wide=True)
+    cleaned = clean(backwards, wide=True).data
     assert list(cleaned.columns) == list(backwards.columns), "the columns keep their order"
     pd.testing.assert_frame_equal(cleaned[expected.columns], expected, check_freq=False)
-    column = clean(wide.reset_index(), wide=True)
+    column = clean(wide.reset_index(), wide=True).data
     pd.testing.assert_frame_equal(column.set_index("time"), expected, check_freq=False)
-    polars = clean(pl.DataFrame({name: list(values) for name, values in wide.reset_index().items()}), wide=True)
+    polars = clean(pl.DataFrame({name: list(values) for name, values in wide.reset_index().items()}), wide=True).data
     assert polars.columns == ["time", *expected.columns]
     np.testing.assert_array_equal(polars["s03"].to_numpy(), expected["s03"].to_numpy())
-    pd.testing.assert_frame_equal(clean(long, wide=True).set_index("time"), expected, check_freq=False)
+    pd.testing.assert_frame_equal(clean(long, wide=True).data.set_index("time"), expected, check_freq=False)
 
 
 def test_several_variables_have_a_column_each(long: pd.DataFrame, rows: pd.DataFrame) -> None:
     both = long.assign(rh=50 + long["temp (°C)"] / 3)
-    cleaned, details = clean(both, wide=True), clean(both)
+    cleaned, details = clean(both, wide=True).data, clean(both).data
     assert list(cleaned.columns) == ["station", "time", "temp (°C)", "rh"]
     pivoted = details.pivot(index=["sensor", "time"], columns="variable", values="cleaned").reset_index()
     for name in ("temp (°C)", "rh"):
@@ -72,17 +72,17 @@ def test_several_variables_have_a_column_each(long: pd.DataFrame, rows: pd.DataF
 
 def test_a_series_is_one_sensor(long: pd.DataFrame) -> None:
     mine = long[long.station == "s03"].set_index("time")["temp (°C)"]
-    by_name = clean(mine.rename("Hilltop"))
+    by_name = clean(mine.rename("Hilltop")).data
     assert set(by_name.sensor) == {"Hilltop"}
     assert "variable" not in by_name
-    measured = clean(mine)
+    measured = clean(mine).data
     assert set(measured.sensor) == {"sensor"}
     assert set(measured.variable) == {"temp (°C)"}
-    nameless = clean(mine.rename(None))
+    nameless = clean(mine.rename(None)).data
     assert set(nameless.sensor) == {"sensor"}
     for other in (measured, nameless):
         np.testing.assert_array_equal(other.cleaned, by_name.cleaned)
-    series = clean(mine.rename("Hilltop"), wide=True)
+    series = clean(mine.rename("Hilltop"), wide=True).data
     assert isinstance(series, pd.Series)
     assert series.name == "Hilltop"
     np.testing.assert_array_equal(series.to_numpy(), by_name.cleaned)
@@ -152,7 +152,7 @@ def test_units_reach_run_json_netcdf_and_pictures(
     record = json.loads((tmp_path / "out.nc.meta" / "run.json").read_text())
     key = column if column.startswith("temp") else ""
     assert record.get("units", {}).get(key) == units
-    cleaned = clean(frame, one_pass=True, **settings)
+    cleaned = clean(frame, one_pass=True, **settings).data
     for source in (cleaned, tmp_path / "out.nc"):
         label = course(source, "s03").axes[0].get_ylabel()
         assert label == (f"{name}, {units}" if units else name)

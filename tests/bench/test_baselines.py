@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from checks import network, with_gaps
-from sensormend import Recovery, ShapeError
+from sensormend import ShapeError
 from sensormend.bench.contestants import BuddyCheck, RollingMedian
+from sensormend.recovery import Recovery
 
 Floats = NDArray[np.float64]
 RULES = [RollingMedian, BuddyCheck]

@@ -24,8 +24,8 @@ from sensormend.bench.charts import (
     growth_chart,
     line_charts,
 )
+from sensormend.bench.decomposition import decomposition, most_telling
 from sensormend.bench.styles import STYLES, in_order, style_of
-from sensormend.plot.decomposition import decomposition, most_telling
 from sensormend.recovery import Recovery
 
 METHODS = [
@@ -71,7 +71,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         "sensormend.bench.charts",
         "sensormend.bench.charts",
         "sensormend.bench.charts",
-        "sensormend.plot.decomposition",
+        "sensormend.bench.decomposition",
     ):
         monkeypatch.setattr(import_module(name), "save_both", save)
     return drawn

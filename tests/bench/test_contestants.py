@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from checks import assert_same_recovery, network, with_gaps
-from sensormend import OLRSC, OLRTR, ConfigError, DivergenceError, Recovery
+from sensormend import OLRTR, ConfigError, DivergenceError
 from sensormend.bench.contestants import Contestant, chosen, line_up, mend
 from sensormend.bench.tables import AOT, NOAA
+from sensormend.methods import OLRSC
 from sensormend.methods.base import Method, OnlineMethod
+from sensormend.recovery import Recovery
 from sensormend.simulate.network import paper_tensor
 
 LINE_UPS = ("noaa", "aot", "faults", "simulated")

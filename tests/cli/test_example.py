@@ -28,7 +28,7 @@ def test_it_has_what_real_files_have(tmp_path: Path) -> None:
 
 def test_what_is_read_back_is_the_city(tmp_path: Path) -> None:
     write_example(tmp_path / "readings.csv", sensors=5, days=12, seed=2)
-    mended = clean(polars.read_csv(tmp_path / "readings.csv"))
+    mended = clean(polars.read_csv(tmp_path / "readings.csv")).data
     network = city(5, 12, seed=2)
     value = mended["value"].to_numpy().reshape(5, 12, 24).transpose(0, 2, 1)
     fill = (mended["reason"] == "fill").to_numpy().reshape(5, 12, 24).transpose(0, 2, 1)

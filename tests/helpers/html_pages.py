@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from typing import Any
 
 __all__ = ["Page", "page_of"]
 
@@ -25,7 +27,9 @@ class Page:
     tables
         The cells of every table, row by row, as text.
     text
-        The words between the tags, without the style sheet.
+        The words between the tags, without the style sheet and scripts.
+    scripts, data
+        The scripts, and the JSON inside the page.
     style
         The style sheet.
     """
@@ -35,6 +39,8 @@ class Page:
     tables: list[list[list[str]]] = field(default_factory=list)
     text: str = ""
     style: str = ""
+    scripts: list[str] = field(default_factory=list)
+    data: Any = None
 
     def named(self, name: str) -> list[dict[str, str]]:
         """Return the attributes of all elements of a name."""
@@ -81,6 +87,12 @@ class _Reader(HTMLParser):
         if self.open and self.open[-1] == "style":
             self.page.style += data
             self.page.references += _urls(data)
+            return
+        if self.open and self.open[-1] == "script":
+            if self.page.tags[-1][1].get("type") == "application/json":
+                self.page.data = json.loads(data)
+            else:
+                self.page.scripts.append(data)
             return
         self.page.text += data
         if "td" in self.open or "th" in self.open:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.methods import Matrix
-from sensormend import Recovery
 from sensormend.methods.base import Method
+from sensormend.recovery import Recovery
 from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.scores import DROPPED, paper_scores
 

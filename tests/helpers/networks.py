@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
 from sensormend.model.partition import extend, partition
+from sensormend.recovery import Recovery
 from sensormend.simulate.network import city
 
 __all__ = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from checks import state
 from method_cases import Floats, periods, readings
 from oracles.methods import Grasta, walk
-from sensormend import GRASTA
+from sensormend.methods import GRASTA
 from sensormend.methods.grasta import FAINT, initial_arrays, track_column
 
 Arrays = dict[str, Floats]

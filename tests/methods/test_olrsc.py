@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from method_cases import readings
 from oracles.methods import in_place
-from sensormend import OLRSC
+from sensormend.methods import OLRSC
 from sensormend.methods.olrsc import relative, sweep
 
 

@@ -15,7 +15,8 @@ from scipy.io import loadmat
 
 from method_cases import low_rank_tensor
 from oracles import methods as oracle
-from sensormend import OLRTR, ConfigError, DivergenceError, Recovery, ShapeError, ValueRangeError
+from sensormend import OLRTR, ConfigError, DivergenceError, ShapeError, ValueRangeError
+from sensormend.recovery import Recovery
 from sensormend.simulate.network import stream
 
 Floats = NDArray[np.float64]

@@ -6,7 +6,7 @@ import numpy as np
 
 from checks import state
 from method_cases import Floats, relative_error
-from sensormend import ORLTM
+from sensormend.methods import ORLTM
 
 
 def test_it_says_that_it_is_a_reconstruction() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from method_cases import compare, periods, readings
 from oracles.methods import Ostd
-from sensormend import OSTD
+from sensormend.methods import OSTD
 
 
 def test_the_turns_are_limited() -> None:

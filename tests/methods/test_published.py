@@ -17,19 +17,8 @@ from numpy.typing import NDArray
 from checks import assert_same_recovery
 from method_cases import SHAPES, Floats, compare, low_rank_tensor, periods, readings, relative_error
 from oracles import methods as oracle
-from sensormend import (
-    GRASTA,
-    OLRSC,
-    OLRTR,
-    ORLTM,
-    OSTD,
-    RTR,
-    TRPCA,
-    ConfigError,
-    ShapeError,
-    StateError,
-    StocRPCA,
-)
+from sensormend import OLRTR, ConfigError, ShapeError, StateError
+from sensormend.methods import GRASTA, OLRSC, ORLTM, OSTD, RTR, TRPCA, StocRPCA
 from sensormend.methods.base import Method, PublishedOnline
 from sensormend.methods.grasta import FAINT
 

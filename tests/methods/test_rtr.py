@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from method_cases import Floats
-from sensormend import RTR
+from sensormend.methods import RTR
 from sensormend.methods.rtr import default_lam
 from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.scores import score

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from method_cases import readings
-from sensormend import TRPCA
+from sensormend.methods import TRPCA
 
 
 def test_an_even_and_an_odd_number_of_periods_are_summed_back_exactly() -> None:

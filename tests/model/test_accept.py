@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from checks import assert_same_recovery
 from networks import Floats, fault_free
-from sensormend import InputError, NetworkModel, Recovery
+from sensormend import InputError, NetworkModel
 from sensormend.model import arrays as at
+from sensormend.recovery import Recovery
 
 DAYS, BROKEN, ACCEPTED = 90, 50, 60
 

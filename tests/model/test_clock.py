@@ -12,7 +12,8 @@ from scipy.signal import lfilter
 
 from checks import state
 from networks import Floats, update_all
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
+from sensormend.recovery import Recovery
 
 LEARNED, DAYS = 20, 50
 TURN = 6

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from checks import assert_same_recovery, assert_same_state, state
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, trained, update_all
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
+from sensormend.recovery import Recovery
 
 Bools = NDArray[np.bool_]
 DAYS = 34

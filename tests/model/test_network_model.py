@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, regions, trained, update_all
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
 from sensormend.model.arrays import CORRECTED, WRONG
+from sensormend.recovery import Recovery
 from sensormend.simulate.degrade import Case, degrade
 
 LATER = slice(LEARNED, None)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from checks import assert_same_recovery, assert_same_state, state
 from networks import Floats, fault_free, observed_mask, partition_small_networks, update_all
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
+from sensormend.recovery import Recovery
 from sensormend.simulate.network import city
 
 MANY = 130

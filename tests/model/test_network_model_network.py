@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from checks import assert_same_recovery
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, regions, update_all
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
+from sensormend.recovery import Recovery
 
 
 def named(count: int) -> list[str]:

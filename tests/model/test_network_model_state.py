@@ -11,16 +11,8 @@ import pytest
 
 from checks import assert_same_recovery, assert_same_state, state
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, trained, update_all
-from sensormend import (
-    OLRTR,
-    ConfigError,
-    NetworkModel,
-    Recovery,
-    SensormendError,
-    ShapeError,
-    StateError,
-    ValueRangeError,
-)
+from sensormend import OLRTR, ConfigError, NetworkModel, SensormendError, ShapeError, StateError, ValueRangeError
+from sensormend.recovery import Recovery
 from sensormend.simulate.degrade import Case, degrade
 
 TODAY = LEARNED

@@ -7,8 +7,9 @@ import pytest
 
 import hostile
 from networks import Floats, fault_free
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
 from sensormend.errors import ConfigError, ShapeError
+from sensormend.recovery import Recovery
 
 SENSORS, DAYS, SLOTS = 16, 170, 24
 BEGIN, END = 80, 150

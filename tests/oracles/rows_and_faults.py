@@ -28,12 +28,12 @@ def contradictions(rows: Iterable[Line], faults: Iterable[Line]) -> list[str]:
 def _of_channel(rows: list[Line], faults: list[Line]) -> list[str]:
     problems = []
     rows = sorted(rows, key=lambda row: row["time"])
-    faults = sorted(faults, key=lambda fault: fault["from"])
+    faults = sorted(faults, key=lambda fault: fault["start"])
     for before, after in pairwise(faults):
-        if after["from"] < before["to"]:
+        if after["start"] < before["end"]:
             problems.append(f"{_named(before)} and {_named(after)} overlap")
     for row in rows:
-        covering = [fault for fault in faults if fault["from"] <= row["time"] < fault["to"]]
+        covering = [fault for fault in faults if fault["start"] <= row["time"] < fault["end"]]
         if row["flag"] == 4 and row["reason"] not in ("fill", "duplicate", "late") and len(covering) != 1:
             problems.append(f"the wrong row of {row['time']} ({row['reason']}) lies in {len(covering)} faults")
     readings = [row for row in rows if row["value"] is not None]
@@ -43,10 +43,10 @@ def _of_channel(rows: list[Line], faults: list[Line]) -> list[str]:
         if abs(after["value"] - before["value"]) > 1e-9
     ]
     for fault in faults:
-        inside = [row for row in rows if fault["from"] <= row["time"] < fault["to"]]
+        inside = [row for row in rows if fault["start"] <= row["time"] < fault["end"]]
         if not any(row["flag"] in (3, 4) for row in inside):
             problems.append(f"{_named(fault)} has no row that is wrong or doubtful")
-        if fault["from"] < readings[0]["time"]:
+        if fault["start"] < readings[0]["time"]:
             problems.append(f"{_named(fault)} begins before the first reading")
         if fault["reason"] not in ("offset", "drift") or fault["size"] is None or fault["size"] != fault["size"]:
             continue
@@ -67,4 +67,4 @@ def _of_channel(rows: list[Line], faults: list[Line]) -> list[str]:
 
 
 def _named(fault: Line) -> str:
-    return f"the fault {fault['reason']} of {fault['from']} to {fault['to']}"
+    return f"the fault {fault['reason']} of {fault['start']} to {fault['end']}"

@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from networks import partition_small_networks
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
 from sensormend.model import engine
+from sensormend.recovery import Recovery
 
 __all__ = ["recovered", "small_network", "written"]
 

@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 import hostile
 from list_source import hourly, read_rows, run_service
-from sensormend import NetworkModel, Recovery, clean
+from sensormend import NetworkModel, clean
 from sensormend.cli import main
 from sensormend.pipeline.bounds import JUDGED, YOUNG, AcceptedRange
 from sensormend.pipeline.cleaner import Cleaner, InMemory, walk
 from sensormend.pipeline.verdicts import Verdicts
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, NO_ORIGIN, NOTHING, OBSERVED, Flag, Readings, Rows
+from sensormend.recovery import Recovery
 from simulated_city import HOURLY, START, city_readings, small_city, tensor_readings, write_csv
 
 Floats = NDArray[np.float64]
@@ -420,7 +421,7 @@ def test_a_frame_is_cleaned_as_before() -> None:
         "time": readings.time.astype("datetime64[us]"),
         "value": readings.value,
     })  # fmt: skip
-    assert clean(frame)["cleaned"].is_finite().all()
+    assert clean(frame).data["cleaned"].is_finite().all()
 
 
 def test_a_silent_day_of_variables_that_have_names_is_made_up_for() -> None:

@@ -58,8 +58,8 @@ def readings_of(value: np.ndarray, name: str, start: int = START) -> Readings:
 @pytest.fixture(scope="module")
 def cleaned() -> tuple[np.ndarray, pd.DataFrame, pd.DataFrame]:
     truth = course()
-    result = clean(table(degraded(truth), "wind direction"), details=True)
-    return truth, result.rows[result.rows.variable == "wind direction"], result.faults
+    result = clean(table(degraded(truth), "wind direction"))
+    return truth, result.data[result.data.variable == "wind direction"], result.faults
 
 
 def test_directions_come_back_in_degrees(cleaned: tuple[np.ndarray, pd.DataFrame, pd.DataFrame]) -> None:
@@ -185,7 +185,7 @@ def test_an_archive_a_frame_and_a_live_feed_give_the_same_rows(tmp_path: Path) -
     }
     run_service(tmp_path / "live", hourly(readings_of(value, "wd"), 6))
     assert_same_rows(read_rows(tmp_path / "live"), archive)
-    rows = clean(frame, one_pass=True, step="1h", period="1d").sort_values(["time", "sensor"])
+    rows = clean(frame, one_pass=True, step="1h", period="1d").data.sort_values(["time", "sensor"])
     np.testing.assert_array_equal(rows.cleaned.to_numpy(), archive.cleaned)
     np.testing.assert_array_equal(rows.flag.to_numpy(), archive.flag)
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
 from sensormend.archive.frames import columns_of
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.pipeline.cleaner import Cleaner, InMemory, walk
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Readings, Rows
+from sensormend.recovery import Recovery
 from simulated_city import HOURLY, START, all_rows, city_readings, mend, small_city, tensor_readings, with_value
 
 FIRST = int(HOURLY.period_of(np.array([START]))[0])

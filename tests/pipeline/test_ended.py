@@ -37,7 +37,7 @@ def archive_rows(table: pd.DataFrame, folder: Path, **settings: bool) -> pd.Data
 @pytest.mark.parametrize("kind", ["frame", "file"])
 def test_nothing_is_estimated_outside_the_time_of_a_series(kind: str, tmp_path: Path) -> None:
     table = network()
-    rows = clean(table) if kind == "frame" else archive_rows(table, tmp_path)
+    rows = clean(table).data if kind == "frame" else archive_rows(table, tmp_path)
     by_sensor = {name: own.set_index("time") for name, own in rows.groupby("sensor")}
     ended, late, gap = by_sensor["S2"], by_sensor["S3"], by_sensor["S4"]
     assert ended.cleaned.dropna().index.max() == table.time[ENDS - 1]
@@ -51,7 +51,7 @@ def test_nothing_is_estimated_outside_the_time_of_a_series(kind: str, tmp_path: 
 
 
 def test_the_end_of_a_series_is_not_a_fault_and_a_gap_is_silence() -> None:
-    faults = clean(network(), details=True).faults
+    faults = clean(network()).faults
     assert set(faults.sensor[faults.reason == "silent"]) == {"S4"}
 
 
@@ -85,12 +85,12 @@ def test_a_sensor_that_moved_has_an_end_at_each_place(tmp_path: Path) -> None:
 
 def test_every_reading_keeps_its_row() -> None:
     table = network()
-    rows = clean(table, per_reading=True)
+    rows = clean(table, per_reading=True).data
     assert rows.n.sum() == table.drop(columns="time").count().sum()
 
 
 def test_in_one_pass_the_end_is_not_known() -> None:
-    rows = clean(network(), one_pass=True)
+    rows = clean(network(), one_pass=True).data
     ended = rows[rows.sensor == "S2"]
     assert ended.time.max() == network().time[HOURS - 1]
     assert ended.cleaned.notna().all()

@@ -277,8 +277,8 @@ def hourly_frame(readings: Readings) -> Any:
 @pytest.mark.parametrize("one_pass", [False, True])
 def test_a_fault_from_noon_to_the_next_evening_is_flagged_there_only(one_pass: bool) -> None:
     readings = moved(fault_free(50), 2, 40 * 24 + 12, 41 * 24 + 20)
-    cleaned = clean(hourly_frame(readings), details=True, one_pass=one_pass)
-    rows = cleaned.rows.to_dict(as_series=False)
+    cleaned = clean(hourly_frame(readings), one_pass=one_pass)
+    rows = cleaned.data.to_dict(as_series=False)
     chosen = np.array(rows["sensor"]) == "s02"
     hour = (np.array(rows["time"], dtype="datetime64[us]").astype(np.int64)[chosen] - START) // HOUR
     flag, origin = np.array(rows["flag"])[chosen], np.array(rows["origin"])[chosen]
@@ -291,7 +291,7 @@ def test_a_fault_from_noon_to_the_next_evening_is_flagged_there_only(one_pass: b
     faults = cleaned.faults.to_dict(as_series=False)
     at = faults["sensor"].index("s02")
     assert faults["sensor"].count("s02") == 1
-    assert (faults["from"][at], faults["to"][at]) == tuple(
+    assert (faults["start"][at], faults["end"][at]) == tuple(
         (np.datetime64(START, "us") + np.timedelta64(hours, "h")).item() for hours in (40 * 24 + 12, 41 * 24 + 20)
     )
     assert faults["size"][at] == pytest.approx(15, abs=2)

@@ -107,19 +107,19 @@ def frame(line: Floats) -> Any:
 
 @pytest.fixture(scope="module")
 def both() -> dict[bool, Any]:
-    return {one_pass: clean(frame(drifting()), period="1d", one_pass=one_pass, details=True)
+    return {one_pass: clean(frame(drifting()), period="1d", one_pass=one_pass)
             for one_pass in (False, True)}  # fmt: skip
 
 
 def own(cleaned: Any) -> tuple[Any, int]:
     """Return the rows of the fourth sensor, and the hour at which its only long fault begins."""
-    rows = cleaned.rows.filter(polars.col("sensor") == "s03")
+    rows = cleaned.data.filter(polars.col("sensor") == "s03")
     (fault,) = (
         line
         for line in cleaned.faults.filter(polars.col("sensor") == "s03").iter_rows(named=True)
         if line["reason"] == "drift"
     )
-    begin = (np.datetime64(fault["from"], "us") - np.datetime64("2020-01-01", "us")) // np.timedelta64(1, "h")
+    begin = (np.datetime64(fault["start"], "us") - np.datetime64("2020-01-01", "us")) // np.timedelta64(1, "h")
     return rows, int(begin)
 
 
@@ -148,7 +148,7 @@ def test_an_archive_marks_what_came_before_a_drift_was_seen(both: dict[bool, Any
 
 def test_the_counts_include_what_was_marked(both: dict[bool, Any]) -> None:
     cleaned = both[False]
-    shares = cleaned.rows.group_by("sensor").agg(((polars.col("flag") == 4).mean()).alias("wrong")).sort("sensor")
+    shares = cleaned.data.group_by("sensor").agg(((polars.col("flag") == 4).mean()).alias("wrong")).sort("sensor")
     summaries = cleaned.sensors.sort("sensor")
     assert summaries["share_faulty"].to_list() == pytest.approx(shares["wrong"].to_list(), abs=1e-5)
 
@@ -184,7 +184,7 @@ def test_files_are_marked_as_frames_are_also_by_a_run_that_was_killed_meanwhile(
     with Archive(out) as archive:
         rows = archive.rows()
     order = np.lexsort((rows.time, np.array(rows.sensors)[rows.sensor]))
-    expected = both[False].rows
+    expected = both[False].data
     np.testing.assert_array_equal(rows.flag[order], expected["flag"].to_numpy())
     np.testing.assert_array_equal(rows.cleaned[order], expected["cleaned"].to_numpy())
     assert [ORIGINS[code] for code in rows.origin[order]] == expected["origin"].to_list()
@@ -193,14 +193,14 @@ def test_files_are_marked_as_frames_are_also_by_a_run_that_was_killed_meanwhile(
     assert run["flags"] == counted
     assert run["corrected"] == report.corrected == int((rows.origin == ORIGINS.index("corrected")).sum())
     assert [fault.start for fault in report.faults] == [
-        int(np.datetime64(start, "us").astype(np.int64)) for start in both[False].faults["from"].to_list()
+        int(np.datetime64(start, "us").astype(np.int64)) for start in both[False].faults["start"].to_list()
     ]
 
 
 def test_people_who_know_better_are_believed(tmp_path: Path) -> None:
     notes = tmp_path / "maintenance.csv"
     notes.write_text("sensor,from,to,action\ns03,2020-02-20,2020-02-22,real\n")
-    rows = clean(frame(drifting()), period="1d", maintenance=notes)
+    rows = clean(frame(drifting()), period="1d", maintenance=notes).data
     chosen = rows.filter((polars.col("sensor") == "s03") & polars.col("time").is_between(
         polars.datetime(2020, 2, 20), polars.datetime(2020, 2, 21, 23)))  # fmt: skip
     assert chosen.height == 48

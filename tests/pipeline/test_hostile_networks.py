@@ -14,7 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import hostile
-from sensormend import NetworkModel, Recovery
+from sensormend import NetworkModel
+from sensormend.recovery import Recovery
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -76,7 +76,7 @@ def test_times_may_have_an_offset() -> None:
 @pytest.mark.parametrize(
     ("line", "match"),
     [
-        ("a,2020-03-01,,sleep", "row 2: an action is ignore, recalibrated, real, removed; got 'sleep'"),
+        ("a,2020-03-01,,sleep", "row 2: an action is ignore, real, removed, recalibrated, cleaned, .*; got 'sleep'"),
         ("a,yesterday,,ignore", "row 2, from: a time is written like"),
         (",2020-03-01,,ignore", r"row 2: no sensor"),
         ("a,2020-03-02,2020-03-01,ignore", "to is not after from"),

@@ -30,9 +30,9 @@ def frame(readings: Floats) -> Any:
 
 
 def problems_of(readings: Floats, **options: Any) -> list[str]:
-    cleaned = clean(frame(readings), period="1d", details=True, **options)
+    cleaned = clean(frame(readings), period="1d", **options)
     assert cleaned.faults.height > 0
-    return contradictions(cleaned.rows.iter_rows(named=True), cleaned.faults.iter_rows(named=True))
+    return contradictions(cleaned.data.iter_rows(named=True), cleaned.faults.iter_rows(named=True))
 
 
 def with_faults(seed: int, sensors: int = 10, days: int = 60) -> Floats:
@@ -86,7 +86,7 @@ def test_limits_are_runs_of_their_own() -> None:
 
 def line(kind: str, start: int, end: int, **more: Any) -> dict[str, Any]:
     """Return a fault from an hour to another."""
-    hours = {"from": START + timedelta(hours=start), "to": START + timedelta(hours=end)}
+    hours = {"start": START + timedelta(hours=start), "end": START + timedelta(hours=end)}
     return {"sensor": "a", "variable": "", "reason": kind, "size": 2.0, "sentence": "a read 2.0 high."} | hours | more
 
 

@@ -36,12 +36,12 @@ def test_flags_and_comments_say_what_to_do(tmp_path: Path) -> None:
             "S3,2024-01-01,2024-01-02,,recalibrated,an action by its name\n",
         )
     )
-    assert list(read.notes.items()) == [
-        (Note("S1", FIRST, FIRST + DAY, "ignore", "temp"), "fouled"),
-        (Note("S1", FIRST + 6 * HOUR, FIRST + DAY, "recalibrated"), "Re-calibrated with buffer"),
-        (Note("S2", FIRST, EVER, "removed", "ph"), "sensor removed for the winter"),
-        (Note("S2", FIRST, FIRST + 2 * DAY, "real", "ph"), "a real flood"),
-        (Note("S3", FIRST, FIRST + DAY, "recalibrated"), "an action by its name"),
+    assert list(read.notes) == [
+        Note("S1", FIRST, FIRST + DAY, "ignore", "temp", comment="fouled"),
+        Note("S1", FIRST + 6 * HOUR, FIRST + DAY, "recalibrated", comment="Re-calibrated with buffer"),
+        Note("S2", FIRST, EVER, "removed", "ph", comment="sensor removed for the winter"),
+        Note("S2", FIRST, FIRST + 2 * DAY, "real", "ph", comment="a real flood"),
+        Note("S3", FIRST, FIRST + DAY, "recalibrated", comment="an action by its name"),
     ]
     assert read.passed == {"3": 1, "": 1}
 
@@ -50,8 +50,8 @@ def test_a_logbook_without_flags_and_sensors(tmp_path: Path) -> None:
     text = "from,to,comment\n2024-01-01,2024-01-02,cleaned\n2024-01-05,2024-01-05,calibration\n"
     path = table(tmp_path, text)
     assert list(notes_of(path).notes) == [
-        Note(ALL, FIRST, FIRST + DAY, "ignore"),
-        Note(ALL, FIRST + 4 * DAY, EVER, "recalibrated"),
+        Note(ALL, FIRST, FIRST + DAY, "ignore", comment="cleaned"),
+        Note(ALL, FIRST + 4 * DAY, EVER, "recalibrated", comment="calibration"),
     ]
     assert {note.sensor for note in notes_of(path, "S1").notes} == {"S1"}
 
@@ -91,7 +91,7 @@ def test_the_command_adds_what_is_new_and_keeps_comments(tmp_path: Path, capsys:
     assert "0 new" in capsys.readouterr().out
     assert Maintenance.read(file).notes == (
         Note("S9", FIRST, EVER, "ignore"),
-        Note("S1", FIRST, FIRST + DAY, "ignore", "temp"),
+        Note("S1", FIRST, FIRST + DAY, "ignore", "temp", comment="ice, =1"),
     )
     assert file.read_text().splitlines() == [
         "sensor,from,to,action,variable,comment",
@@ -107,5 +107,5 @@ def test_notes_that_cannot_be_written_change_nothing(tmp_path: Path) -> None:
     file = tmp_path / "m.csv"
     file.write_text("sensor,from,to\na,2024-01-01,\n")
     with pytest.raises(ConfigError, match="action are lacking"):
-        write_notes(file, {Note("a", FIRST, EVER, "ignore"): ""})
+        write_notes(file, [Note("a", FIRST, EVER, "ignore")])
     assert file.read_text() == "sensor,from,to\na,2024-01-01,\n"

@@ -48,7 +48,7 @@ def network(name: str) -> pl.DataFrame:
 
 
 def test_an_impossible_humidity_is_wrong_for_as_long_as_it_lasts(tmp_path: Path) -> None:
-    rows = clean(network("rh")).filter(pl.col("sensor") == "s5").sort("time")
+    rows = clean(network("rh")).data.filter(pl.col("sensor") == "s5").sort("time")
     after = rows[216:]
     assert set(after["flag"]) == {int(Flag.FAIL)}
     assert set(after["reason"]) == {"implausible"}
@@ -58,7 +58,7 @@ def test_an_impossible_humidity_is_wrong_for_as_long_as_it_lasts(tmp_path: Path)
 
 
 def test_limits_that_are_given_count_instead() -> None:
-    rows = clean(network("rh"), valid=[-100, 80]).filter(pl.col("sensor") == "s0")
+    rows = clean(network("rh"), valid=[-100, 80]).data.filter(pl.col("sensor") == "s0")
     above = rows.filter(pl.col("value") > 80)
     assert above.height > 10
     assert set(above["flag"]) == {int(Flag.FAIL)}

@@ -57,7 +57,7 @@ def on_grid(rows: polars.DataFrame, column: str) -> Any:
 
 
 def test_the_rows_are_those_of_the_class() -> None:
-    rows = clean(frame_of(network()), method="olrtr", rank=2, alpha=50)
+    rows = clean(frame_of(network()), method="olrtr", rank=2, alpha=50).data
     # The threshold of |E| follows from the readings here; that of the class is 0.01, and both are far below the fault.
     expected = OLRTR(rank=2, alpha=50, seed=0).recover(network())
     judged = np.arange(DAYS) >= COLD_START
@@ -89,7 +89,8 @@ def test_the_rows_are_those_of_the_class() -> None:
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_the_defaults_follow_the_readings(scale: float) -> None:
-    rows, faults, _ = clean(frame_of(network(scale)), method="olrtr", details=True)
+    result = clean(frame_of(network(scale)), method="olrtr")
+    rows, faults = result.data, result.faults
     assert {FAULT} == set(map(tuple, np.argwhere((on_grid(rows, "flag") == 4).any(axis=1)).tolist()))
     assert faults.filter(polars.col("reason") == "outlier")["sensor"].to_list() == ["s05"]
 
@@ -102,7 +103,8 @@ def test_the_defaults_are_near_those_of_the_authors() -> None:
 
 @pytest.mark.parametrize("name", [*ONLINE, *BATCH])
 def test_every_method_runs(name: str) -> None:
-    rows, faults, sensors = clean(frame_of(network()), method=name, details=True)
+    result = clean(frame_of(network()), method=name)
+    rows, faults, sensors = result.data, result.faults, result.sensors
     assert len(rows) == SENSORS * DAYS * 24
     flag = on_grid(rows, "flag")
     assert set(flag[FAULT[0], :, FAULT[1]].tolist()) == {4, 9}
@@ -113,7 +115,7 @@ def test_every_method_runs(name: str) -> None:
 
 
 def test_more_passes_judge_the_first_days_too() -> None:
-    once, twice = (clean(frame_of(network()), method="olrtr", passes=passes) for passes in (1, 2))
+    once, twice = (clean(frame_of(network()), method="olrtr", passes=passes).data for passes in (1, 2))
     assert (on_grid(once, "flag")[..., 0] == 2).any()
     assert not (on_grid(twice, "flag") == 2).any()
 
@@ -218,7 +220,7 @@ def test_an_archive_is_the_same_as_a_frame_and_as_a_resumed_run(
     options = archive_options(method=name, **more)
     report = clean_archive(path, tmp_path / "whole", options)
     assert any(note.startswith(f"method {name}") for note in report.notes)
-    frame = clean(frame_of(network()), method=name, step="1h", period="1d", **more)
+    frame = clean(frame_of(network()), method=name, step="1h", period="1d", **more).data
     rows = read_rows(tmp_path / "whole")
     flag = rows.flag[np.lexsort((rows.time, rows.sensor))]
     np.testing.assert_array_equal(flag, frame["flag"].to_numpy())

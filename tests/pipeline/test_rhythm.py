@@ -68,7 +68,7 @@ def near_a_cut(hour: int) -> bool:
 def test_times_that_are_later_change_no_flag_of_an_archive(shift: int) -> None:
     line, _ = broken(3)
     hour = np.timedelta64(3600, "s")
-    one, other = (flagged(clean(frame(line, hour, later)), line.shape, hour, later) for later in (0, shift))
+    one, other = (flagged(clean(frame(line, hour, later)).data, line.shape, hour, later) for later in (0, shift))
     assert one.any()
     np.testing.assert_array_equal(one, other)
 
@@ -78,7 +78,7 @@ def test_in_one_pass_times_that_are_six_hours_later_change_only_what_lies_at_a_c
     line, faults = broken(seed)
     hour = np.timedelta64(3600, "s")
     one, other = (
-        flagged(clean(frame(line, hour, shift), one_pass=True, period="1d"), line.shape, hour, shift)
+        flagged(clean(frame(line, hour, shift), one_pass=True, period="1d").data, line.shape, hour, shift)
         for shift in (0, SHIFT)
     )
     wrong = np.zeros(line.shape, dtype=bool)
@@ -108,7 +108,7 @@ def test_one_wrong_day_or_week_costs_one(days: int, cycle: float, one_pass: bool
     random = np.random.default_rng(days)
     line = slow_network(random, 300, cycle)
     line[3, 170] = 80.0
-    rows = clean(frame(line, step), one_pass=one_pass)
+    rows = clean(frame(line, step), one_pass=one_pass).data
     flags = flagged(rows, line.shape, step)
     assert np.argwhere(flags).tolist() == [[3, 170]]
     replaced = polars.col("origin").cast(polars.String) == "estimated"
@@ -122,7 +122,7 @@ def test_a_wild_day_of_one_of_two_sensors_is_flagged(seed: int) -> None:
     day = np.timedelta64(86400, "s")
     line = slow_network(np.random.default_rng(seed), 300, 365.0, sensors=2)
     line[0, 170 + 11 * seed] = 80.0
-    rows = flagged(clean(frame(line, day)), line.shape, day)
+    rows = flagged(clean(frame(line, day)).data, line.shape, day)
     assert rows[0, 170 + 11 * seed]
     assert rows.sum() <= 4
 
@@ -135,7 +135,7 @@ def test_readings_of_every_minute() -> None:
     line = common + random.normal(0, 1, (6, 1)) + random.normal(0, 0.05, (6, minutes))
     line[2, 5000] = 80.0
     line[3, 6000:6300] += 5.0
-    rows = clean(frame(line, np.timedelta64(60, "s")))
+    rows = clean(frame(line, np.timedelta64(60, "s"))).data
     step = np.timedelta64(120, "s")
     flags = flagged(rows, (6, minutes // 2), step)
     assert np.flatnonzero(flags[2]).tolist() == [2500]

@@ -6,8 +6,8 @@ import numpy as np
 import polars
 import pytest
 
-from sensormend import ConfigError, InputError, clean
-from sensormend.archive.frames import Cleaned, columns_of, rows_of
+from sensormend import ConfigError, InputError, Result, clean
+from sensormend.archive.frames import columns_of, rows_of
 from sensormend.io.metadata import write_csv
 from sensormend.io.writing import RowWriter
 from sensormend.plot.notebook import beside, course, health
@@ -19,7 +19,7 @@ SENSORS, DAYS = 8, 40
 
 
 @pytest.fixture(scope="module")
-def mended() -> Cleaned:
+def mended() -> Result:
     """A network whose sensor S3 is 9 degrees off for six days, S5 silent for four, and S7 joins late."""
     network = city(SENSORS, DAYS, seed=1, faults=False)
     readings = network.readings.copy()
@@ -29,7 +29,7 @@ def mended() -> Cleaned:
     value = np.moveaxis(readings, 1, 2).reshape(SENSORS, -1)
     wide = dict(zip(network.sensors, value, strict=True))
     time = network.times.T.reshape(-1).astype("datetime64[us]")
-    cleaned: Cleaned = clean(polars.DataFrame({"time": time, **wide}), sensors=list(network.sensors), details=True)
+    cleaned: Result = clean(polars.DataFrame({"time": time, **wide}), sensors=list(network.sensors))
     return cleaned
 
 
@@ -50,17 +50,17 @@ def has_colour(image: np.ndarray, colour: str) -> bool:
     return bool((np.abs(image - wanted).max(axis=-1) < 0.02).any())
 
 
-def test_a_course_has_its_fault_and_its_silence(mended: Cleaned) -> None:
-    wrong = course(mended.rows, "S3")
+def test_a_course_has_its_fault_and_its_silence(mended: Result) -> None:
+    wrong = course(mended.data, "S3")
     assert "offset" in texts(wrong)
     assert {"raw", "cleaned", "its interval", "Sensor S3", "2024"} <= set(texts(wrong))
     assert has_colour(pixels(wrong), "#d55e00")
-    assert "silent" in texts(course(mended, "S5")), "what details=True gives is taken too"
-    assert "offset" not in texts(course(mended.rows, "S3", "2024-01-02", "2024-01-10"))
+    assert "silent" in texts(course(mended, "S5")), "a result is taken too"
+    assert "offset" not in texts(course(mended.data, "S3", "2024-01-02", "2024-01-10"))
 
 
-def test_gaps_stay_gaps(mended: Cleaned) -> None:
-    rows = mended.rows.filter(~polars.col("time").dt.day().is_between(5, 7))
+def test_gaps_stay_gaps(mended: Result) -> None:
+    rows = mended.data.filter(~polars.col("time").dt.day().is_between(5, 7))
     lines = {line.get_label(): line for line in course(rows, "S1", end="2024-01-20").axes[0].lines}
     for name in ("raw", "cleaned"):
         days = lines[name].get_xdata().astype("datetime64[D]")
@@ -70,8 +70,8 @@ def test_gaps_stay_gaps(mended: Cleaned) -> None:
         assert (~known).any(), "no line is drawn over the hole"
 
 
-def test_health_has_the_worst_on_top_and_a_colour_for_all(mended: Cleaned) -> None:
-    figure = health(mended.rows)
+def test_health_has_the_worst_on_top_and_a_colour_for_all(mended: Result) -> None:
+    figure = health(mended.data)
     image = pixels(figure)
     for colour in ("#edf3ef", "#d55e00", "#3b4252"):
         assert has_colour(image, colour)
@@ -82,8 +82,8 @@ def test_health_has_the_worst_on_top_and_a_colour_for_all(mended: Cleaned) -> No
     assert any(text.startswith("8 sensors, 40 days: ") for text in texts(figure))
 
 
-def test_two_variables_are_two_panels(mended: Cleaned) -> None:
-    named = [mended.rows.with_columns(variable=polars.lit(name)) for name in ("humidity", "temperature")]
+def test_two_variables_are_two_panels(mended: Result) -> None:
+    named = [mended.data.with_columns(variable=polars.lit(name)) for name in ("humidity", "temperature")]
     rows = polars.concat(named)
     titles = [axes.get_title(loc="left") for axes in health(rows).axes]
     assert titles == ["Humidity: every sensor, day by day", "Temperature: every sensor, day by day"]
@@ -94,8 +94,8 @@ def test_two_variables_are_two_panels(mended: Cleaned) -> None:
         beside(rows, "S3", "2024-01-28", "wind")
 
 
-def test_beside_shows_three_relatives_and_how_far_they_are(mended: Cleaned) -> None:
-    figure = beside(mended.rows, "S3", "2024-01-28T12:30")
+def test_beside_shows_three_relatives_and_how_far_they_are(mended: Result) -> None:
+    figure = beside(mended.data, "S3", "2024-01-28T12:30")
     above, below = figure.axes
     assert "Sensor S3 at 2024-01-28 12:00: flag 4 (fail, offset)" in texts(figure)
     relatives = [line for line in above.lines if str(line.get_label()).startswith("S")]
@@ -109,37 +109,37 @@ def test_beside_shows_three_relatives_and_how_far_they_are(mended: Cleaned) -> N
     assert above.lines[0].get_xdata()[0] <= np.datetime64("2024-01-24"), "the fault's beginning is in view"
 
 
-def test_no_correlated_sensor_is_reported(mended: Cleaned) -> None:
-    figure = beside(mended.rows.filter(polars.col("sensor") == "S3"), "S3", "2024-01-28T12:00")
+def test_no_correlated_sensor_is_reported(mended: Result) -> None:
+    figure = beside(mended.data.filter(polars.col("sensor") == "S3"), "S3", "2024-01-28T12:00")
     assert len(figure.axes) == 1
     assert any("no other sensor" in text for text in texts(figure))
 
 
-def test_pandas_an_out_and_rows_read_back_give_the_same_picture(mended: Cleaned, tmp_path: Path) -> None:
-    image = pixels(course(mended.rows, "S3"))
+def test_pandas_an_out_and_rows_read_back_give_the_same_picture(mended: Result, tmp_path: Path) -> None:
+    image = pixels(course(mended.data, "S3"))
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({name: mended.rows[name].to_list() for name in mended.rows.columns})
+    frame = pandas.DataFrame({name: mended.data[name].to_list() for name in mended.data.columns})
     np.testing.assert_array_equal(pixels(course(frame, "S3")), image)
     with RowWriter(tmp_path) as writer:
-        writer.write(rows_of(mended.rows))
+        writer.write(rows_of(mended.data))
     write_csv(tmp_path / "faults.csv", ["sensor"], [])
     np.testing.assert_array_equal(pixels(course(tmp_path, "S3")), image)
-    for name, column in columns_of(rows_of(mended.rows)).items():
-        before = mended.rows[name].to_numpy()
+    for name, column in columns_of(rows_of(mended.data)).items():
+        before = mended.data[name].to_numpy()
         np.testing.assert_array_equal(column, before if column.dtype.kind in "if" else before.astype(column.dtype))
 
 
-def test_dark_is_as_requested_or_as_matplotlib_is(mended: Cleaned) -> None:
-    dark = pixels(health(mended.rows, dark=True))
+def test_dark_is_as_requested_or_as_matplotlib_is(mended: Result) -> None:
+    dark = pixels(health(mended.data, dark=True))
     assert has_colour(dark, "#14181d")
     assert not has_colour(dark, "#ffffff")
     with matplotlib.style.context("dark_background"):
-        np.testing.assert_array_equal(pixels(health(mended.rows)), dark)
-        assert has_colour(pixels(health(mended.rows, dark=False)), "#ffffff")
+        np.testing.assert_array_equal(pixels(health(mended.data)), dark)
+        assert has_colour(pixels(health(mended.data, dark=False)), "#ffffff")
 
 
-def test_a_notebook_can_show_and_save_it(mended: Cleaned) -> None:
-    figure = course(mended.rows, "S3", "2024-01-20", "2024-01-30")
+def test_a_notebook_can_show_and_save_it(mended: Result) -> None:
+    figure = course(mended.data, "S3", "2024-01-20", "2024-01-30")
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert pickle.loads(pickle.dumps(figure)).axes
 
@@ -155,7 +155,7 @@ def test_a_notebook_can_show_and_save_it(mended: Cleaned) -> None:
         (lambda rows: health(rows.clear()), "no rows"),
     ],
 )
-def test_wrong_calls_are_reported_in_one_line(mended: Cleaned, call: Any, message: str) -> None:
+def test_wrong_calls_are_reported_in_one_line(mended: Result, call: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        call(mended.rows)
+        call(mended.data)
     assert "\n" not in str(caught.value)

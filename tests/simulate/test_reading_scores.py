@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend import Fault, Recovery
 from sensormend.bench.fault_bench import alarms_by_slot, delays, latency_scores
+from sensormend.recovery import Fault, Recovery
 from sensormend.simulate.degrade import Case, Degraded, InjectedFault, degrade
 from sensormend.simulate.scores import lasting_scores, reading_scores, which_detected
 

@@ -24,7 +24,7 @@ from sensormend.views.fault_list import fault_page
 from sensormend.views.matrix import matrix
 from sensormend.views.neighbours import explanation, neighbours
 from sensormend.views.overview import network_overview
-from sensormend.views.reader import OutReader, numbers
+from sensormend.views.reader import OutReader, numbers, utc
 from sensormend.views.sensors import sensor_view
 from sensormend.views.series import series
 
@@ -303,3 +303,26 @@ def test_single_wrong_readings_are_one_line_and_what_goes_on_comes_first(tmp_pat
         assert page.reasons["spike"] == 3
         assert fault_page(reader, reason="spike").total == 3
         assert fault_page(reader, fold=False).total == 5
+
+
+def test_a_run_of_short_faults_is_one_line(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", sensors=6, days=20)
+
+    def fault(day: float, hours: int, reason: str = "noise", score: float = 2.0) -> tuple[Any, ...]:
+        start = FIRST + round(day * DAY)
+        return ("S04", "", start, start + hours * HOUR, reason, score, f"S04 {reason}.", 1.0, 0.0, 1.0)
+
+    run = [fault(2, 3), fault(3, 1, "offset", 4.0), fault(3.5, 6), fault(5, 2)]
+    alone = [fault(9, 3), fault(11.5, 2), fault(14, 20)]
+    write_faults(written.path, [*run, *alone])
+    with OutReader(written.path) as reader:
+        page = fault_page(reader, sort="from", order="asc")
+        assert (page.total, page.lines) == (7, 4)
+        first, *others = page.items
+        assert first.count == 4
+        assert (first.start, first.end) == (utc(run[0][2]), utc(run[-1][3]))
+        assert first.seconds == 12 * 3600
+        assert first.score == 4.0
+        assert "4 times in 3.1 days, for 12 hours in all (noise, offset)" in first.sentence
+        assert [other.count for other in others] == [1, 1, 1]
+        assert fault_page(reader, fold=False).lines == 7

@@ -11,6 +11,7 @@ from output_folders import FIRST, Output, big_output, small_output, write_faults
 from sensormend.errors import InputError
 from sensormend.io.metadata import write_json
 from sensormend.pipeline.health import LETTERS, Health
+from sensormend.pipeline.maintenance import EVER, Maintenance, Note
 from sensormend.pipeline.places import Position
 from sensormend.pipeline.sentences import ADVICE
 from sensormend.pipeline.times import time_of
@@ -397,6 +398,13 @@ def test_what_needs_attention_is_ranked_by_size_and_length(tmp_path: Path) -> No
         assert (listed.total, listed.next) == (3, None)
         assert [one.advice for one in listed.items] == [ADVICE[word] for word in ("drift", "offset", "silent")]
         assert attention(reader, limit=2).next == 2
+        worst = listed.items[0]
+        assert worst.since is not None
+        known = Note(worst.sensor, time_of(worst.since), EVER, "acknowledged", "", "Bo", None, "on it")
+        other = Note(listed.items[1].sensor, FIRST - DAY, EVER, "acknowledged")
+        again = attention(reader, notes=Maintenance((known, other)))
+        assert [one.sensor for one in again.items] == [one.sensor for one in (*listed.items[1:], worst)]
+        assert [one.known for one in again.items] == [*[""] * (again.total - 1), "acknowledged by Bo: on it"]
 
 
 def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:

@@ -15,10 +15,10 @@ import pytest
 
 from output_folders import small_output
 from sensormend.io.metadata import write_json
+from sensormend.views.encoding import as_json
 from sensormend.views.fault_list import fault_page
 from sensormend.views.reader import OutReader
 from sensormend.views.series import series
-from sensormend.web.models import as_json
 from sensormend.web.server import Server
 from waiting import wait_until
 

@@ -16,6 +16,7 @@ from output_folders import FIRST, small_output, write_faults
 from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError
 from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.times import iso
 from sensormend.readings import DAY
 from sensormend.stream.service import open_service
 from sensormend.stream.settings import Settings
@@ -45,6 +46,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def lines(file: Path) -> list[str]:
+    """Return the lines below the header and its comment, without the times at which they were written."""
+    notes = Maintenance.read(file).notes
+    found = file.read_text().splitlines()[2:]
+    return [line.replace(f",{iso(note.at)}" if note.at else "", "") for line, note in zip(found, notes, strict=True)]
+
+
 @pytest.fixture
 def client(out: Path, file: Path) -> Iterator[httpx.Client]:
     with Server(out, port=0, edit=file) as server:
@@ -60,9 +68,11 @@ def test_a_note_is_a_line_in_the_file_and_is_shown_at_once(client: httpx.Client,
     }  # fmt: skip
     answer = client.post("/api/notes", json=NOTE)
     assert answer.status_code == 200
-    entry = {"sensor": "S04", "variable": "", "action": "recalibrated", "from": "2024-01-05T00:00:00Z", "to": None}
+    entry = {"sensor": "S04", "variable": "", "action": "recalibrated", "from": "2024-01-05T00:00:00Z", "to": None,
+             "by": "", "at": answer.json()["items"][0]["at"], "comment": ""}  # fmt: skip
     assert answer.json()["items"] == [entry]
-    assert file.read_text() == f"{HEADER}S04,2024-01-05T00:00:00,,recalibrated\n"
+    assert lines(file) == ["S04,2024-01-05T00:00:00,,recalibrated"]
+    assert file.read_text().startswith("sensor,from,to,action,at\n# kept by Ann\n")
     client.post("/api/notes", json={"sensor": "S01", "action": "real", "from": "2024-01-02", "to": "2024-01-03"})
     assert client.get("/api/notes", params={"sensor": "S04"}).json()["items"] == [entry]
     assert len(Maintenance.read(file).notes) == 2
@@ -174,7 +184,48 @@ def test_many_at_once_are_all_written(client: httpx.Client, file: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(Maintenance.read(file).notes) == 20
-    assert file.read_text().startswith(HEADER)
+    assert file.read_text().startswith("sensor,from,to,action,at\n# kept by Ann\n")
+
+
+def test_what_was_done_is_kept_with_who_and_why_and_can_be_taken_back(client: httpx.Client, file: Path) -> None:
+    file.write_text('sensor,from,to,action\n# kept by Ann\nS04,2024-01-02,2024-01-03,real\n"S01",2024-01-02,,ignore\n')
+    before = file.read_text()
+    done = {"sensor": "S04", "by": "Bo, of the lab", "comment": "replaced the cable,\nagain"}
+    for action, span in (("acknowledged", {"from": "2024-01-05"}), ("muted", {"to": "2024-02-01"}),
+                         ("cleaned", {"from": "2024-01-06"}), ("comment", {})):  # fmt: skip
+        answer = client.post("/api/notes", json={**done, "action": action, **span})
+        assert answer.status_code == 200, answer.text
+    items = answer.json()["items"]
+    assert [one["action"] for one in items] == ["real", "acknowledged", "muted", "cleaned", "comment"]
+    assert {(one["by"], one["comment"]) for one in items[1:]} == {("Bo, of the lab", "replaced the cable, again")}
+    assert file.read_text().splitlines()[0] == "sensor,from,to,action,by,at,comment"
+    notes = Maintenance.read(file)
+    assert notes.is_muted("S04", "", FIRST)
+    assert not notes.is_muted("S03", "", FIRST)
+    assert notes.recalibrations("S04", "", FIRST + 6 * DAY) == 1
+    for one in items[1:]:
+        assert client.post("/api/notes", json={**one, "undo": True}).status_code == 200
+    assert file.read_text().splitlines()[1:] == before.splitlines()[1:]
+    gone = client.post("/api/notes", json={**items[1], "undo": True})
+    assert (gone.status_code, gone.json()["detail"]) == (404, "maintenance.csv has no such note")
+
+
+@pytest.mark.parametrize(
+    ("note", "message"),
+    [
+        ({"action": "muted"}, "muted needs a time, to"),
+        ({"action": "comment"}, "a comment needs words"),
+        ({"action": "cleaned"}, "cleaned needs a time"),
+        ({"action": "comment", "comment": "x" * 501}, "comment"),
+        ({"action": "removed"}, "action"),
+    ],
+)
+def test_notes_that_say_too_little_are_refused(
+    client: httpx.Client, file: Path, note: dict[str, str], message: str
+) -> None:
+    answer = client.post("/api/notes", json={"sensor": "S04", **note})
+    assert (answer.status_code, message in answer.json()["detail"]) == (422, True), answer.text
+    assert file.read_text() == HEADER
 
 
 def test_a_place_that_cannot_be_is_refused_at_the_start(out: Path, tmp_path: Path) -> None:
@@ -191,12 +242,12 @@ def test_a_level_is_accepted_from_the_page(browser: Browser, out: Path, file: Pa
         browser.wait(".own-fault-note").click()
         browser.wait('[data-action="recalibrated"]', "Accept the level from 5 Jan 2024, 00:00 on").click()
         text = browser.wait(".note-message", "Written to maintenance.csv").text
-        assert "accept the level from 5 Jan 2024, 00:00 on" in text
+        assert "its level is right from 5 Jan 2024, 00:00 on" in text
         assert text.endswith("It holds from the next run of clean on.")
-        assert file.read_text() == f"{HEADER}S04,2024-01-05T00:00:00,,recalibrated\n"
-        browser.wait(".note-list li", "accept the level")
+        assert lines(file) == ["S04,2024-01-05T00:00:00,,recalibrated"]
+        browser.wait(".note-list li", "its level is right")
         browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
-        browser.wait(".note-list li", "accept the level from 5 Jan 2024")
+        browser.wait(".note-list li", "its level is right from 5 Jan 2024")
 
 
 def test_readings_are_marked_as_real_and_ignored_from_a_phone(browser: Browser, out: Path, file: Path) -> None:
@@ -221,11 +272,31 @@ def test_readings_are_marked_as_real_and_ignored_from_a_phone(browser: Browser, 
         browser.wait(".note-message.wrong", "A time is written like")
         boxes[1].clear()
         browser.one('[data-action="ignore"]').click()
-        browser.wait(".note-list li", "ignore from 3 Jan 2024, 06:00 on")
+        browser.wait(".note-list li", "ignored from 3 Jan 2024, 06:00 on")
         assert browser.overflow() == 0
-    assert file.read_text() == (
-        f"{HEADER}S03,2024-01-04T00:00:00,2024-01-10T00:00:00,real\nS03,2024-01-03T06:00:00,,ignore\n"
-    )
+    assert lines(file) == ["S03,2024-01-04T00:00:00,2024-01-10T00:00:00,real", "S03,2024-01-03T06:00:00,,ignore"]
+
+
+def test_a_sensor_is_muted_and_cleaned_and_that_is_undone_on_its_page(browser: Browser, out: Path, file: Path) -> None:
+    with browser.serving(out, edit=file) as server:
+        browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
+        browser.wait(".own-fault-note").click()
+        name, comment = browser.all(".note-words input")
+        name.send_keys("Bo")
+        comment.send_keys("spare on its way")
+        browser.one('[data-action="muted"]').click()
+        browser.wait(".note-list li", "muted from 5 Jan 2024, 00:00 to 21 Jan 2024, 00:00: spare on its way (by Bo,")
+        browser.one('[data-action="cleaned"]').click()
+        browser.wait(".note-list li:nth-child(2)", "cleaned from 21 Jan 2024, 00:00 on (by Bo,")
+        assert [note.action for note in Maintenance.read(file).notes] == ["muted", "cleaned"]
+        browser.one(".note-list li:nth-child(2) .note-undo").click()
+        browser.wait(".note-message", "Taken back: cleaned")
+        assert [note.action for note in Maintenance.read(file).notes] == ["muted"]
+        browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
+        browser.wait(".note-list li", "muted")
+        assert browser.all(".note-words input")[0].get_attribute("value") == "Bo"
+        browser.look(*PHONE)
+        assert browser.overflow() == 0
 
 
 def test_a_page_that_may_write_nothing_offers_nothing(browser: Browser, out: Path) -> None:

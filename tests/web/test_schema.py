@@ -15,8 +15,8 @@ EXAMPLES = 20
 EVENTS = "/api/events"
 PARTS = (
     "/api/attention", "/api/calibration", "/api/explain", "/api/faults", "/api/faults.csv", "/api/matrix",
-    "/api/moment", "/api/neighbours", "/api/network", "/api/notes", "/api/places", "/api/sensor", "/api/sensors",
-    "/api/series",
+    "/api/moment", "/api/neighbours", "/api/network", "/api/notes", "/api/places", "/api/rows.csv", "/api/sensor",
+    "/api/sensors", "/api/series",
 )  # fmt: skip
 
 
@@ -54,7 +54,9 @@ def test_what_may_not_be_asked_is_refused_as_described(described: Any, part: str
     tried(described[part]["GET"], schemathesis.GenerationMode.NEGATIVE)
 
 
-@pytest.mark.parametrize("part", ["/api/explain", "/api/neighbours", "/api/sensor", "/api/series", "/api/faults"])
+@pytest.mark.parametrize(
+    "part", ["/api/explain", "/api/neighbours", "/api/rows.csv", "/api/sensor", "/api/series", "/api/faults"]
+)
 def test_the_schema_holds_for_known_sensors(described: Any, part: str, address: str) -> None:
     name = httpx.get(f"{address}/api/sensors?limit=1").json()["items"][0]["sensor"]
     tried(described[part]["GET"], schemathesis.GenerationMode.POSITIVE, sensor=name)

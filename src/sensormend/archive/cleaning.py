@@ -40,7 +40,7 @@ from sensormend.pipeline.times import in_words
 from sensormend.pipeline.units import described, record_of
 from sensormend.readings import DAY, Readings, Rows
 
-__all__ = ["Report", "Stages", "clean_archive"]
+__all__ = ["Report", "Stages", "clean_archive", "notes_of", "run_record"]
 
 CHECKPOINT = 20.0
 """Seconds between two checkpoints: at most this much work is lost by a kill."""
@@ -210,11 +210,7 @@ class _ArchiveRun:
             corrected=tally.corrected,
             notes=(
                 *staging.notes,
-                *survey.notes,
-                *filter(None, [method_sentence(self.options)]),
-                *self._remarks(),
-                *sentences(copies),
-                *cleaner.remarks(),
+                *notes_of(survey, self.options, cleaner, copies, self._remarks()),
             ),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
@@ -272,7 +268,9 @@ class _ArchiveRun:
         if self.options.flags:
             write_flags(work, self.options.flags)
         self.staging.close()
-        write_json(work / "run.json", self._record(report) | record_of(attributes))
+        record = run_record(report, self.options, fill=self.survey.fill, variables=self.staging.variables,
+                            source=self.identity)  # fmt: skip
+        write_json(work / "run.json", record | dict(self.part or {}) | record_of(attributes))
         if self.target.ending:
             self.target.export(attributes, wide=self.options.wide)
         self.checkpoint.leave()
@@ -334,37 +332,50 @@ class _ArchiveRun:
             ]
         return remarks
 
-    def _record(self, report: Report) -> dict[str, Any]:
-        grid = report.grid
-        return {
-            "command": "clean",
-            "finished": now(),
-            "seconds": round(report.seconds, 2),
-            "source": self.identity,
-            "options": changed_options(self.options),
-            "grid": {
-                "step": in_words(grid.step),
-                "period": in_words(grid.period),
-                "early_seconds": grid.early / 1e6,
-                "cut_seconds": grid.cut / 1e6,
-            },
-            "fill": self.survey.fill,
-            "variables": list(self.staging.variables),
-            "sensors": report.sensors,
-            "periods": report.periods,
-            "readings": report.readings,
-            "rejected": report.rejected,
-            "flags": report.flags,
-            "filled": report.filled,
-            "corrected": report.corrected,
-            "faults": len(report.faults),
-            "states": report.states,
-            "withheld": dict(report.withheld),
-            "copies": list(report.copies),
-            "notes": list(report.notes),
-            "surroundings": surroundings(),
-            **(self.part or {}),
-        }
+
+def notes_of(
+    survey: Survey, options: Options, cleaner: Cleaner, copies: Sequence[dict[str, list[str]]],
+    remarks: Sequence[str] = (),
+) -> tuple[str, ...]:  # fmt: skip
+    """Return notes on a run: its readings, its method, `remarks` on sensors, copies, and what was not judged."""
+    method = filter(None, [method_sentence(options)])
+    return (*survey.notes, *method, *remarks, *sentences(copies), *cleaner.remarks())
+
+
+def run_record(
+    report: Report, options: Options, *, fill: Any, variables: Sequence[str],
+    source: Sequence[Sequence[str | int]] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """Return the content of run.json."""
+    grid = report.grid
+    return {
+        "command": "clean",
+        "finished": now(),
+        "seconds": round(report.seconds, 2),
+        "source": source,
+        "options": changed_options(options),
+        "grid": {
+            "step": in_words(grid.step),
+            "period": in_words(grid.period),
+            "early_seconds": grid.early / 1e6,
+            "cut_seconds": grid.cut / 1e6,
+        },
+        "fill": fill,
+        "variables": list(variables),
+        "sensors": report.sensors,
+        "periods": report.periods,
+        "readings": report.readings,
+        "rejected": report.rejected,
+        "flags": report.flags,
+        "filled": report.filled,
+        "corrected": report.corrected,
+        "faults": len(report.faults),
+        "states": report.states,
+        "withheld": dict(report.withheld),
+        "copies": list(report.copies),
+        "notes": list(report.notes),
+        "surroundings": surroundings(),
+    }
 
 
 class _ReadAhead(Closing):

@@ -1,17 +1,21 @@
-"""`clean` mends a pandas or polars frame or an `xarray.DataArray`, and returns the rows in the same kind of object."""
+"""`clean_table` mends a pandas or polars frame or an `xarray.DataArray`, and `Frame` gives rows back in its kind."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from importlib.util import find_spec
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.archive.cleaning import Report, notes_of, run_record
+from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.staging import Staging
 from sensormend.io.table_layout import TableLayout, is_quantity
 from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
@@ -22,153 +26,93 @@ from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.pipeline.times import time_of
 from sensormend.pipeline.units import described, record_of
-from sensormend.readings import ORIGINS, REASONS, NameIndex, Readings, Rows, spans_of
+from sensormend.readings import ORIGINS, REASONS, Flag, NameIndex, Readings, Rows, spans_of
 
-__all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
+__all__ = ["CleanedTable", "Frame", "LabelledArray", "TableKind", "clean_table", "columns_of", "is_frame", "is_series",
+           "lines_table", "rows_of", "sorted_rows"]  # fmt: skip
 
-INSPECTED = 200
-"""Texts of a column that are inspected to recognise its kind."""
-
-
-class Cleaned(NamedTuple):
-    """The result of `clean(..., details=True)`: three frames."""
-
-    rows: Any
-    faults: Any
-    sensors: Any
+TIMES = ("start", "end", "first", "last")
+"""Fields of `FaultInterval` and `SensorSummary` that are times."""
 
 
-def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
-    """Mend a table of readings: flag wrong values, fill gaps, and give an interval for each estimate.
+class TableKind(Protocol):
+    """The kind of table that readings came in, which results are given back in."""
 
-    Parameters
+    def rows_table(self, rows: Rows, record: Mapping[str, Any]) -> Any:
+        """Return a table with a line per row; `record` has units and names."""
+        ...
+
+    def cleaned_wide(self, rows: Rows) -> Any:
+        """Return a wide table of the cleaned values."""
+        ...
+
+    def flags_wide(self, rows: Rows) -> Any:
+        """Return a wide table of the flags."""
+        ...
+
+    def table(self, columns: Mapping[str, Any]) -> Any:
+        """Return columns as a table."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CleanedTable:
+    """What cleaning a table of readings gave.
+
+    Attributes
     ----------
-    readings
-        A pandas or polars frame, long (sensor, time, value) or wide (a column per sensor, or per variable beside a
-        column of sensors), a pandas Series with an index of times, which is one sensor, or an `xarray.DataArray` of
-        (time, station). Columns are recognised by their names.
-    details
-        Return `Cleaned(rows, faults, sensors)`: the rows, a list of the faults with start and end, and a summary of
-        each sensor.
-    **settings
-        Any of `sensormend.pipeline.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
-        `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
-        `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
-        `interval=0.9`, `method="olrtr"`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`;
-        and `wide=True` for a wide table.
-
-    Returns
-    -------
-    frame
-        A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
-        cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin,
-        and variable where there are several, or it has a name. With `wide=True` the cleaned values alone: a column per
-        sensor, or per variable and one of sensors where there are several variables; for a Series, a Series. For a
-        DataArray an `xarray.Dataset` with CF attributes.
-
-    Examples
-    --------
-    >>> import numpy as np, polars
-    >>> random, hours = np.random.default_rng(0), np.arange(24 * 30)
-    >>> weather = 10 + 5 * np.sin(hours / 24 * 2 * np.pi) + random.normal(size=hours.size).cumsum() / 5
-    >>> wide = {name: weather + random.normal(size=hours.size) / 5 for name in "abcdef"}
-    >>> wide["c"][480:528] += 8
-    >>> times = np.datetime64("2024-06-01T00", "us") + hours * np.timedelta64(3600, "s")
-    >>> cleaned = clean(polars.DataFrame({"time": times, **wide}))
-    >>> cleaned.filter(polars.col("flag") == 4).group_by("sensor", "reason").len().rows()
-    [('c', 'offset', 48)]
+    rows, faults, sensors
+        What OUT/data, faults.csv and sensors.csv would have.
+    run
+        What run.json would have.
+    kind
+        The kind of table that the readings came in.
     """
-    options = Options.of(**settings)
-    if options.networks:
-        raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
-    if options.flags:
-        raise ConfigError("flags writes a file beside the rows of an OUT; sensormend.io.vocabularies has the codes")
-    if is_frame(readings) or is_series(readings):
-        return _clean_frame(readings, options, details)
-    if hasattr(readings, "dims") and hasattr(readings, "coords"):
-        return _clean_labelled(readings, options, details)
-    if hasattr(readings, "collect"):
-        raise InputError(f"clean takes a frame that is there; .collect() the {type(readings).__name__} first")
-    raise InputError(
-        f"clean takes a pandas or polars frame or an xarray.DataArray, not {type(readings).__name__}; "
-        "for files there is `sensormend clean READINGS OUT`"
-    )
+
+    rows: Rows
+    faults: list[FaultInterval]
+    sensors: list[SensorSummary]
+    run: dict[str, Any]
+    kind: TableKind
 
 
-def _clean_frame(frame: Any, options: Options, details: bool) -> Any:
+def clean_table(readings: Any, options: Options) -> CleanedTable:
+    """Mend a table of readings in memory: a pandas or polars frame, a pandas Series or an `xarray.DataArray`."""
+    kind: Frame | LabelledArray
+    started = monotonic()
     with Staging(None) as staging:
-        table = Frame.of(frame, options, staging)
-        survey, readings = _surveyed(staging, options)
-        places = _places(staging, options)
-        unit = {EVERY: {"units": staging.unit}} if staging.unit else None
-    rows, tally = _mend(readings, survey, options, places, details=details)
-    record = record_of(described(readings.variables, options, unit))
-    mended = table.wide(rows) if options.wide else table.like(columns_of(rows), record)
-    if not details:
-        return mended
-    return Cleaned(mended, *map(table.like, _tables(tally, places)))
-
-
-def _places(staging: Staging, options: Options) -> Places:
-    if options.coordinates:
-        return Places.read(options.coordinates)
-    sensors = staging.sensors
-    positions = (Position(sensors[code], time, *degrees) for code, time, *degrees in staging.locations)
-    return Places.of(positions, sensors)
-
-
-def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
-    from sensormend.io.netcdf import make_dataset, read_attributes, read_locations
-
-    if options.wide:
-        raise ConfigError("an array of time and station is wide already; leave wide out")
-    if options.coordinates:
-        places = Places.read(options.coordinates)
-    else:
-        places = Places.of(Position(name, 0, *degrees) for name, degrees in read_locations(array, options).items())
-    with Staging(None) as staging:
-        staging.load_array(array, options)
-        survey, readings = _surveyed(staging, options)
-    rows, tally = _mend(readings, survey, options, places, details=details)
-    dataset = make_dataset(
-        rows, places.coordinates, described(rows.variables, options, read_attributes(array, options))
-    )
-    if not details:
-        return dataset
-    import pandas
-
-    return Cleaned(dataset, *map(pandas.DataFrame, _tables(tally, places)))
-
-
-def _tables(tally: Tally, places: Places) -> list[dict[str, Any]]:
-    """Return faults and sensors as the columns of frames."""
-    return [_columns(tally.intervals(), FaultInterval), _columns(tally.summaries(places), SensorSummary)]
-
-
-TIMES = {"start": "from", "end": "to", "first": "first", "last": "last"}
-"""Fields of `FaultInterval` and `SensorSummary` that are times, and their columns."""
-
-
-def _columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
-    columns: dict[str, Any] = {}
-    for entry in fields(kind):
-        column = [getattr(line, entry.name) for line in lines]
-        if entry.name in TIMES:
-            columns[TIMES[entry.name]] = np.array(column, dtype="datetime64[us]")
+        if is_frame(readings) or is_series(readings):
+            kind = Frame.of(readings, options, staging)
+            sensors = staging.sensors
+            positions = [Position(sensors[code], time, *degrees) for code, time, *degrees in staging.locations]
+            attributes: dict[str, dict[str, Any]] = {EVERY: {"units": staging.unit}} if staging.unit else {}
+        elif hasattr(readings, "dims") and hasattr(readings, "coords"):
+            kind = LabelledArray.of(readings, options, staging)
+            positions, attributes = kind.positions(), kind.attributes()
+        elif hasattr(readings, "collect"):
+            raise InputError(f"clean takes a frame that is there; .collect() the {type(readings).__name__} first")
         else:
-            # Without lines the types of the columns come from the fields.
-            columns[entry.name] = column or np.array([], dtype="<U1" if entry.type == "str" else float)
-    return columns
+            raise InputError(
+                "clean takes a pandas or polars frame, an xarray.DataArray, or the path of a file, "
+                f"not {type(readings).__name__}"
+            )
+        rejected = staging.left_out
+        # The staging is closed before they are mended.
+        survey, table = survey_readings(staging.sample(), options), staging.all_readings()
+    if rejected:
+        warnings.warn(f"{rejected} readings a year and more from all others were left out", stacklevel=3)
+    places = Places.read(options.coordinates) if options.coordinates else Places.of(positions, table.sensors)
+    rows, report = _mend(table, survey, options, places, rejected=rejected, started=started)
+    if isinstance(kind, LabelledArray):
+        kind.places = places.coordinates
+    run = run_record(report, options, fill=survey.fill, variables=table.variables)
+    run |= record_of(described(table.variables, options, attributes))
+    return CleanedTable(rows, report.faults, report.summaries, run, kind)
 
 
-def _surveyed(staging: Staging, options: Options) -> tuple[Survey, Readings]:
-    """Return the survey and all readings, so that the staging can be closed before they are mended."""
-    if staging.left_out:
-        warnings.warn(f"{staging.left_out} readings a year and more from all others were left out", stacklevel=4)
-    return survey_readings(staging.sample(), options), staging.all_readings()
-
-
-def _mend(readings: Readings, survey: Survey, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
+def _mend(
+    readings: Readings, survey: Survey, options: Options, places: Places, *, rejected: int, started: float
+) -> tuple[Rows, Report]:
     readings = places.rename_moved(readings)
     source = InMemory(readings, survey.grid)
     cleaner = cleaner_for(survey, readings.variables, options)
@@ -177,8 +121,7 @@ def _mend(readings: Readings, survey: Survey, options: Options, places: Places, 
     tally = Tally(survey.grid, readings.variables)
     parts = []
     for mended in walk(source, cleaner, one_pass=options.one_pass, passes=options.passes):
-        if details or not options.one_pass:
-            tally.add(mended)
+        tally.add(mended)
         parts.append(mended.output)
     for remark in cleaner.unjudged_remarks():
         warnings.warn(remark, stacklevel=4)
@@ -188,8 +131,21 @@ def _mend(readings: Readings, survey: Survey, options: Options, places: Places, 
         faults = [fault for fault in tally.faults if fault.dated_back]
         rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.correction_limits_of)
         tally.count_dated_back(before, marked)
+    copies = tally.copies()
+    report = Report(
+        out=Path(), grid=survey.grid, readings=len(readings), rejected=rejected,
+        sensors=len(cleaner.sensors), periods=len(source.periods), flags=tally.flags, filled=tally.filled,
+        corrected=tally.corrected, notes=notes_of(survey, options, cleaner, copies), faults=tally.intervals(),
+        summaries=tally.summaries(places), seconds=monotonic() - started, withheld=cleaner.withheld, copies=copies,
+        fill=tally.fill,
+    )  # fmt: skip
+    return sorted_rows(rows), report
+
+
+def sorted_rows(rows: Rows) -> Rows:
+    """Return rows in the order of a frame: by the name of the sensor, then by variable and time."""
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
-    return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
+    return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor])))
 
 
 def is_frame(thing: object) -> bool:
@@ -204,12 +160,12 @@ def is_series(thing: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A table of readings in memory, and its layout.
+    """A pandas or polars frame of readings, and its layout.
 
     Attributes
     ----------
-    table, layout
-        The table, and the roles of its columns.
+    source, layout
+        The table of readings, and the roles of its columns.
     indexed
         The times were the index of a pandas frame.
     series
@@ -218,7 +174,7 @@ class Frame:
         The time zone of its times; None where they have none.
     """
 
-    table: nw.DataFrame[Any]
+    source: nw.DataFrame[Any]
     layout: TableLayout
     indexed: bool = False
     series: tuple[Any] | None = None
@@ -242,11 +198,39 @@ class Frame:
         zone = zones.get(layout.time) or getattr(table[layout.time].dtype, "time_zone", None)
         return cls(table, layout, indexed, series, zone)
 
-    def wide(self, rows: Rows) -> Any:
-        """Return the cleaned values of rows as a wide frame of the same kind, with the names of the input's columns.
+    @classmethod
+    def of_files(cls) -> Frame:
+        """Return the kind of frame for readings that came in files: pandas where it is installed, else polars."""
+        if not find_spec("pandas") and not find_spec("polars"):
+            raise SensormendError("a result in memory needs pandas or polars: pip install pandas")
+        return cls(
+            nw.from_dict({"time": []}, backend="pandas" if find_spec("pandas") else "polars"),
+            TableLayout("time", "sensor", "value", ("value",)),
+        )
+
+    def rows_table(self, rows: Rows, record: Mapping[str, Any]) -> Any:
+        """Return a frame with a line per row, in the zone of the input; a pandas frame gets `record` as its `attrs`."""
+        frame = self.table_of(columns_of(rows))
+        if self.source.implementation.is_pandas():
+            frame.attrs.update(record)
+        return frame
+
+    def table(self, columns: Mapping[str, Any]) -> Any:
+        """Return columns as a frame, times in the zone of the input."""
+        return self.table_of(columns)
+
+    def cleaned_wide(self, rows: Rows) -> Any:
+        """Return the cleaned values as a wide frame with the names of the input's columns; NaN where there is no row.
 
         A column per sensor; where there are several variables, a column per variable and one of sensors.
         """
+        return self._wide(rows, rows.cleaned, np.nan)
+
+    def flags_wide(self, rows: Rows) -> Any:
+        """Return the flags as a wide frame, as `cleaned_wide`; where there is no row a reading is missing."""
+        return self._wide(rows, rows.flag, int(Flag.MISSING))
+
+    def _wide(self, rows: Rows, values: NDArray[Any], absent: float) -> Any:
         several = len(rows.variables) > 1
         names, code = (rows.variables, rows.variable) if several else (rows.sensors, rows.sensor)
         lines = rows.sensor if several else np.zeros(len(rows), dtype=np.int64)
@@ -255,8 +239,8 @@ class Frame:
         new[1:] = (np.diff(rows.time[order]) != 0) | (np.diff(lines[order]) != 0)
         line = np.empty(order.size, dtype=np.int64)
         line[order] = np.cumsum(new) - 1
-        cleaned = np.full((len(names), int(new.sum())), np.nan)
-        cleaned[code, line] = rows.cleaned
+        cells = np.full((len(names), int(new.sum())), absent, dtype=values.dtype)
+        cells[code, line] = values
         first = order[new]
         present = np.unique(code).tolist()
         position = {name: index for index, name in enumerate(self.layout.columns)}
@@ -266,40 +250,90 @@ class Frame:
         if several:
             columns[self.layout.sensor or "sensor"] = np.array(rows.sensors, dtype=object)[rows.sensor[first]]
         columns[time] = rows.time[first].astype("datetime64[us]")
-        columns |= {names[number]: cleaned[number] for number in present}
-        frame = self._in_zone(self.like(columns), time)
+        columns |= {names[number]: cells[number] for number in present}
+        frame = self.table_of(columns)
         if self.series is not None:
             return frame.set_index(time)[names[present[0]]].rename(self.series[0])
         return frame.set_index(time) if self.indexed else frame
 
-    def _in_zone(self, frame: Any, time: str) -> Any:
-        """Return a frame with its times, which are UTC, in the zone of the input."""
-        if self.zone is None:
-            return frame
-        if self.table.implementation.is_pandas():
-            return frame.assign(**{time: frame[time].dt.tz_localize("UTC").dt.tz_convert(self.zone)})
-        zoned = nw.col(time).dt.replace_time_zone("UTC").dt.convert_time_zone(self.zone)
-        return nw.from_native(frame, eager_only=True).with_columns(zoned).to_native()
-
-    def like(self, columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
-        """Return columns as a frame of the same kind; missing values are null where the kind of frame has it.
-
-        A pandas frame gets `attrs`.
-        """
+    def table_of(self, columns: Mapping[str, Any]) -> Any:
+        """Return columns as a frame of the same kind; missing values are null where the kind of frame has it."""
         named = dict(columns)
         # Polars makes an object column of an array of texts whose first entry is None, as before the first reading.
-        polars = self.table.implementation.is_polars()
+        polars = self.source.implementation.is_polars()
         unknown = [name for name, column in named.items() if polars and len(column) and column[0] is None]
         named |= {name: list(named[name]) for name in unknown}
-        table = nw.from_dict(named, backend=self.table.implementation)
+        table = nw.from_dict(named, backend=self.source.implementation)
         if polars:
             table = table.with_columns(
                 nw.selectors.by_dtype(nw.Float64).fill_nan(None), *(nw.col(name).cast(nw.String) for name in unknown)
             )
-        frame = table.to_native()
-        if attrs and self.table.implementation.is_pandas():
-            frame.attrs.update(attrs)
-        return frame
+        times = [name for name, column in columns.items() if getattr(column, "dtype", np.dtype(object)).kind == "M"]
+        return self._in_zone(table.to_native(), times)
+
+    def _in_zone(self, frame: Any, times: Sequence[str]) -> Any:
+        """Return a frame with its times, which are UTC, in the zone of the input."""
+        if self.zone is None:
+            return frame
+        if self.source.implementation.is_pandas():
+            local = {name: frame[name].dt.tz_localize("UTC").dt.tz_convert(self.zone) for name in times}
+            return frame.assign(**local)
+        zoned = [nw.col(name).dt.replace_time_zone("UTC").dt.convert_time_zone(self.zone) for name in times]
+        return nw.from_native(frame, eager_only=True).with_columns(*zoned).to_native()
+
+
+class LabelledArray:
+    """An `xarray.DataArray` or `Dataset` of time and station; results are a Dataset with CF attributes, and frames.
+
+    `places` has the positions of the stations that are written into a Dataset.
+    """
+
+    def __init__(self, array: Any, options: Options) -> None:
+        if options.wide:
+            raise ConfigError("an array of time and station is wide already; leave wide out")
+        self._array, self._options = array, options
+        self.places: Mapping[str, tuple[float, float]] = {}
+
+    @classmethod
+    def of(cls, array: Any, options: Options, staging: Staging) -> LabelledArray:
+        """Read an array into an empty staging."""
+        kind = cls(array, options)
+        staging.load_array(array, options)
+        return kind
+
+    def positions(self) -> list[Position]:
+        """Return the positions of the stations."""
+        from sensormend.io.netcdf import read_locations
+
+        return [Position(name, 0, *place) for name, place in read_locations(self._array, self._options).items()]
+
+    def attributes(self) -> dict[str, dict[str, Any]]:
+        """Return the attributes of the variables."""
+        from sensormend.io.netcdf import read_attributes
+
+        return read_attributes(self._array, self._options)
+
+    def rows_table(self, rows: Rows, record: Mapping[str, Any]) -> Any:
+        """Return a Dataset of time and station."""
+        from sensormend.io.netcdf import make_dataset
+
+        return make_dataset(rows, self.places, described(rows.variables, self._options, self.attributes()))
+
+    def cleaned_wide(self, rows: Rows) -> Any:
+        """Return the cleaned values, which are in the Dataset."""
+        return self.rows_table(rows, {})
+
+    def flags_wide(self, rows: Rows) -> Any:
+        """Return the flags: a DataArray, or a Dataset where there are several variables."""
+        dataset = self.rows_table(rows, {})
+        names = [name for name in dataset.data_vars if str(name).endswith("_flag")]
+        return dataset[names[0]] if len(names) == 1 else dataset[names]
+
+    def table(self, columns: Mapping[str, Any]) -> Any:
+        """Return columns as a pandas frame, which xarray needs as well."""
+        import pandas
+
+        return pandas.DataFrame(dict(columns))
 
 
 def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
@@ -321,6 +355,19 @@ def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
     if tuple(rows.variables) != (EVERY,):
         named["variable"] = variables[rows.variable]
     return named
+
+
+def lines_table(kind: TableKind, lines: Sequence[Any], entry_type: type) -> Any:
+    """Return faults or summaries of sensors as a table with their fields as columns."""
+    columns: dict[str, Any] = {}
+    for entry in fields(entry_type):
+        column = [getattr(line, entry.name) for line in lines]
+        if entry.name in TIMES:
+            columns[entry.name] = np.array(column, dtype="datetime64[us]")
+        else:
+            # Without lines the types of the columns come from the fields.
+            columns[entry.name] = column or np.array([], dtype="<U1" if entry.type == "str" else float)
+    return kind.table(columns)
 
 
 def rows_of(frame: Any) -> Rows:

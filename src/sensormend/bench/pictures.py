@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sensormend.bench.city_map import city_map
+from sensormend.bench.decomposition import decomposition
 from sensormend.bench.experiment import Experiment, Row, RunPlan
 from sensormend.bench.measure import workers
 from sensormend.model.network_model import NetworkModel
-from sensormend.plot.decomposition import decomposition
-from sensormend.plot.maps import city_map
 from sensormend.simulate.network import city
 
 __all__ = ["Pictures"]

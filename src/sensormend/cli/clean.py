@@ -23,7 +23,7 @@ from sensormend.errors import ConfigError, SensormendError
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import (
-    faults_in_words,
+    fault_sentence,
     how_far_judged,
     how_long,
     little_judged,
@@ -196,7 +196,7 @@ def _summary(report: Report) -> RenderableType:
     judged = how_far_judged(report.flags, *without_number(report.summaries))
     reason = _too_short(report) if little_judged(report.flags) else ""
     parts: list[RenderableType] = [f"[bold]{judged}[/]{reason}"] if judged else []
-    parts += [states_in_words(report.states), f"There are {faults_in_words(report.faults)}.", ""]
+    parts += [states_in_words(report.states), fault_sentence(report.faults), ""]
     parts += [_grid(rows), *(f"note: {escape(note)}" for note in report.notes), ""]
     out = escape(shlex.quote(str(report.out)))
     channels = worst_channels(report.faults)

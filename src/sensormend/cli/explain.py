@@ -100,7 +100,7 @@ def _list_faults(out: Path, sensor: str | None, variable: str | None, *, as_json
     if sensor is not None:
         console.print(f"{sensor} has {faults_in_words(faults)}.")
     else:
-        at = "" if end is None else f" at {readable(end)} UTC"
+        at = "" if end is None else f" at {readable(end)}"
         console.print(f"{'These faults are' if faults else 'No fault is'} open in {out}{at}.")
     for fault, command in zip(faults, commands, strict=True):
         until = "open" if is_open(fault, end) else f"to {readable(fault.end)}"

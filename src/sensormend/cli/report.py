@@ -21,7 +21,8 @@ def report(out: Path, /, *, to: Path | None = None) -> None:
     """Write a report on a network as one HTML file, to mail or to print.
 
     It has the repair list, the health of every sensor by day, a map, the worst sensors with pictures, what was filled
-    with what accuracy, and the limits of the data. The file needs no network, no other file and no script.
+    with what accuracy, and the limits of the data. The file has the views of the dashboard with their data inside: it
+    needs no server, no network and no other file.
 
     Parameters
     ----------

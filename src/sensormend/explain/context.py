@@ -210,7 +210,7 @@ def _no_row_message(archive: Archive, sensor: str, variable: str, time: int, own
             span = entry.first, entry.last
     if span is None:
         return missing
-    return f"{missing}; its readings go from {time_text(span[0])} to {time_text(span[1])}, UTC"
+    return f"{missing}; its readings go from {time_text(span[0])} to {time_text(span[1])}"
 
 
 def _only(rows: Rows, sensor: str) -> Rows:

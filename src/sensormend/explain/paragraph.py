@@ -59,9 +59,9 @@ def _opening(context: ReadingContext) -> str:
     row = context.row
     flag = f"flag {int(row.flag)} ({MEANINGS[row.flag].replace('_', ' ')}{f', {row.reason}' if row.reason else ''})"
     if math.isnan(row.value):
-        return f"{context.who} has no value at {time_text(row.time)} UTC: {flag}."
+        return f"{context.who} has no value at {time_text(row.time)}: {flag}."
     mean = f", the mean of {row.n} readings" if row.n > 1 else ""
-    return f"{context.who} read {context.number(row.value)} at {time_text(row.time)} UTC{mean}: {flag}."
+    return f"{context.who} read {context.number(row.value)} at {time_text(row.time)}{mean}: {flag}."
 
 
 def _verdict(context: ReadingContext) -> str:

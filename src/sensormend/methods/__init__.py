@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["BATCH", "ONLINE", "method_class"]
+if TYPE_CHECKING:
+    from sensormend.methods.grasta import GRASTA
+    from sensormend.methods.olrsc import OLRSC
+    from sensormend.methods.olrtr import OLRTR
+    from sensormend.methods.orltm import ORLTM
+    from sensormend.methods.ostd import OSTD
+    from sensormend.methods.rtr import RTR
+    from sensormend.methods.stoc_rpca import StocRPCA
+    from sensormend.methods.trpca import TRPCA
+
+__all__ = [
+    "BATCH",
+    "GRASTA",
+    "OLRSC",
+    "OLRTR",
+    "ONLINE",
+    "ORLTM",
+    "OSTD",
+    "RTR",
+    "TRPCA",
+    "StocRPCA",
+    "method_class",
+]
 
 ONLINE = {
     "olrtr": ("olrtr", "OLRTR"),
@@ -31,3 +53,14 @@ def method_class(name: str) -> Any:
     """
     module, kind = {**ONLINE, **BATCH}[name]
     return getattr(import_module(f"sensormend.methods.{module}"), kind)
+
+
+def __getattr__(name: str) -> Any:
+    names = {kind: method for method, (_, kind) in {**ONLINE, **BATCH}.items()}
+    if name not in names:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return method_class(names[name])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""`channel_states` returns the state of each channel at the end of the tables, `count_sensors` how many are in it."""
+"""`final_states` returns the state of each channel at the end of the tables, `count_sensors` how many are in it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.health import STATES, ChannelState, channel_states
 
 __all__ = [
-    "STATES",
     "WRONG",
     "ChannelName",
-    "ChannelState",
+    "FinalState",
     "PeriodCounts",
-    "channel_states",
     "count_sensors",
+    "final_states",
     "is_open",
     "open_faults",
     "sensor_states",
 ]
 
-WRONG = ("faulty", "silent")
+WRONG = (ChannelState.FAULTY, ChannelState.SILENT)
 """The states of a sensor that needs repair."""
-
-STATES = (*WRONG, "suspect", "recovering", "learning", "healthy", "ended")
-"""The states of a channel, the worst first; a sensor has that of its worst channel."""
 
 ChannelName = tuple[str, str]
 """A channel: its sensor and its variable."""
@@ -43,10 +42,10 @@ class PeriodCounts:
 
 
 @dataclass(frozen=True)
-class ChannelState:
-    """The state of a channel, one of `STATES`; the reason and since when, where it has an open fault."""
+class FinalState:
+    """The state of a channel at the end of the tables; the reason and since when, where it has an open fault."""
 
-    state: str
+    state: ChannelState
     reason: str = ""
     since: int | None = None
 
@@ -67,10 +66,12 @@ def open_faults(faults: Iterable[FaultInterval], end: int | None) -> dict[Channe
     return {(fault.sensor, fault.variable): fault for fault in faults}
 
 
-def channel_states(
+def final_states(
     last: Mapping[ChannelName, PeriodCounts], faults: Iterable[FaultInterval], end: int | None
-) -> dict[ChannelName, ChannelState]:
-    """Return the state of every channel at the end of the tables.
+) -> dict[ChannelName, FinalState]:
+    """Return the state of every channel at the end of the tables, from the flags of its last period and its open fault.
+
+    A fault alone does not make a channel faulty: some of its last readings are wrong as well.
 
     Parameters
     ----------
@@ -85,27 +86,36 @@ def channel_states(
     --------
     >>> offset = FaultInterval("a", "", 0, 10, "offset", 2.0, "a reads 2 high.")
     >>> rows = {"wrong": PeriodCounts(24, wrong=9), "doubtful": PeriodCounts(24, suspect=9), "good": PeriodCounts(24)}
-    >>> [channel_states({("a", ""): counts}, [offset], 10)["a", ""].state for counts in rows.values()]
+    >>> [str(final_states({("a", ""): counts}, [offset], 10)["a", ""].state) for counts in rows.values()]
     ['faulty', 'suspect', 'recovering']
     """
     listed = open_faults(faults, end)
-    return {name: _state(counts, listed.get((name[0], "")) or listed.get(name)) for name, counts in last.items()}
+    faults_now = [listed.get((sensor, "")) or listed.get((sensor, variable)) for sensor, variable in last]
+    counts = np.array([[own.slots, own.missing, own.wrong, own.suspect, own.unjudged] for own in last.values()])
+    slots, missing, wrong, suspect, unjudged = counts.reshape(-1, 5).T
+    is_open_now = np.array([fault is not None for fault in faults_now], dtype=bool)
+    silence = np.array([fault is not None and fault.reason == "silent" for fault in faults_now], dtype=bool)
+    codes = channel_states(
+        ended=slots == 0,
+        silent=(missing == slots) | silence,
+        faulty=is_open_now & (wrong > 0),
+        doubtful=suspect > 0,
+        open_incident=is_open_now,
+        judged=unjudged < slots - missing,
+    )
+    return {
+        name: _with_reason(STATES[code], fault)
+        for name, code, fault in zip(last, codes.tolist(), faults_now, strict=True)
+    }
 
 
-def _state(counts: PeriodCounts, fault: FaultInterval | None) -> ChannelState:
-    """Return the state that the flags of the last period show; a fault alone does not make a channel faulty."""
-    reason, since = (fault.reason, fault.start) if fault is not None else ("", None)
-    if not counts.slots:
-        return ChannelState("ended")
-    if counts.missing == counts.slots or reason == "silent":
-        return ChannelState("silent", "silent", since if reason == "silent" else None)
-    if fault is not None and counts.wrong:
-        return ChannelState("faulty", reason, since)
-    if counts.suspect:
-        return ChannelState("suspect", reason, since)
-    if counts.unjudged == counts.slots - counts.missing:
-        return ChannelState("learning")
-    return ChannelState("healthy") if fault is None else ChannelState("recovering", reason, since)
+def _with_reason(state: ChannelState, fault: FaultInterval | None) -> FinalState:
+    """Return a state with the reason and the start of the open fault, where it is the state of that fault."""
+    if state is ChannelState.SILENT:
+        return FinalState(state, "silent", fault.start if fault is not None and fault.reason == "silent" else None)
+    if fault is None or state in (ChannelState.ENDED, ChannelState.LEARNING, ChannelState.HEALTHY):
+        return FinalState(state)
+    return FinalState(state, fault.reason, fault.start)
 
 
 def sensor_states(states: Mapping[ChannelName, str]) -> dict[str, str]:
@@ -113,16 +123,19 @@ def sensor_states(states: Mapping[ChannelName, str]) -> dict[str, str]:
 
     Examples
     --------
-    >>> sensor_states({("a", "temp"): "healthy", ("a", "rh"): "silent", ("b", "temp"): "learning"})
-    {'a': 'silent', 'b': 'learning'}
+    >>> sensor_states({("a", "temp"): "healthy", ("a", "rh"): "silent", ("b", "temp"): "healthy", ("b", "rh"): "ended"})
+    {'a': 'silent', 'b': 'healthy'}
     """
     worst: dict[str, str] = {}
     for (sensor, _), state in states.items():
-        worst[sensor] = min(worst.get(sensor, state), state, key=STATES.index)
+        worst[sensor] = min(worst.get(sensor, state), state, key=_RANK.__getitem__)
     return worst
 
 
 def count_sensors(states: Mapping[ChannelName, str]) -> dict[str, int]:
     """Return the number of sensors in each of `STATES`."""
     counts = Counter(sensor_states(states).values())
-    return {state: counts[state] for state in STATES}
+    return {str(state): counts[state] for state in STATES}
+
+
+_RANK = {str(state): rank for rank, state in enumerate(STATES)}

@@ -20,7 +20,7 @@ from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.circular import components, in_degrees
 from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
-from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.maintenance import FIXED, Maintenance
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.physical import physical_limits
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
@@ -597,7 +597,7 @@ class Cleaner:
 
         There are fewer where time went back, or where a note was removed; the level differs then, too.
         """
-        if not self._recalibrations and not any(note.action == "recalibrated" for note in self.maintenance.notes):
+        if not self._recalibrations and not any(note.action in FIXED for note in self.maintenance.notes):
             return {}
         end = self.grid.start_of(period + 1)
         counts = {

@@ -45,7 +45,7 @@ class FaultInterval:
 class SensorSummary:
     """A line of sensors.csv; unknown values are NaN, and None for a sensor without readings.
 
-    `state` is that of the channel at the end of the tables, one of `sensormend.pipeline.channel_states.STATES`.
+    `state` is that of the channel at the end of the tables, one of `sensormend.pipeline.health.STATES`.
     """
 
     sensor: str

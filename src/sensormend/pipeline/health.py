@@ -40,16 +40,17 @@ __all__ = [
 class ChannelState(StrEnum):
     """The states of a channel; it has one at a time.
 
-    They are listed from the worst to the best: a sensor has the first of the states of its variables.
+    They are listed from the worst on: a sensor has the first of the states of its variables. It has ended where all of
+    them have: that one variable of a weather station is measured no more says nothing of the others.
     """
 
     FAULTY = "faulty"
     SILENT = "silent"
-    ENDED = "ended"
     SUSPECT = "suspect"
     RECOVERING = "recovering"
     LEARNING = "learning"
     HEALTHY = "healthy"
+    ENDED = "ended"
 
 
 STATES = tuple(ChannelState)

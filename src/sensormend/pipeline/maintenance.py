@@ -1,4 +1,4 @@
-"""`Maintenance` holds the users' notes on sensors: what to ignore, what was recalibrated, what was real."""
+"""`Maintenance` holds the users' notes on sensors: what to ignore, what was fixed, what was real, and who saw it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,17 @@ from sensormend.pipeline.times import iso, time_of
 from sensormend.readings import NameIndex
 from sensormend.recovery import BoolArray
 
-__all__ = ["ACTIONS", "ALL", "EVER", "Maintenance", "Note", "as_time", "write_note", "write_notes"]
+__all__ = ["ACTIONS", "ALL", "EVER", "FIXED", "Maintenance", "Note", "as_time", "check_note", "remove_note",
+           "write_note", "write_notes"]  # fmt: skip
 
-ACTIONS = ("ignore", "recalibrated", "real", "removed")
-COLUMNS = ("sensor", "from", "to", "action", "variable")
-COMMENT = "comment"
+FIXED = ("recalibrated", "cleaned", "replaced", "moved")
+"""Actions after which the level of a sensor is right."""
+
+ACTIONS = ("ignore", "real", "removed", *FIXED, "acknowledged", "muted", "comment")
+COLUMNS = ("sensor", "from", "to", "action", "variable", "by", "at", "comment")
+USUAL = 5
+"""The first columns, which a new file has; the others are added when a note needs them."""
+
 EVER = int(np.iinfo(np.int64).max // 4)
 """The end of a note without an end; its negative is the start of one without a start."""
 
@@ -33,13 +39,19 @@ ALL = "*"
 
 @dataclass(frozen=True)
 class Note:
-    """One line of `maintenance.csv`: a sensor (`*` for all), a variable (empty for all), a span, and an action."""
+    """One line of `maintenance.csv`: a sensor (`*` for all), a variable (empty for all), a span, and an action.
+
+    `by` is who wrote it and `at` when, None where that is not known; `comment` is their words.
+    """
 
     sensor: str
     start: int
     end: int
     action: str
     variable: str = ""
+    by: str = ""
+    at: int | None = None
+    comment: str = ""
 
     def concerns(self, sensor: str) -> bool:
         """Return whether the note applies to a sensor."""
@@ -47,7 +59,7 @@ class Note:
 
     @property
     def right_from(self) -> int:
-        """The time from which the level of a recalibrated sensor is right."""
+        """The time from which the level of a sensor that was fixed is right."""
         return self.end if self.end < EVER else self.start
 
 
@@ -56,16 +68,17 @@ class Maintenance:
     """The notes of `maintenance.csv`.
 
     `ignore` hides the readings of the span from the model and leaves them unjudged; `real` accepts them whatever the
-    model's verdict; `recalibrated` ignores the span, and the level is right from its end on, or from `from` where it
-    has no end; `removed` declares the sensor absent in the span: its readings are ignored, and it is neither silent
-    nor gone.
+    model's verdict; the actions of `FIXED` ignore the span, and the level is right from its end on, or from `from`
+    where it has no end; `removed` declares the sensor absent in the span: its readings are ignored, and it is neither
+    silent nor gone. The others change no verdict: `acknowledged` says that somebody knows of a fault, `muted` holds its
+    alerts back until the end of the span, and `comment` has only words.
     """
 
     notes: tuple[Note, ...] = ()
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Maintenance:
-        """Read a CSV file with the columns sensor, from, to, action and optionally variable.
+        """Read a CSV file with the columns sensor, from, to, action and optionally variable, by, at and comment.
 
         Other columns, empty lines, and lines that begin with # and have no action are ignored.
         """
@@ -77,7 +90,7 @@ class Maintenance:
         times = {
             note.right_from
             for note in self.notes
-            if note.action == "recalibrated" and note.concerns(sensor) and note.variable in ("", variable)
+            if note.action in FIXED and note.concerns(sensor) and note.variable in ("", variable)
         }
         return sum(time < period_end for time in times)
 
@@ -88,7 +101,7 @@ class Maintenance:
         start, end = int(times[0]), int(times[-1]) + step
         notes = [note for note in self.notes if note.action in ("ignore", "removed")]
         for note in self.notes:
-            if note.action == "recalibrated" and note.start < end:
+            if note.action in FIXED and note.start < end:
                 # Readings before a recalibration within the period have the level before it.
                 first = min(start, note.start) if start <= note.right_from < end else note.start
                 notes.append(Note(note.sensor, first, note.right_from, "ignore", note.variable))
@@ -99,6 +112,27 @@ class Maintenance:
     ) -> BoolArray | None:
         """Return the cells (sensor, variable, slot) in a note with an action; None for no such cell."""
         return _cells([note for note in self.notes if note.action == action], sensors, variables, times, step)
+
+    def is_muted(self, sensor: str, variable: str, time: int) -> bool:
+        """Return whether the alerts of a channel are held back at a time."""
+        return any(
+            note.action == "muted" and note.start <= time < note.end
+            and note.concerns(sensor) and note.variable in ("", variable)
+            for note in self.notes
+        )  # fmt: skip
+
+    def acknowledgement(self, sensor: str, variable: str, start: int, end: int) -> Note | None:
+        """Return the newest note that acknowledges a fault of a channel from `start` to `end`; None without one.
+
+        It begins in the fault, or has no beginning and was written after that of the fault.
+        """
+        known = [
+            note
+            for note in self.notes
+            if note.action == "acknowledged" and note.concerns(sensor) and note.variable in ("", variable)
+            and (start <= note.start <= end or (note.start == -EVER and note.at is not None and note.at >= start))
+        ]  # fmt: skip
+        return known[-1] if known else None
 
     def unnoted(self, sensor: str, variable: str, time: int, step: int) -> int:
         """Return the start of the first slot at or after `time` without a note."""
@@ -117,14 +151,15 @@ class Maintenance:
 
 def write_note(path: str | os.PathLike[str], note: Note) -> bool:
     """Add a note to a file as `write_notes` does; return False where the file has it already."""
-    return write_notes(path, {note: ""}) == 1
+    return write_notes(path, [note]) == 1
 
 
-def write_notes(path: str | os.PathLike[str], notes: Mapping[Note, str]) -> int:
-    """Add notes with their comments to a file, which is created where there is none; return how many are new.
+def write_notes(path: str | os.PathLike[str], notes: Sequence[Note]) -> int:
+    """Add notes to a file, which is created where there is none; return how many are new.
 
-    The content of the file is unchanged, except for the header where the notes need the columns variable or comment
-    and they are lacking. The file is replaced as a whole or not at all.
+    A note that differs from one of the file only in when it was written is not new. The content of the file is
+    unchanged, except for the header where the notes need columns that are lacking. The file is replaced as a whole or
+    not at all.
 
     Raises
     ------
@@ -134,39 +169,67 @@ def write_notes(path: str | os.PathLike[str], notes: Mapping[Note, str]) -> int:
     # A symbolic link is kept.
     path = Path(path).resolve()
     before = Maintenance.read(path).notes if path.exists() else ()
-    new_notes = {note: comment for note, comment in notes.items() if note not in before}
+    known = {replace(note, at=None) for note in before}
+    first = {replace(note, at=None): note for note in reversed(notes)}
+    new_notes = [first[key] for key in dict.fromkeys(replace(note, at=None) for note in notes) if key not in known]
     if not new_notes:
         return 0
-    text = _text_of(path) or f"{','.join(COLUMNS)}\n"
+    text = _text_of(path) or f"{','.join(COLUMNS[:USUAL])}\n"
     newline = "\r\n" if "\r\n" in text else "\n"
     header = text.splitlines()[0]
     columns = [name.strip().lower() for name in next(csv.reader([header.removeprefix("\ufeff")]))]
-    needed = {
-        "variable": any(note.variable for note in new_notes),
-        COMMENT: any(new_notes.values()),
-    }
-    more = [name for name, is_needed in needed.items() if is_needed and name not in columns]
-    text = f"{','.join([header, *more])}{text[len(header) :]}"
-    columns += more
+    lines = [_cells_of(note) for note in new_notes]
+    new_columns = [name for name in COLUMNS[USUAL - 1 :] if name not in columns and any(cells[name] for cells in lines)]
+    columns += new_columns
+    text = "".join([header, *(f",{name}" for name in new_columns), text[len(header) :]])
     text += "" if text.endswith(("\n", "\r")) else newline
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator=newline)
-    for note, comment in new_notes.items():
-        start, end = ("" if abs(time) >= EVER else iso(time) for time in (note.start, note.end))
-        cells = dict(
-            zip(COLUMNS, (harmless(note.sensor), start, end, note.action, harmless(note.variable)), strict=True)
-        )
-        cells[COMMENT] = harmless(" ".join(comment.split()))
-        writer.writerow([cells.get(name, "") for name in columns])
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator=newline)
+    writer.writerows([cells.get(name, "") for name in columns] for cells in lines)
+    names = ", ".join(dict.fromkeys(repr(note.sensor) for note in new_notes))
+    _replace(path, text + written.getvalue(), (*before, *new_notes), f"a note on {names} cannot be added")
+    return len(new_notes)
+
+
+def _cells_of(note: Note) -> dict[str, str]:
+    """Return the cells of a note by their columns, as `_note` reads them."""
+    start, end = ("" if abs(time) >= EVER else iso(time) for time in (note.start, note.end))
+    at = "" if note.at is None else iso(note.at)
+    cells = (harmless(note.sensor), start, end, note.action, *map(harmless, (note.variable, note.by)), at,
+             harmless(note.comment))  # fmt: skip
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def remove_note(path: str | os.PathLike[str], note: Note) -> bool:
+    """Remove a note from a file, whose other lines stay as they are; return False where the file does not have it."""
+    path = Path(path).resolve()
+    notes = list(Maintenance.read(path).notes) if path.exists() else []
+    if note not in notes:
+        return False
+    lines = _text_of(path).splitlines(keepends=True)
+    reader = csv.reader(lines)
+    columns = [name.strip().lower().removeprefix("\ufeff") for name in next(reader)]
+    begin, place = reader.line_num, slice(0)
+    for row in reader:
+        cells = {name: cell.strip() for name, cell in zip(columns, [*row, *[""] * len(columns)], strict=False)}
+        if row and not _is_comment(cells) and _note(cells, path.name) == note:
+            place = slice(begin, reader.line_num)
+        begin = reader.line_num
+    # The last of equal notes: the newest.
+    del notes[len(notes) - 1 - notes[::-1].index(note)], lines[place]
+    _replace(path, "".join(lines), tuple(notes), f"the note on {note.sensor!r} cannot be removed")
+    return True
+
+
+def _replace(path: Path, text: str, notes: tuple[Note, ...], problem: str) -> None:
+    """Replace a file by a text that is read as some notes; raise ConfigError where it is not."""
     with beside(path) as new:
-        new.write_text(text + lines.getvalue(), encoding="utf-8", newline="")
-        if Maintenance.read(new).notes != (*before, *new_notes):
-            names = ", ".join(dict.fromkeys(repr(note.sensor) for note in new_notes))
-            raise ConfigError(f"{path.name}: a note on {names} cannot be added; write it by hand")
+        new.write_text(text, encoding="utf-8", newline="")
+        if Maintenance.read(new).notes != notes:
+            raise ConfigError(f"{path.name}: {problem}; do it by hand")
         if path.exists():
             shutil.copymode(path, new)
         sync(new)
-    return len(new_notes)
 
 
 def _text_of(path: Path) -> str:
@@ -209,12 +272,24 @@ def _note(cells: Mapping[str, str], where: str) -> Note:
         raise ConfigError(f"{where}: no sensor; * stands for all of them")
     start = as_time(cells["from"], f"{where}, from") if cells["from"] else -EVER
     end = as_time(cells["to"], f"{where}, to") if cells["to"] else EVER
-    if end <= start:
-        raise ConfigError(f"{where}: to is not after from")
-    if action == "recalibrated" and start == -EVER and end == EVER:
-        raise ConfigError(f"{where}: recalibrated needs a time, from or to")
+    at = as_time(cells["at"], f"{where}, at") if cells.get("at") else None
     # A name may have been copied from a table of sensormend.
-    return Note(original(cells["sensor"]), start, end, action, original(cells.get("variable", "")))
+    variable, by, comment = (original(cells.get(name, "")) for name in ("variable", "by", "comment"))
+    note = Note(original(cells["sensor"]), start, end, action, variable, by, at, comment)
+    check_note(note, where)
+    return note
+
+
+def check_note(note: Note, where: str) -> None:
+    """Raise ConfigError for a note that says nothing; `where` is its place in a file."""
+    if note.end <= note.start:
+        raise ConfigError(f"{where}: to is not after from")
+    if note.action in FIXED and note.start == -EVER and note.end == EVER:
+        raise ConfigError(f"{where}: {note.action} needs a time, from or to")
+    if note.action == "muted" and note.end == EVER:
+        raise ConfigError(f"{where}: muted needs a time, to")
+    if note.action == "comment" and not note.comment:
+        raise ConfigError(f"{where}: comment needs words")
 
 
 def as_time(text: str, where: str) -> int:

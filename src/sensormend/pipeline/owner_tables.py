@@ -6,11 +6,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sensormend.errors import ConfigError
 from sensormend.files import read_table
-from sensormend.pipeline.maintenance import ACTIONS, ALL, EVER, Note, as_time
+from sensormend.pipeline.maintenance import ACTIONS, ALL, EVER, FIXED, Note, as_time, check_note
 
 __all__ = ["GOOD", "WRONG", "OwnerNotes", "notes_of"]
 
@@ -42,12 +42,12 @@ class OwnerNotes:
     Attributes
     ----------
     notes
-        Each note, and the owner's comment.
+        The notes with the owner's comments, each once.
     passed
         The flags that say neither good nor wrong, and in how many lines.
     """
 
-    notes: Mapping[Note, str]
+    notes: Sequence[Note]
     passed: Mapping[str, int]
 
 
@@ -67,14 +67,14 @@ def notes_of(
     wrong, good
         The flags of spans whose readings are wrong, and of those whose readings are true.
     """
-    notes: dict[Note, str] = {}
+    comments: dict[Note, str] = {}
     passed: Counter[str] = Counter()
     wrong, good = ([flag.strip().lower() for flag in flags] for flags in (wrong, good))
     for where, row in read_table(path, NEEDED):
         if not any(row.values()) or next(iter(row.values())).startswith("#"):
             continue
         cells = {name: next((row[other] for other in names if other in row), None) for name, names in OPTIONAL.items()}
-        comment, written = cells["comment"] or "", row.get("action") or cells["flag"]
+        comment, written = " ".join((cells["comment"] or "").split()), row.get("action") or cells["flag"]
         action = _action(written, comment, wrong, good)
         if action is None:
             passed[written or ""] += 1
@@ -84,15 +84,14 @@ def notes_of(
             raise ConfigError(f"{where}: no sensor; * stands for all of them")
         start = as_time(row["from"], f"{where}, from") if row["from"] else -EVER
         end = as_time(row["to"], f"{where}, to") if row["to"] else EVER
-        if start == end and action == "recalibrated":
+        if start == end and action in FIXED:
             end = EVER  # a moment, from which the level is right
-        if end <= start:
-            raise ConfigError(f"{where}: to is not after from")
         if start == -EVER and end == EVER:
             raise ConfigError(f"{where}: neither from nor to has a time")
         note = Note(name, start, end, action, cells["variable"] or "")
-        notes[note] = notes.get(note) or comment
-    return OwnerNotes(notes, passed)
+        check_note(replace(note, comment=comment), where)
+        comments[note] = comments.get(note) or comment
+    return OwnerNotes([replace(note, comment=comment) for note, comment in comments.items()], passed)
 
 
 def _action(written: str | None, comment: str, wrong: Sequence[str], good: Sequence[str]) -> str | None:

@@ -16,6 +16,7 @@ __all__ = [
     "DEVICE_ADVICE",
     "comma",
     "counted",
+    "fault_sentence",
     "faults_in_words",
     "how_far_judged",
     "how_long",
@@ -322,6 +323,18 @@ def faults_in_words(faults: Iterable[FaultInterval]) -> str:
     if silences == len(reasons):
         return f"{words}, {'a silence' if silences == 1 else 'all of them silences'}"
     return f"{words}, {silences:,} of them {'a silence' if silences == 1 else 'silences'}"
+
+
+def fault_sentence(faults: Iterable[FaultInterval]) -> str:
+    """Return one sentence on the number of faults.
+
+    Examples
+    --------
+    >>> fault_sentence([]), fault_sentence([FaultInterval("a", "", 0, 1, "stuck", 2.0, "")])
+    ('There are no faults.', 'There is 1 fault.')
+    """
+    words = faults_in_words(faults)
+    return f"There {'is' if words.startswith('1 fault') else 'are'} {words}."
 
 
 def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.pipeline.bounds import clipped
-from sensormend.pipeline.channel_states import ChannelName, ChannelState, PeriodCounts, channel_states
+from sensormend.pipeline.channel_states import ChannelName, FinalState, PeriodCounts, final_states
 from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod
 from sensormend.pipeline.copies import CopyCounter
@@ -486,7 +486,7 @@ class Tally:
                 joined[number] = fault
         return list(joined.values())
 
-    def states(self, faults: Sequence[FaultInterval]) -> dict[ChannelName, ChannelState]:
+    def states(self, faults: Sequence[FaultInterval]) -> dict[ChannelName, FinalState]:
         """Return the state of every channel with rows, from the last period and the open ones of some `intervals`."""
         last = {
             (self.sensors[sensor], self.variables[variable]): PeriodCounts(
@@ -494,7 +494,7 @@ class Tally:
             )
             for sensor, variable in np.argwhere(self._counts[0] > 0).tolist()
         }
-        return channel_states(last, faults, self._until)
+        return final_states(last, faults, self._until)
 
     def summaries(self, places: Places) -> list[SensorSummary]:
         """Return the summary of every channel with rows, by sensor."""
@@ -520,7 +520,7 @@ class Tally:
                         first=int(self._span[0][sensor, variable]) if own["readings"] else None,
                         last=int(self._span[1][sensor, variable]) if own["readings"] else None,
                         last_value=float(self._last_value[sensor, variable]),
-                        state=states[self.sensors[sensor], name].state,
+                        state=str(states[self.sensors[sensor], name].state),
                     )
                 )
         return summaries

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.archive.frames import Cleaned, is_frame, rows_of
+from sensormend.archive.frames import is_frame, rows_of
 from sensormend.errors import ConfigError, InputError
 from sensormend.explain.context import USUAL_SPAN, TimeLike, microseconds
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
@@ -47,6 +47,7 @@ def course(
     end: TimeLike | None = None,
     variable: str | None = None,
     *,
+    ax: Any = None,
     dark: bool | None = None,
 ) -> Any:
     """Draw one sensor over time: its readings, the cleaned values with their interval, and its faults.
@@ -61,26 +62,29 @@ def course(
         The span to draw, UTC; all of it by default.
     variable
         Required where the sensor has several.
+    ax
+        The axes to draw on; by default those of a new figure.
     dark
         Colours for a dark page; by default those of matplotlib's style.
     """
-    with _page(WIDTH, 4.4, dark) as (figure, finish):
+    with _page(WIDTH, 4.4, dark, ax) as (figure, finish):
         own, name, quantity = _channel(rows, sensor, variable)
         first = own.time[0] if start is None else microseconds(start)
         stop = own.time[-1] + 1 if end is None else microseconds(end)
         shown = own.taken((own.time >= first) & (own.time < stop))
         if not len(shown):
             raise InputError(f"{name} has no rows in that time; they go from {_span(own)}")
-        axes = figure.add_subplot()
+        axes = figure.add_subplot() if ax is None else ax
         label, unit = axis_label(quantity, _metadata(rows))
         draw_series(axes, _series(shown), quantity=label, unit=unit)
-        heading(figure, f"Sensor {name}")
+        if ax is None:
+            heading(figure, f"Sensor {name}")
         _years(axes, shown)
         finish()
     return figure
 
 
-def health(rows: Any, *, dark: bool | None = None) -> Any:
+def health(rows: Any, variable: str | None = None, *, ax: Any = None, dark: bool | None = None) -> Any:
     """Draw the health of all sensors, day by day, those with most trouble on top.
 
     A day is faulty or suspect where some of its readings are, silent where no reading came, filled where
@@ -90,17 +94,29 @@ def health(rows: Any, *, dark: bool | None = None) -> Any:
     ----------
     rows
         What `clean` returned, or the OUT that it wrote.
+    variable
+        By default all variables are drawn, one below the other.
+    ax
+        The axes to draw one variable on; by default those of a new figure.
     dark
         Colours for a dark page; by default those of matplotlib's style.
     """
     all_rows = _rows(rows)
+    if variable is not None:
+        if variable not in all_rows.variables:
+            raise InputError(f"there is no variable {variable!r}; there is {', '.join(all_rows.variables)}")
+        all_rows = all_rows.taken(all_rows.variable == all_rows.variables.index(variable))
     panels = [all_rows.taken(all_rows.variable == code) for code in np.unique(all_rows.variable)]
+    if ax is not None and len(panels) > 1:
+        raise ConfigError(
+            f"one pair of axes shows one variable; choose it with variable=: {', '.join(all_rows.variables)}"
+        )
     states = [_states(panel) for panel in panels]
     heights = [1.1 + min(0.165 * len(names), 5.5 if len(panels) < 3 else 3.0) for names, *_ in states]
-    with _page(WIDTH, sum(heights) + 0.35, dark) as (figure, finish):
-        grid = figure.add_gridspec(len(panels), 1, height_ratios=heights)
+    with _page(WIDTH, sum(heights) + 0.35, dark, ax) as (figure, finish):
+        grid = None if ax is not None else figure.add_gridspec(len(panels), 1, height_ratios=heights)
         for place, (panel, (names, state, times, days)) in enumerate(zip(panels, states, strict=True)):
-            axes = figure.add_subplot(grid[place])
+            axes = ax if grid is None else figure.add_subplot(grid[place])
             name = all_rows.variables[int(panel.variable[0])]
             often = "day by day" if days == 1 else f"{days} days a cell"
             title = f"{name[:1].upper()}{name[1:]}: every sensor, {often}" if name else f"Every sensor, {often}"
@@ -108,7 +124,8 @@ def health(rows: Any, *, dark: bool | None = None) -> Any:
                 title += f"; worst are {', '.join(names[row] for row in by_trouble(state)[:5])}"
             draw_health(axes, state, times, names, cell_days=days, title=title, max_labels=MAX_NAMES)
             _years(axes, panel)
-        heading(figure, _balance(all_rows))
+        if ax is None:
+            heading(figure, _balance(all_rows))
         finish()
     return figure
 
@@ -189,21 +206,22 @@ def _rows(source: Any) -> Rows:
     elif isinstance(source, str | Path):
         rows = Archive(source).rows()
     else:
-        source = source.rows if isinstance(source, Cleaned) else source
-        if not is_frame(source):
-            raise InputError(f"pictures are drawn of a frame that clean() returned, not of {type(source).__name__}")
-        rows = rows_of(source)
+        # A column called rows would be a Series.
+        own = getattr(source, "rows", None)
+        if not isinstance(own, Rows) and not is_frame(source):
+            raise InputError(f"pictures are drawn of what clean() returned, not of {type(source).__name__}")
+        rows = own if isinstance(own, Rows) else rows_of(source)
     if not len(rows):
         raise InputError("there are no rows to draw")
     return rows
 
 
 def _metadata(source: Any) -> Mapping[str, Any]:
-    """Return units and names: from run.json of an OUT, from the `attrs` of a pandas frame."""
+    """Return units and names: of a result, from run.json of an OUT, from the `attrs` of a pandas frame."""
     if isinstance(source, str | Path):
         return Archive(source).run()
-    attrs = getattr(source.rows if isinstance(source, Cleaned) else source, "attrs", None)
-    return attrs if isinstance(attrs, Mapping) else {}
+    records = (getattr(source, name, None) for name in ("run", "attrs"))
+    return next((record for record in records if isinstance(record, Mapping)), {})
 
 
 def _channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str, str]:
@@ -227,7 +245,7 @@ def _channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str,
 
 
 def _span(rows: Rows) -> str:
-    return f"{_when(int(rows.time[0]))} to {_when(int(rows.time[-1]))}, UTC"
+    return f"{_when(int(rows.time[0]))} to {_when(int(rows.time[-1]))}"
 
 
 def _when(time: int) -> str:
@@ -337,8 +355,14 @@ def _title(own: Rows, place: int, name: str) -> str:
 
 
 @contextmanager
-def _page(width: float, height: float, dark: bool | None) -> Iterator[tuple[Any, Callable[[], None]]]:
-    """Yield an empty figure and the function that finishes it; of the user's style only dark or light is applied."""
+def _page(width: float, height: float, dark: bool | None, ax: Any = None) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """Yield a figure and the function that finishes it; of the user's style only dark or light is applied.
+
+    Axes that were given keep their figure, and its style.
+    """
+    if ax is not None:
+        yield ax.figure, lambda: None
+        return
     figure = blank(width, height)
     style: Any = import_module("matplotlib.style")
     wanted = is_dark() if dark is None else dark

@@ -72,7 +72,7 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
         tag(
             "ul",
             *(tag("li", tag("b", number), tag("span", meaning)) for number, meaning in _key_numbers(data)),
-            class_="figures",
+            class_="key-numbers",
         ),
         tag("nav", concat((tag("a", title, href=f"#{name}") for name, title in contents), " "), aria_label="Contents"),
     )
@@ -124,7 +124,7 @@ def _facts(data: ReportData, run: Mapping[str, Any]) -> list[tuple[str, Html]]:
         ("grid", escape(f"one value {how_often(data.step)}"
                        + (f", in periods of {how_long(period)}" if period else ""))),
         ("result", escape(f"{counts.rows:,} values of {counted(len({name for name, _ in counts.channels}), 'sensor')}, "
-                         f"{minute(data.start)} to {minute(data.end)} UTC")),
+                         f"{minute(data.start)} to {minute(data.end)}")),
         ("options given", escape(_options(run))),
         ("intervals", escape(f"hold the truth in {100 * data.network.interval:g} % of all cases")),
         ("versions", escape(", ".join(f"{name} {versions[name]}" for name in VERSIONS if versions.get(name)))),

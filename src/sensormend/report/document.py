@@ -1,39 +1,38 @@
-"""`write_report` writes the sections as one file, which appears only when it is complete."""
+"""`write_report` writes text and the views of the dashboard with their data as one file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from sensormend.errors import ConfigError
 from sensormend.files import now, write_beside
 from sensormend.io.folder import meta_of
 from sensormend.report.about import header_section, provenance_section
-from sensormend.report.coverage import coverage_section, matrix_section
+from sensormend.report.bundle import STATIC, bundle
+from sensormend.report.coverage import coverage_section
+from sensormend.report.embedded import embedded_data
 from sensormend.report.limits import limits_section
-from sensormend.report.map import map_section
-from sensormend.report.markup import Html, style_sheet, tag
-from sensormend.report.repairs import calibration_section, repairs_section, worst_section
+from sensormend.report.markup import Html, tag
+from sensormend.report.repairs import repairs_section
 from sensormend.report.report_data import ReportData, read_report_data
+from sensormend.views.encoding import as_json
 from sensormend.views.reader import OutReader
 
-__all__ = ["SECTIONS", "page", "write_report"]
-
-SECTIONS: tuple[tuple[str, str, Callable[[ReportData], Html | None]], ...] = (
-    ("repair", "What to repair", repairs_section),
-    ("health", "Every day", matrix_section),
-    ("map", "Map", map_section),
-    ("worst", "The worst", worst_section),
-    ("calibration", "Calibration", calibration_section),
-    ("filled", "What was filled", coverage_section),
-    ("limits", "What not to use it for", limits_section),
-    ("made", "How it was made", provenance_section),
-)
-"""In the order in which a reader wants them."""
+__all__ = ["page", "write_report"]
 
 DOCTYPE = "<!doctype html>"
 PAGES = (".html", ".htm")
+STYLES = (
+    STATIC / "vendor" / "uPlot.min.css",
+    STATIC / "app.css",
+    STATIC / "views.css",
+    Path(__file__).with_name("style.css"),
+)
 
 
 def write_report(
@@ -43,7 +42,8 @@ def write_report(
 ) -> Path:
     """Write the report on an OUT as one HTML file, and return its path.
 
-    The file refers to nothing outside of itself: it can be mailed, opened without a network, and printed.
+    The file has the views of the dashboard with their data inside and refers to nothing outside of itself: it can be
+    mailed, opened without a server, and printed.
 
     Parameters
     ----------
@@ -95,17 +95,77 @@ def _replaceable(target: Path) -> bool:
 
 
 def page(data: ReportData) -> str:
-    """Return the page."""
-    parts = [(name, title, part) for name, title, make in SECTIONS if (part := make(data)) is not None]
+    """Return the page: text, and the parts in which its script shows the views of the dashboard."""
+    shown = embedded_data(data)
+    parts = [(name, title, part) for name, title, part in _sections(data, shown) if part is not None]
     head = header_section(data, [(name, title) for name, title, _ in parts])
     footer = tag("footer", f"Written by sensormend on {now().replace('T', ' ').removesuffix('Z')[:16]} UTC.")
+    # The data is no script; what could end the element is written as JSON can write it.
+    text = as_json(shown).decode("utf-8").replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    style, theme, plotter, views = (
+        "\n".join(path.read_text(encoding="utf-8") for path in STYLES),
+        (STATIC / "theme.js").read_text(encoding="utf-8"),
+        (STATIC / "vendor" / "uPlot.iife.min.js").read_text(encoding="utf-8"),
+        bundle("report"),
+    )
+    scripts = " ".join(map(_hash, (theme, plotter, views)))
+    policy = (
+        f"default-src 'none'; script-src {scripts}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     head_of_page = tag(
         "head",
         tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"{data.network.name[:120]}: report"),
-        tag("style", Html(style_sheet())),
+        tag("style", Html(style)),
+        tag("script", Html(theme)),
     )
-    body = tag("body", head, tag("main", *(part for _, _, part in parts)), footer)
+    note = tag("noscript", tag("p", "The matrix, the map and the charts need JavaScript; the text does not."))
+    body = tag(
+        "body",
+        head,
+        note,
+        tag("main", *(part for _, _, part in parts), id="main"),
+        footer,
+        tag("script", Html(text), type="application/json", id="data"),
+        tag("script", Html(plotter)),
+        tag("script", Html(views)),
+        class_="report",
+    )
     return f"{DOCTYPE}\n{tag('html', head_of_page, body, lang='en')}\n"
+
+
+def _sections(data: ReportData, shown: Mapping[str, Any]) -> list[tuple[str, str, Html | None]]:
+    """Return the parts, each with its name and title, in the order in which a reader wants them; None for none."""
+    answers, sensors = shown["answers"], shown["sensors"]
+    count = "The sensor that was" if len(sensors) == 1 else f"The {len(sensors)} sensors that were"
+    worst = tag(
+        "section",
+        tag("h2", "The worst of them"),
+        tag("p", f"{count} wrong for longest, each in the weeks that show most."),
+        *(tag("div", class_="view view-sensor worst", id=f"sensor-{number}") for number in range(1, len(sensors) + 1)),
+        id="worst",
+    )
+    return [
+        ("repair", "What to repair", repairs_section(data)),
+        ("health", "Day by day", _view("health", "matrix") if "matrix" in answers else None),
+        ("map", "Map", _view("map", "on-map") if "moment" in answers else None),
+        ("worst", "The worst", worst if sensors else None),
+        ("calibration", "Calibration", _view("calibration", "far") if "calibration" in answers else None),
+        ("filled", "What was filled", coverage_section(data)),
+        ("limits", "What not to use it for", limits_section(data)),
+        ("made", "How it was made", provenance_section(data)),
+    ]
+
+
+def _view(name: str, root: str) -> Html:
+    """Return the part in which the script shows a view, which has a title of its own."""
+    return tag("section", tag("div", class_="section", id=root), id=name)
+
+
+def _hash(text: str) -> str:
+    """Return a text's hash as a content security policy names it."""
+    return f"'sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}'"

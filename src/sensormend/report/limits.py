@@ -11,11 +11,11 @@ import numpy as np
 from sensormend.pipeline.channel_states import ChannelName
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import counted, how_long, percent
-from sensormend.plot.maps import group_means
 from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.markup import Html, channel_name, concat, date, rounded, span, tag
 from sensormend.report.report_data import ReportData
+from sensormend.views.voronoi import group_means
 
 __all__ = ["AcceptedOffset", "accepted_offsets", "limits_section"]
 

@@ -6,16 +6,13 @@ import html
 import math
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from sensormend.pipeline.health import PLAIN_REASONS
-from sensormend.plot.canvas import AREAS_AT_NIGHT, BLUE, GREYS, HEALTH_COLOURS, INK, NIGHT, ORANGE
 from sensormend.readings import DAY, REASONS
 
 __all__ = [
-    "NIGHT_STATES",
     "Html",
     "channel_name",
     "concat",
@@ -29,7 +26,6 @@ __all__ = [
     "rounded",
     "shortened",
     "span",
-    "style_sheet",
     "tag",
 ]
 
@@ -45,9 +41,6 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-
-NIGHT_STATES = {state: AREAS_AT_NIGHT.get(colour, colour) for state, colour in HEALTH_COLOURS.items()}
-"""The colour of each state on a dark page."""
 
 
 class Html(str):
@@ -131,7 +124,7 @@ def html_table(
         ))
         for row in rows
     ]  # fmt: skip
-    return tag("table", tag("thead", head), tag("tbody", *body))
+    return tag("table", tag("thead", head), tag("tbody", *body), class_="listing")
 
 
 def _text(text: str) -> str:
@@ -219,23 +212,3 @@ def enumeration(words: Sequence[str], most: int = 6) -> str:
     if len(words) > most:
         return f"{', '.join(words[:most])} and {len(words) - most:,} more"
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
-
-
-def style_sheet() -> str:
-    """Return the style sheet, preceded by the colours of light and dark pages."""
-
-    def variables(states: dict[str, str], **others: str) -> str:
-        named = {state.replace(" ", "-"): colour for state, colour in states.items()} | others
-        return "".join(f"--{name}:{colour};" for name, colour in named.items())
-
-    day = {
-        "page": "#ffffff", "ink": INK, "strong": "#1f2933", "soft": GREYS[0], "faint": GREYS[1], "rule": GREYS[2],
-        "hair": GREYS[3], "raw": ORANGE, "mended": BLUE, "warn": "#a04000", "doubt": "#7a6000",
-    }  # fmt: skip
-    night = {name: NIGHT[colour] for name, colour in day.items()}
-    by_day = variables(HEALTH_COLOURS, **day, corrected="#00805c", card="#f7f9fa")
-    by_night = variables(NIGHT_STATES, **night, corrected="#3fc79a", card="#1b2027")
-    # Without the comment at its top.
-    sheet = Path(__file__).with_name("style.css").read_text(encoding="utf-8").partition("\n")[2]
-    dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{by_night}}}}}"
-    return f":root{{color-scheme:light dark;{by_day}}}\n{dark}\n{sheet}"

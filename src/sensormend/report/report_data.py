@@ -14,8 +14,9 @@ import duckdb
 
 from sensormend.errors import InputError
 from sensormend.io.folder import data_files, dates_of
-from sensormend.pipeline.channel_states import STATES, ChannelName, open_faults
+from sensormend.pipeline.channel_states import ChannelName, open_faults
 from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.health import STATES
 from sensormend.pipeline.sentences import counted
 from sensormend.readings import DAY, HOUR
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses

@@ -1,8 +1,8 @@
 """`degrade` puts known faults into sound readings, so that the result of a method can be scored.
 
 The kinds and sizes are those of `docs/faults.md`: the unit of size is the data's standard deviation over 11.5, which
-is about a degree for temperature. A fault that a method reports is a `sensormend.Fault`; one that was put in is an
-`InjectedFault`.
+is about a degree for temperature. A fault that a method reports is a `sensormend.recovery.Fault`; one that was put in
+is an `InjectedFault`.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ from sensormend.stream.buffer import PeriodBuffer
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.digest import Digest
 from sensormend.stream.event_time import NetworkPace, Watermark
+from sensormend.stream.muting import Muting
 
 __all__ = ["AlertsRaised", "Event", "LateReadings", "PeriodFinal", "Problem", "ReadingsRejected", "Stream"]
 
@@ -151,6 +152,7 @@ class Stream:
         check_grid(options)
         self.options, self._grace, self._late_for = options, grace, late_for
         self.alerts, self._digest = alerts or Alerts(), digest or Digest()
+        self._muting = Muting()
         named = {name: option for option, values in options.per_variable().items() for name in values if name != EVERY}
         for name, option in named.items():
             if options.variables and name not in options.variables:
@@ -223,8 +225,7 @@ class Stream:
             )
             if rejected or admitted.rejected:
                 yield ReadingsRejected([*rejected, *admitted.rejected])
-            if admitted.alerts:
-                yield self._raised(admitted.alerts)
+            yield from self._raised(admitted.alerts)
             readings, rejected = admitted.readings, ()
             # Once there is a grid, other variables are admitted.
             while readings.time.size and (self.cleaner is not None) == has_grid:
@@ -458,13 +459,18 @@ class Stream:
         yield from self._close_until(self._due(now))
         alerts = self._provisional_alerts(now)
         alerts += self.monitor.check_silence(now, self.maintenance, self.admission.counting)
-        if alerts:
-            yield self._raised(alerts)
+        yield from self._raised(alerts)
+        yield from self._announced(self._muting.released(now, self.maintenance))
         yield from self._digests(now - 1, now)
 
-    def _raised(self, alerts: Sequence[Alert]) -> AlertsRaised:
-        self._digest.record(alerts)
-        return AlertsRaised(alerts)
+    def _raised(self, alerts: Sequence[Alert]) -> Iterator[AlertsRaised]:
+        """Yield alerts, without those of muted channels."""
+        yield from self._announced(self._muting.raised(alerts, self.maintenance))
+
+    def _announced(self, alerts: Sequence[Alert]) -> Iterator[AlertsRaised]:
+        if alerts:
+            self._digest.record(alerts)
+            yield AlertsRaised(alerts)
 
     def _digests(self, after: int, until: int) -> Iterator[Event]:
         """Yield the digests that are due after `after` and not after `until`."""
@@ -596,8 +602,7 @@ class Stream:
             self.pace.close()
             alerts = self.monitor.close(part)
             yield PeriodFinal(part, readings if part.period == period else readings.taken(slice(0, 0)))
-            if alerts:
-                yield self._raised(alerts)
+            yield from self._raised(alerts)
         self.closed = period
         self._oldest = max(self._oldest, self.cleaner.grid.start_of(period + 1) - self._late_for)
         oldest = self.cleaner.grid.period_of(self._oldest)
@@ -639,6 +644,7 @@ class Stream:
             "judged": self._judged,
             "alerts": self.alerts.state(),
             "digest": self._digest.state(),
+            "muted": self._muting.state(),
             "dropped_variables": self._dropped_variables,
             "late": list(self._late.items()),
         }
@@ -671,6 +677,7 @@ class Stream:
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self._digest.restore(settings["digest"])
+        self._muting.restore(settings["muted"])
         self._dropped_variables = tuple(settings["dropped_variables"])
         self._late = dict(settings["late"])
         self.admission.restore(settings["admission"], _with_prefix("admission", arrays))

@@ -10,10 +10,10 @@ import numpy as np
 from sensormend.errors import InputError
 from sensormend.pipeline.health import ABSENT
 from sensormend.pipeline.places import Position
-from sensormend.plot.maps import voronoi_cells
 from sensormend.readings import DAY, REASONS, Flag
 from sensormend.views.channel_status import channel_statuses
 from sensormend.views.reader import OutReader, numbers, utc
+from sensormend.views.voronoi import voronoi_cells
 
 __all__ = ["Atlas", "Moment", "Site", "atlas", "moment"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sensormend.pipeline.channel_states import ChannelName, open_faults
 from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, size_words
 from sensormend.readings import DAY, SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
@@ -14,6 +15,8 @@ from sensormend.views.fault_list import how_sure
 from sensormend.views.reader import OutReader, page_of, utc
 
 __all__ = ["Attention", "AttentionEntry", "attention"]
+
+NO_NOTES = Maintenance()
 
 SIZED = ("offset", "drift", "noise")
 """Kinds whose size is a distance from the estimate, which the usual error of the channel can be compared with."""
@@ -33,6 +36,8 @@ class AttentionEntry:
         The size of its fault, a term for its certainty, and a sentence.
     advice
         What to do about it.
+    known
+        Who acknowledged it and what they wrote; empty where nobody did. Those that are known come last.
     urgency
         The size of the fault in usual errors of the channel times its length in days. The score stands for the size
         where the kind has none, and 1 for a silence.
@@ -50,6 +55,7 @@ class AttentionEntry:
     sentence: str
     advice: str
     urgency: float
+    known: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,8 @@ class Attention:
     items: list[AttentionEntry]
 
 
-def attention(reader: OutReader, *, offset: int = 0, limit: int = 5) -> Attention:
-    """Return the sensors that need repair, the most urgent first."""
+def attention(reader: OutReader, *, notes: Maintenance = NO_NOTES, offset: int = 0, limit: int = 5) -> Attention:
+    """Return the sensors that need repair, the most urgent first and those that somebody knows of last."""
     end = reader.tables_end() or 0
     faults = open_faults(all_faults(reader), end)
     usual = {(entry.sensor, entry.variable): entry.usual_error for entry in reader.summaries}
@@ -71,19 +77,20 @@ def attention(reader: OutReader, *, offset: int = 0, limit: int = 5) -> Attentio
     for name, status in channel_statuses(reader).items():
         if status.needs_repair:
             fault = faults.get((status.sensor, "")) or faults.get(name)
-            by_sensor.setdefault(status.sensor, []).append(_entry(name, status, fault, usual[name], end))
+            by_sensor.setdefault(status.sensor, []).append(_entry(name, status, fault, usual[name], end, notes))
     entries = []
     for own in by_sensor.values():
-        first, *others = sorted(own, key=lambda entry: (-entry.urgency, entry.variable))
+        first, *others = sorted(own, key=lambda entry: (entry.known != "", -entry.urgency, entry.variable))
         entries.append(AttentionEntry(**{**vars(first), "others": [entry.variable for entry in others]}))
-    entries.sort(key=lambda entry: (-entry.urgency, entry.sensor))
+    entries.sort(key=lambda entry: (entry.known != "", -entry.urgency, entry.sensor))
     shown, next_offset = page_of(entries, offset, limit)
     return Attention(len(entries), offset, next_offset, list(shown))
 
 
 def _entry(
-    name: ChannelName, status: ChannelStatus, fault: FaultInterval | None, usual: float, end: int
+    name: ChannelName, status: ChannelStatus, fault: FaultInterval | None, usual: float, end: int, notes: Maintenance
 ) -> AttentionEntry:
+    known = notes.acknowledgement(*name, end if status.since is None else status.since, end)
     lasted = max(end - (end if status.since is None else status.since), 0)
     size, rate, score = (fault.size, fault.rate, fault.score) if fault is not None else (math.nan, math.nan, math.nan)
     times = abs(size) / usual if status.reason in SIZED and usual > 0 else score
@@ -99,4 +106,11 @@ def _entry(
         sentence=fault.sentence if fault is not None else status.sentence,
         advice=ADVICE.get(status.reason, ""),
         urgency=round((times if math.isfinite(times) else 1.0) * lasted / DAY, 3),
+        known="" if known is None else _known(known),
     )
+
+
+def _known(note: Note) -> str:
+    """Return who acknowledged a fault, with their words."""
+    who = f"acknowledged by {note.by}" if note.by else "acknowledged"
+    return f"{who}: {note.comment}" if note.comment else who

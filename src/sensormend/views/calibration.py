@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sensormend.files import signature
 from sensormend.io.folder import data_files
 from sensormend.pipeline.channel_states import ChannelName
-from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.maintenance import FIXED, Maintenance
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.views.daily_counts import parquet_source, read_days
@@ -204,7 +204,7 @@ def _accepted(notes: Maintenance, name: ChannelName, first: int, stop: int) -> l
     days = {
         note.right_from // DAY - first
         for note in notes.notes
-        if note.action == "recalibrated" and note.concerns(name[0]) and note.variable in ("", name[1])
+        if note.action in FIXED and note.concerns(name[0]) and note.variable in ("", name[1])
     }
     return sorted(day for day in days if 0 < day < stop - first)
 

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sensormend.pipeline.channel_states import (
-    STATES,
     WRONG,
     ChannelName,
-    ChannelState,
+    FinalState,
     PeriodCounts,
-    channel_states,
+    final_states,
     is_open,
 )
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import PLAIN_REASONS, Health
+from sensormend.pipeline.health import PLAIN_REASONS, STATES, ChannelState, Health
 from sensormend.pipeline.sentences import how_long, number, readable, who
 from sensormend.readings import DAY
 from sensormend.views.reader import OutReader
@@ -72,34 +71,35 @@ def _statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
         # The others are known only from a period that is not over.
         if not math.isnan(entry.share_missing) or (entry.sensor, entry.variable) in last
     }
-    final = channel_states(listed, reader.faults, tables_end)
+    final = final_states(listed, reader.faults, tables_end)
     statuses = {}
     for entry in reader.summaries:
         name = (entry.sensor, entry.variable)
         alert = health.get(name)
-        now = final.get(name, ChannelState("learning"))
+        now = final.get(name, FinalState(ChannelState.LEARNING))
         now = now if alert is None else _alerted(alert, now)
         times = (entry.last, alert.heard if alert else None, last_read.get(name))
         heard = max((time for time in times if time is not None), default=None)
         value = entry.last_value if heard == entry.last else math.nan
         repair = now.state in WRONG or (now.state == "ended" and alert is not None)
-        status = ChannelStatus(*name, now.state, now.reason, now.since, heard, value, needs_repair=repair)
+        status = ChannelStatus(*name, str(now.state), now.reason, now.since, heard, value, needs_repair=repair)
         statuses[name] = replace(status, sentence=_sentence(status, tables_end)) if repair else status
     return statuses
 
 
-def _alerted(alert: Health, final: ChannelState) -> ChannelState:
+def _alerted(alert: Health, final: FinalState) -> FinalState:
     """Return the state of a channel of a watch: the page shows what its alerts say, at the same time."""
-    state = "ended" if alert.state == "gone" else alert.state
-    if state in STATES:
+    word = "ended" if alert.state == "gone" else alert.state
+    if word in STATES:
+        state = ChannelState(word)
         same = final.state == state
         reason = alert.reason or (final.reason if same else "")
         since = final.since if same and final.since is not None else alert.since
-        return ChannelState(state) if state in UNREMARKABLE else ChannelState(state, reason or state, since)
+        return FinalState(state) if state in UNREMARKABLE else FinalState(state, reason or word, since)
     if final.state == "silent":
-        return ChannelState("healthy")
+        return FinalState(ChannelState.HEALTHY)
     # A fault that is not certain enough for an alert, or has not lasted long enough.
-    return replace(final, state="suspect") if final.state == "faulty" else final
+    return replace(final, state=ChannelState.SUSPECT) if final.state == "faulty" else final
 
 
 def all_faults(reader: OutReader) -> list[FaultInterval]:

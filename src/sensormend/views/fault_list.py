@@ -10,8 +10,8 @@ from typing import Literal
 
 from sensormend.pipeline.channel_states import is_open
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.sentences import readable, size_words, unsigned, who
-from sensormend.readings import SECOND
+from sensormend.pipeline.sentences import how_long, readable, size_words, unsigned, who
+from sensormend.readings import DAY, HOUR, SECOND
 from sensormend.views.channel_status import all_faults
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
@@ -19,6 +19,10 @@ __all__ = ["FaultEntry", "FaultPage", "Order", "Which", "fault_page", "how_sure"
 
 Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
+
+SHORT, APART, LEAST_RUN = 12 * HOUR, 2 * DAY, 3
+"""A fault up to so long is short; short faults of a channel with less than so much time from one to the next are one
+incident where there are at least so many: something comes and goes, and that is what is to be repaired."""
 
 CERTAIN_SCORE, LIKELY_SCORE = 3.0, 1.5
 """Least scores, as multiples of the threshold, for these terms."""
@@ -46,7 +50,7 @@ class FaultEntry:
         From the model: its effect on the readings, the change of that per period, and the probability that it is a
         fault; null where they are not known.
     count
-        Number of single wrong readings that the line stands for.
+        Number of faults that the line stands for: single wrong readings, or a run of short faults.
     size_words
         The size of an offset, a drift or a gain as text: "+2.1, rising".
     """
@@ -109,13 +113,13 @@ def fault_page(
     """Return faults, by default open ones first, and of these the longest first.
 
     Those of a `search` contain it in the name of the sensor or in their sentence; those of a span from `start` to `end`
-    overlap it. With `fold` the single wrong readings of a channel are one line.
+    overlap it. With `fold` the single wrong readings of a channel are one line, and so is a run of its short faults.
     """
     selected = select_faults(reader, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
     reasons = Counter(fault.reason for fault in selected)
     selected = [fault for fault in selected if not reason or fault.reason == reason]
     tables_end = reader.tables_end()
-    lines = _folded(selected) if fold and reason != "spike" else [(fault,) for fault in selected]
+    lines = _folded(selected, tables_end) if fold and reason != "spike" else [(fault,) for fault in selected]
     lines.sort(key=lambda line: (line[0].start, line[0].sensor, line[0].variable))
     lines.sort(key=lambda line: _sort_key(sort, line, tables_end), reverse=order == "desc")
     shown, next_offset = page_of(lines, offset, limit)
@@ -129,12 +133,32 @@ def fault_page(
     )
 
 
-def _folded(faults: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
-    """Return the lines of the list: a fault each, but the single wrong readings of a channel together."""
+def _folded(faults: Sequence[FaultInterval], tables_end: int | None) -> list[tuple[FaultInterval, ...]]:
+    """Return the lines of the list: a fault each, but single wrong readings of a channel, and runs of short faults."""
     spikes: dict[tuple[str, str], list[FaultInterval]] = {}
-    for fault in sorted((fault for fault in faults if fault.reason == "spike"), key=lambda fault: fault.start):
-        spikes.setdefault((fault.sensor, fault.variable), []).append(fault)
-    return [*((fault,) for fault in faults if fault.reason != "spike"), *map(tuple, spikes.values())]
+    short: dict[tuple[str, str], list[FaultInterval]] = {}
+    lines: list[tuple[FaultInterval, ...]] = []
+    for fault in sorted(faults, key=lambda fault: fault.start):
+        name = (fault.sensor, fault.variable)
+        if fault.reason == "spike":
+            spikes.setdefault(name, []).append(fault)
+        elif fault.reason != "silent" and fault.end - fault.start <= SHORT and not is_open(fault, tables_end):
+            short.setdefault(name, []).append(fault)
+        else:
+            lines.append((fault,))
+    for own in short.values():
+        run: list[FaultInterval] = []
+        for fault in own:
+            if run and fault.start - run[-1].end >= APART:
+                lines += _run_lines(run)
+                run = []
+            run.append(fault)
+        lines += _run_lines(run)
+    return [*lines, *map(tuple, spikes.values())]
+
+
+def _run_lines(run: list[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
+    return [tuple(run)] if len(run) >= LEAST_RUN else [(fault,) for fault in run]
 
 
 def select_faults(
@@ -181,11 +205,14 @@ def how_sure(score: float, reason: str = "", confidence: float = math.nan) -> st
 
 
 def _entry(line: tuple[FaultInterval, ...], tables_end: int | None) -> FaultEntry:
-    fault, last = line[0], line[-1]
+    spikes = all(fault.reason == "spike" for fault in line)
+    is_one = spikes or len(line) == 1
+    # The worst of a run stands for all of it, but its size is its own.
+    fault, last = line[0] if spikes else max(line, key=_score), line[-1]
     return FaultEntry(
         sensor=fault.sensor,
         variable=fault.variable,
-        start=utc(fault.start) or "",
+        start=utc(line[0].start) or "",
         end=utc(last.end) or "",
         open=is_open(last, tables_end),
         seconds=_length(line) / SECOND,
@@ -193,12 +220,16 @@ def _entry(line: tuple[FaultInterval, ...], tables_end: int | None) -> FaultEntr
         reason=fault.reason,
         score=finite(fault.score),
         sure=how_sure(fault.score, fault.reason, fault.confidence),
-        sentence=fault.sentence if len(line) == 1 else _single_readings(line),
-        size=finite(fault.size),
-        rate=finite(fault.rate),
+        sentence=fault.sentence if len(line) == 1 else _single_readings(line) if spikes else _short_faults(line),
+        size=finite(fault.size) if is_one else None,
+        rate=finite(fault.rate) if is_one else None,
         confidence=finite(fault.confidence),
-        size_words=size_words(fault.reason, fault.size, fault.rate),
+        size_words=size_words(fault.reason, fault.size, fault.rate) if is_one else "",
     )
+
+
+def _score(fault: FaultInterval) -> float:
+    return fault.score if math.isfinite(fault.score) else 0.0
 
 
 def _length(line: tuple[FaultInterval, ...]) -> int:
@@ -221,6 +252,24 @@ def _single_readings(line: tuple[FaultInterval, ...]) -> str:
     return f"{name} has {len(line):,} single wrong readings{off}, the last one at {readable(line[-1].start)}."
 
 
+def _short_faults(line: tuple[FaultInterval, ...]) -> str:
+    """Return one sentence on a run of short faults of a channel.
+
+    Examples
+    --------
+    >>> def fault(day, reason):
+    ...     return FaultInterval("a", "", day * DAY, day * DAY + HOUR, reason, 1.0, "")
+    >>> _short_faults((fault(0, "noise"), fault(1, "offset"), fault(2, "noise")))
+    'a was wrong 3 times in 2 days, for 3 hours in all (noise, offset): a loose contact looks like this.'
+    """
+    name = who(line[0].sensor, line[0].variable)
+    kinds = ", ".join(dict.fromkeys(fault.reason for fault in line))
+    return (
+        f"{name} was wrong {len(line):,} times in {how_long(line[-1].end - line[0].start)}, for "
+        f"{how_long(_length(line))} in all ({kinds}): a loose contact looks like this."
+    )
+
+
 def _sort_key(sort: Order, line: tuple[FaultInterval, ...], tables_end: int | None) -> tuple[object, ...]:
     fault = line[0]
     return {
@@ -229,6 +278,6 @@ def _sort_key(sort: Order, line: tuple[FaultInterval, ...], tables_end: int | No
         "to": (line[-1].end,),
         "sensor": (fault.sensor, fault.variable),
         "reason": (fault.reason,),
-        "score": (fault.score if math.isfinite(fault.score) else 0.0,),
+        "score": (max(map(_score, line)),),
         "length": (_length(line),),
     }[sort]

@@ -8,11 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.channel_states import STATES, ChannelName
+from sensormend.pipeline.channel_states import ChannelName
 from sensormend.pipeline.health import (
     HEALTH,
     LETTERS,
     NO_ROWS,
+    STATES,
     days_per_cell,
     letters,
     states_by_cell,

@@ -151,7 +151,8 @@ def _sentence(states: dict[str, int], filled: float | None, days: int) -> str:
     if filled is None:
         return words
     span = f"the last {days} days" if days > 1 else "the last day"
-    return f"{words} {percent(filled)} of the values of {span} are estimates."
+    share = percent(filled)
+    return f"{words} {share[0].upper()}{share[1:]} of the values of {span} are estimates."
 
 
 def _listed(value: object) -> list[Any]:

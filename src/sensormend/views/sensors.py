@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sensormend.errors import ConfigError
-from sensormend.pipeline.channel_states import STATES
+from sensormend.errors import ConfigError, InputError
 from sensormend.pipeline.faults import SensorSummary
-from sensormend.pipeline.health import PLAIN_REASONS
-from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
+from sensormend.pipeline.health import PLAIN_REASONS, STATES
+from sensormend.pipeline.maintenance import ACTIONS, EVER, FIXED, Maintenance, Note, remove_note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
 from sensormend.pipeline.times import time_of
+from sensormend.pipeline.units import axis_label
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
 from sensormend.views.fault_list import FaultEntry, fault_page
@@ -31,6 +31,7 @@ __all__ = [
     "sensor_notes",
     "sensor_page",
     "sensor_view",
+    "undo_note",
 ]
 
 Order = Literal["trouble", "name", "heard", "faulty", "missing"]
@@ -89,12 +90,16 @@ class SensorView(SensorEntry):
         What is wrong with it and what to do, or its state.
     fault
         Its open fault; null where none is open.
+    label, unit
+        The name of its variable for people, and its unit, empty where it is not known.
     """
 
     variables: list[str]
     faults: int
     sentence: str
     fault: FaultEntry | None
+    label: str
+    unit: str
 
 
 def sensor_page(
@@ -129,6 +134,7 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
     is_listed = status.needs_repair or status.state in ("suspect", "recovering")
     page = fault_page(reader, sensor=name, variable=variable, state="open", sort="from", limit=1) if is_listed else None
     fault = page.items[0] if page is not None and page.items else None
+    label, unit = axis_label(variable, reader.run)
     return SensorView(
         **_columns(entry, status),
         variables=list(reader.channels[name]),
@@ -137,6 +143,8 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
         if fault is None
         else f"{fault.sentence} {_advice(status)}".strip(),
         fault=fault,
+        label=label,
+        unit=unit,
     )
 
 
@@ -204,7 +212,8 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
 class NoteEntry:
     """A line: a sensor (`*` for all), a variable (empty for all), an action of `ACTIONS`, and a span.
 
-    The ends of the span are null where it has none.
+    The ends of the span are null where it has none. `by` is who wrote it and `at` when, empty and null where that is
+    not known; `comment` is their words.
     """
 
     sensor: str
@@ -212,6 +221,9 @@ class NoteEntry:
     action: str
     start: str | None
     end: str | None
+    by: str = ""
+    at: str | None = None
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -240,7 +252,16 @@ def sensor_notes(reader: OutReader, file: Path | None, sensor: str) -> SensorNot
     """Return the maintenance notes on a sensor; none where there is no file."""
     reader.known(sensor)
     entries = [
-        NoteEntry(note.sensor, note.variable, note.action, _open_end(note.start), _open_end(note.end))
+        NoteEntry(
+            note.sensor,
+            note.variable,
+            note.action,
+            _open_end(note.start),
+            _open_end(note.end),
+            note.by,
+            utc(note.at),
+            note.comment,
+        )
         for note in read_maintenance(file).notes
         if note.concerns(sensor)
     ]
@@ -253,24 +274,41 @@ def read_maintenance(file: Path | None) -> Maintenance:
     return Maintenance.read(file) if file is not None and file.exists() else Maintenance()
 
 
-def add_note(reader: OutReader, file: Path, sensor: str, variable: str | None, action: str, start: str | None,
-          end: str | None) -> SensorNotes:  # fmt: skip
-    """Add a note on a sensor of this network to a file, and return its notes.
+def add_note(reader: OutReader, file: Path, entry: NoteEntry) -> SensorNotes:
+    """Add a note on a sensor of this network to a file, and return its notes; a span without an end is open.
 
-    It is on all variables where `variable` is None; a span whose `start` or `end` is None is open.
+    It is on all variables where that of the entry is empty.
     """
-    reader.known(sensor)
+    write_note(file, _note_of(reader, entry))
+    return sensor_notes(reader, file, entry.sensor)
+
+
+def undo_note(reader: OutReader, file: Path, entry: NoteEntry) -> SensorNotes:
+    """Remove a note on a sensor from a file, and return the others; raise InputError where the file lacks it."""
+    if not remove_note(file, _note_of(reader, entry)):
+        raise InputError(f"{file.name} has no such note")
+    return sensor_notes(reader, file, entry.sensor)
+
+
+def _note_of(reader: OutReader, entry: NoteEntry) -> Note:
+    reader.known(entry.sensor)
     # With a single variable the name may be left out.
-    named = reader.variable(variable, sensor) if variable is not None and len(reader.variables) > 1 else ""
-    if action not in ACTIONS:
-        raise ConfigError(f"an action is {', '.join(ACTIONS)}; got {action[:40]!r}")
-    begin, stop = (-EVER if start is None else time_of(start)), (EVER if end is None else time_of(end))
+    named = reader.variable(entry.variable, entry.sensor) if entry.variable and len(reader.variables) > 1 else ""
+    if entry.action not in ACTIONS:
+        raise ConfigError(f"an action is {', '.join(ACTIONS)}; got {entry.action[:40]!r}")
+    begin = -EVER if entry.start is None else time_of(entry.start)
+    stop = EVER if entry.end is None else time_of(entry.end)
     if stop <= begin:
         raise ConfigError("to is not after from")
-    if action == "recalibrated" and start is None and end is None:
-        raise ConfigError("recalibrated needs a time, from or to")
-    write_note(file, Note(sensor, begin, stop, action, named))
-    return sensor_notes(reader, file, sensor)
+    if entry.action in FIXED and entry.start is None and entry.end is None:
+        raise ConfigError(f"{entry.action} needs a time, from or to")
+    if entry.action == "muted" and entry.end is None:
+        raise ConfigError("muted needs a time, to")
+    by, comment = (" ".join(text.split()) for text in (entry.by, entry.comment))
+    if entry.action == "comment" and not comment:
+        raise ConfigError("a comment needs words")
+    at = None if entry.at is None else time_of(entry.at)
+    return Note(entry.sensor, begin, stop, entry.action, named, by, at, comment)
 
 
 def _open_end(time: int) -> str | None:

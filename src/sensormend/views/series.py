@@ -9,18 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.io.metadata import csv_lines
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.health import PLAIN_REASONS, shade_words
 from sensormend.pipeline.sentences import size_words
-from sensormend.readings import CORRECTED, DAY, ESTIMATED, SECOND, Flag, Rows
+from sensormend.pipeline.times import iso
+from sensormend.readings import CORRECTED, DAY, ESTIMATED, ORIGINS, REASONS, SECOND, Flag, Rows
 from sensormend.recovery import FloatArray
 from sensormend.views.fault_list import select_faults
 from sensormend.views.reader import OutReader, numbers, utc
 
-__all__ = ["MAX_DAYS", "REACH", "Lasting", "Series", "Span", "axis", "series"]
+__all__ = ["MAX_DAYS", "Lasting", "Series", "Span", "row_lines", "series"]
 
 USUAL_DAYS, MAX_DAYS = 30, 400
 """Days shown by default, and at most: a year of hours takes a third of a second to find among 2,000 sensors."""
+
+ROWS_HEADER = ("time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
 
 MAX_SLOTS = 600_000
 """Most slots: 400 days of minutes; with shorter slots fewer days."""
@@ -33,11 +37,6 @@ MIN_LASTING = 7 * DAY
 
 MIN_POINTS = 6
 """Least number of points in a period: with fewer, the lowest and the highest of each jump between day and night."""
-
-REACH = 4.0
-"""The axis of a chart contains every reading within this multiple of the range of the cleaned values; a reading further
-away would leave less than a tenth of the chart to them, and is cut, which the chart states. A test compares it with the
-number in chart-scales.js."""
 
 WORST_LAST = (Flag.GOOD, Flag.NOT_EVALUATED, Flag.MISSING, Flag.SUSPECT, Flag.FAIL)
 KINDS = {"silent": "silent", "suspect": "suspect", "duplicate": "suspect", "not evaluated": "not evaluated",
@@ -172,6 +171,23 @@ def series(
     )
 
 
+def row_lines(reader: OutReader, name: str, variable: str | None, start: int | None, end: int | None, most: int) -> str:
+    """Return the rows of a channel from `start` to before `end` as CSV, the first `most` of them."""
+    variable = reader.variable(variable, name)
+    entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
+    span = _own_span(reader, entry) or (0, -1)
+    begin = span[0] if start is None else max(start, span[0])
+    stop = span[1] + reader.step if end is None else min(end, span[1] + reader.step)
+    rows, _ = reader.rows([name], begin, max(min(stop, begin + most * reader.step), begin), variable)
+    lines = (
+        (iso(int(rows.time[row])), float(rows.value[row]), int(rows.n[row]), float(rows.cleaned[row]),
+         float(rows.lower[row]), float(rows.upper[row]), int(rows.flag[row]), REASONS[rows.reason[row]],
+         ORIGINS[rows.origin[row]])
+        for row in range(min(len(rows), most))
+    )  # fmt: skip
+    return csv_lines(ROWS_HEADER, [ROWS_HEADER]) + csv_lines(ROWS_HEADER, lines)
+
+
 def _slots_of_a_point(slots: int, points: int, per_period: int) -> int:
     """Return the slots of a point: whole periods where a period would have only a few points.
 
@@ -192,29 +208,6 @@ def _own_span(reader: OutReader, entry: SensorSummary) -> tuple[int, int] | None
     first = span[0] if entry.first is None else max(reader.slot(entry.first), span[0])
     gone = entry.last is not None and span[1] - entry.last > GONE_AFTER
     return first, min(span[1], (entry.last or 0) + DAY) if gone else span[1]
-
-
-def axis(read: FloatArray, cleaned: FloatArray) -> tuple[float, float]:
-    """Return the lowest and the highest value that a chart shows, without a margin.
-
-    Parameters
-    ----------
-    read, cleaned
-        All readings, and all cleaned values with the ends of their intervals; NaN is ignored.
-
-    Examples
-    --------
-    >>> axis(np.array([1.0, 9.0, -9999.0]), np.array([1.0, 3.0]))
-    (1.0, 9.0)
-    """
-    read, known = read[np.isfinite(read)], cleaned[np.isfinite(cleaned)]
-    known = known if known.size else read
-    if not known.size:
-        return 0.0, 1.0
-    low, high = float(known.min()), float(known.max())
-    reach = REACH * max(high - low, 1e-9)
-    near = read[(read >= low - reach) & (read <= high + reach)]
-    return min(low, float(near.min(initial=low))), max(high, float(near.max(initial=high)))
 
 
 def _spans(rows: Rows, step: int, faults: list[FaultInterval], begin: int, stop: int) -> list[Span]:

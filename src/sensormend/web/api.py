@@ -19,17 +19,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from sensormend.errors import ConfigError, InputError, StorageError
+from sensormend.files import now
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines
 from sensormend.pipeline.times import time_of
 from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
 from sensormend.views.attention import Attention, attention
 from sensormend.views.calibration import Calibration, calibration
+from sensormend.views.encoding import as_json
 from sensormend.views.matrix import Matrix, matrix
 from sensormend.views.neighbours import Explanation, Neighbours, explanation, neighbours
 from sensormend.views.overview import NetworkOverview, network_overview
 from sensormend.views.reader import OutReader
 from sensormend.views.sensors import (
+    NoteEntry,
     Order,
     SensorNotes,
     SensorPage,
@@ -39,9 +42,10 @@ from sensormend.views.sensors import (
     sensor_notes,
     sensor_page,
     sensor_view,
+    undo_note,
 )
-from sensormend.views.series import Series, series
-from sensormend.web.models import ErrorDetail, as_json, model_of, problem
+from sensormend.views.series import Series, row_lines, series
+from sensormend.web.models import ErrorDetail, model_of, problem
 
 __all__ = ["PROBLEMS", "NewNote", "handle_errors", "routes"]
 
@@ -106,15 +110,24 @@ def _filters(
 
 
 class NewNote(BaseModel):
-    """A line for maintenance.csv: a span in which a sensor is ignored, is right, or has a new level."""
+    """A line for maintenance.csv: what is known of a sensor in a span, or what was done to it.
+
+    With `undo` the line with the same content is removed instead.
+    """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     sensor: Annotated[str, Field(min_length=1, max_length=500)]
     variable: Annotated[str | None, Field(max_length=200)] = None
-    action: Literal["ignore", "recalibrated", "real"]
+    action: Literal[
+        "ignore", "real", "recalibrated", "cleaned", "replaced", "moved", "acknowledged", "muted", "comment"
+    ]
     start: Annotated[str | None, Field(alias="from", max_length=40)] = None
     end: Annotated[str | None, Field(alias="to", max_length=40)] = None
+    by: Annotated[str, Field(max_length=100)] = ""
+    comment: Annotated[str, Field(max_length=500)] = ""
+    at: Annotated[str | None, Field(max_length=40, description="Of a note to undo: when it was written.")] = None
+    undo: bool = False
 
 
 def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> APIRouter:
@@ -137,7 +150,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
     @api.get("/attention", **described(Attention))
     def get_attention(offset: Offset = 0, limit: Annotated[int, Query(ge=1, le=500)] = 5) -> Response:
         """Return the sensors that need repair, by the size of their fault over the usual error times its length."""
-        return _json(attention(reader, offset=offset, limit=limit))
+        return _json(attention(reader, notes=read_maintenance(edit), offset=offset, limit=limit))
 
     @api.get("/matrix", **described(Matrix))
     async def get_matrix(
@@ -222,12 +235,14 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
 
         @api.post("/notes", **described(SensorNotes))
         def post_note(note: NewNote) -> Response:
-            """Add a line to maintenance.csv, and return the notes on the sensor."""
-            for name, time in (("from", note.start), ("to", note.end)):
+            """Add a line to maintenance.csv, or remove one, and return the notes on the sensor."""
+            for name, time in (("from", note.start), ("to", note.end), ("at", note.at)):
                 _time(name, time)
+            entry = NoteEntry(note.sensor, note.variable or "", note.action, note.start, note.end, note.by,
+                              note.at if note.undo else now(), note.comment)  # fmt: skip
             try:
                 with writing:
-                    notes = add_note(reader, edit, note.sensor, note.variable, note.action, note.start, note.end)
+                    notes = (undo_note if note.undo else add_note)(reader, edit, entry)
             except StorageError as error:
                 # The disk is full, or the folder is not writable any more.
                 cause = getattr(error.__cause__, "strerror", None) or "it cannot be written"
@@ -280,6 +295,17 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)
         headers = {"Content-Disposition": 'attachment; filename="faults.csv"'}
         return Response(text.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=headers)
+
+    @api.get(
+        "/rows.csv",
+        response_class=Response,
+        responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "a table"}},
+    )
+    def get_rows_table(name: Name, variable: Variable = None, start: From = None, end: To = None) -> Response:
+        """Return the rows of one sensor as a CSV table, at most 50,000 lines."""
+        table = row_lines(reader, name, variable, _time("from", start), _time("to", end), MAX_LINES)
+        headers = {"Content-Disposition": "attachment"}
+        return Response(table.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=headers)
 
     @api.get(
         "/events",

@@ -1,8 +1,7 @@
-"""`as_json` writes a view's result as JSON, `model_of` describes it for OpenAPI, `problem` makes an error response."""
+"""`model_of` describes a view's result for OpenAPI, `problem` makes an error response."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import UnionType
@@ -11,10 +10,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, Field, create_model
 from starlette.responses import JSONResponse, Response
 
-__all__ = ["ErrorDetail", "as_json", "model_of", "problem"]
+from sensormend.views.encoding import NAMES
 
-NAMES = {"start": "from", "end": "to"}
-"""Names of fields in JSON that Python does not allow."""
+__all__ = ["ErrorDetail", "model_of", "problem"]
 
 
 class ErrorDetail(BaseModel):
@@ -27,24 +25,6 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> 
     """Return an error response."""
     line = " ".join(detail.split())
     return JSONResponse({"detail": line if len(line) <= 500 else f"{line[:497]}..."}, status, headers)
-
-
-def as_json(result: object) -> bytes:
-    """Return the result of a view as JSON.
-
-    Examples
-    --------
-    >>> from sensormend.views.series import Span
-    >>> as_json(Span(1.5, 2.0, "stuck", "faulty"))
-    b'{"from":1.5,"to":2.0,"word":"stuck","kind":"faulty"}'
-    """
-    # Lists of numbers are written as they are; only dataclasses, which JSON has not, are converted.
-    text = json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_by_name)
-    return text.encode("utf-8", "replace")
-
-
-def _by_name(result: object) -> dict[str, Any]:
-    return {NAMES.get(name, name): value for name, value in vars(result).items()}
 
 
 @lru_cache(maxsize=64)

@@ -9,18 +9,20 @@
 //   load(module)       a module that not every view needs
 //   remember(changes)  put the view's own state into the address ("" takes a name out), without a new entry in history
 //   say(line, kind)    show a short message, which is also read aloud; kind "error" for an error
+//   address(path, params)   the address of an answer of the API, for a link
 //   title(words)       set the title of the tab
 //   signal             aborted when the view is left
 
 import { access, address, get, post, resume } from "./api.js";
 import { element, isAborted } from "./elements.js";
 import { search } from "./find.js";
-import { clock, day, time } from "./format.js";
+import { clock, day, isLocal, localZone, setLocal, time, zoneWords } from "./format.js";
 import { follow } from "./live.js";
 
 const VIEWS = {
   overview: { module: "./overview.js", title: "Overview" },
   sensor: { module: "./sensor.js", title: "Sensor" },
+  station: { module: "./station.js", title: "Station" },
   faults: { module: "./faults.js", title: "Faults" },
   calibration: { module: "./calibration.js", title: "Calibration" },
 };
@@ -125,7 +127,7 @@ async function navigate(moved = true) {
       get: (path, given = {}, own = undefined) => get(path, given, own ? AbortSignal.any([own, signal]) : signal),
       post: (path, body) => post(path, body, signal),
       go: (hash) => { location.hash = hash; },
-      load, remember, say, title, signal,
+      address, load, remember, say, title, signal,
     };
     const mounted = await module.show(root, params, context);
     if (signal.aborted) {
@@ -154,6 +156,14 @@ function update(latest) {
   showLive();
 }
 
+/** The footer says which times are shown; where this browser's zone is UTC, there is nothing to choose. */
+function showZone() {
+  byId("zone-words").textContent = isLocal() ? `Times are those of ${localZone}.`
+    : "Times are UTC; those that came without a zone are shown as they came.";
+  byId("zone").textContent = isLocal() ? "Show them as stored" : `Show those of ${localZone}`;
+  byId("zone").hidden = ["UTC", "Etc/UTC"].includes(localZone) && !isLocal();
+}
+
 function liveState() {
   if (lost !== null) return ["lost", "connection lost, trying again"];
   if (network === null) return ["waiting", "connecting"];
@@ -170,7 +180,7 @@ function showLive() {
   // The line is read aloud when it changes: only a new state is news, each new minute is not.
   byId("live").setAttribute("aria-live", kind === "live" ? "off" : "polite");
   if (byId("live-words").textContent !== words) byId("live-words").textContent = words;
-  byId("live").title = network?.reached && network.live ? `the network's clock is at ${day(network.reached)}, ${clock(network.reached)} UTC` : "";
+  byId("live").title = network?.reached && network.live ? `the network's clock is at ${day(network.reached)}, ${clock(network.reached)}${zoneWords()}` : "";
 }
 
 async function refresh(what) {
@@ -241,6 +251,13 @@ function start() {
   document.addEventListener("themechange", showTheme);
   toggle.addEventListener("click", () => document.dispatchEvent(new CustomEvent("themetoggle")));
   showTheme();
+  showZone();
+  byId("zone").addEventListener("click", () => {
+    setLocal(!isLocal());
+    showZone();
+    showLive();
+    navigate(false);
+  });
   search(byId("find"), { get, go: (hash) => { location.hash = hash; } });
   navigate(false);
   listen();

@@ -1,9 +1,9 @@
 // What the charts' axes show: how high and low, and how times are written.
-import { monthName, value } from "./format.js";
+import { clockOf, monthName, value } from "./format.js";
 
 const DAY = 86400;
 // A reading further from the cleaned ones than so many times their range leaves the chart, or nothing else could be seen
-// on it. The report has the same number in views/series.py.
+// on it.
 const REACH = 4;
 
 // The entries in sight: the first, and the one past the last.
@@ -74,11 +74,11 @@ function extent(values) {
 
 export const noLabels = (_, splits) => splits.map(() => "");
 
-// Times on the axis, in UTC: hours with the date where it changes, then days, months and years.
+// Times on the axis: hours with the date where it changes, then days, months and years.
 export function timeLabels(_, splits, __, ___, gap) {
   let before = "";
   return splits.map((split) => {
-    const time = new Date(split * 1000);
+    const time = clockOf(split);
     const day = `${time.getUTCDate()} ${monthName(time.getUTCMonth())}`;
     const year = String(time.getUTCFullYear());
     const [upper, under] = gap < DAY

@@ -1,7 +1,7 @@
 // The two charts of a sensor: its readings and the cleaned values, and below them the difference.
 import { cutWords, noLabels, rangeOfResiduals, rangeOfValues, timeLabels } from "./chart-scales.js";
 import { colour, onTheme } from "./palette.js";
-import { value as number } from "./format.js";
+import { isLocal, localZone, value as number } from "./format.js";
 import { listenFingers, listenKeys, listenPan, listenWheel } from "./gestures.js";
 import { median } from "./reading.js";
 import { HEADROOM, drawBeyond, drawMarks, drawShades, drawWords } from "./shades.js";
@@ -13,6 +13,8 @@ let loading = null;
 
 // The plotter is loaded when the first chart is needed: the overview does without.
 export function loadPlotter() {
+  // The report has it inside.
+  if (globalThis.uPlot) return Promise.resolve();
   loading ??= new Promise((done, failed) => {
     const script = document.createElement("script");
     script.src = new URL("./vendor/uPlot.iife.min.js", import.meta.url);
@@ -58,7 +60,7 @@ export function makeCharts(upper, lower, view) {
       series: [
         {},
         line("transparent", 0), line("transparent", 0), ...edge(raw),
-        ...neighbours.map((other) => line(colour("faint"), other.strong ? 2.4 : 1.1, { alpha: other.strong ? 1 : 0.7 })),
+        ...neighbours.map((other) => line(colour(other.plain ? "ink" : "faint"), other.plain ? 1.2 : other.strong ? 2.4 : 1.1, { alpha: other.strong ? 1 : 0.7 })),
         line(raw, 1, dots(raw)), ...edge(cleaned), ...edge(corrected),
         line(cleaned, 2), line(corrected, 2, dots(corrected)), line(cleaned, 2, { dash: [5, 4] }),
       ],
@@ -85,7 +87,7 @@ export function makeCharts(upper, lower, view) {
       series: [
         {},
         { stroke: raw, width: 1.2, points: { show: showPoints, size: 3, fill: raw, stroke: raw, width: 0 } },
-        { stroke: ink, width: 1.2, dash: [2, 3], points: { show: false }, show: neighbours.length > 0 },
+        { stroke: ink, width: 1.2, dash: [2, 3], points: { show: false }, show: neighbours.some((other) => !other.plain) },
       ],
       hooks: hooks((plot) => {
         drawZero(plot);
@@ -104,11 +106,11 @@ export function makeCharts(upper, lower, view) {
       width: Math.max(200, root.clientWidth), height: Math.max(100, root.clientHeight),
       padding: [HEADROOM, 22, 0, 0],
       legend: { show: false },
-      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), isLocal() ? localZone : "Etc/UTC"),
       scales: { x: { time: true, auto: false }, y: {} },
       axes: [
         { ...axis, grid: { show: false }, values: row === 1 ? timeLabels : noLabels, size: row === 1 ? 42 : 10, space: 76, gap: 4 },
-        { ...axis, grid: { stroke: line, width: 1 }, size: 52, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(split)) },
+        { ...axis, label: row === 1 ? view.unit : "", labelSize: view.unit ? 18 : 0, labelFont: axis.font, grid: { stroke: line, width: 1 }, size: 52, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(split)) },
       ],
       cursor: {
         y: false,
@@ -208,8 +210,9 @@ export function makeCharts(upper, lower, view) {
 
   function residualData() {
     if (!series) return residuals;
-    const expected = neighbours.length
-      ? series.time.map((_, at) => median(neighbours.map((other) => other.values[at]).filter((value) => value !== null)))
+    const alike = neighbours.filter((other) => !other.plain);
+    const expected = alike.length
+      ? series.time.map((_, at) => median(alike.map((other) => other.values[at]).filter((value) => value !== null)))
       : series.time.map(() => null);
     residuals = [series.time, series.residual, minus(series.value, expected)];
     return residuals;
@@ -241,7 +244,7 @@ export function makeCharts(upper, lower, view) {
 
   return {
     load(next, others = neighbours) {
-      const rebuild = others.length !== neighbours.length || others.some((other, at) => other.strong !== neighbours[at].strong);
+      const rebuild = others.length !== neighbours.length || others.some((other, at) => other.strong !== neighbours[at].strong || other.plain !== neighbours[at].plain);
       series = next;
       neighbours = others;
       if (rebuild) build();
@@ -256,6 +259,21 @@ export function makeCharts(upper, lower, view) {
       for (const plot of plots) plot.redraw(false, false);
     },
     width: () => upper.clientWidth,
+    /** Both charts as one picture. */
+    picture() {
+      const parts = plots.map((plot) => plot.ctx.canvas);
+      const canvas = document.createElement("canvas");
+      canvas.width = Math.max(...parts.map((part) => part.width));
+      canvas.height = parts.reduce((sum, part) => sum + part.height, 0);
+      const pen = canvas.getContext("2d");
+      pen.fillStyle = colour("page");
+      pen.fillRect(0, 0, canvas.width, canvas.height);
+      parts.reduce((top, part) => {
+        pen.drawImage(part, 0, top);
+        return top + part.height;
+      }, 0);
+      return canvas;
+    },
     // What of the readings in sight is not on the axis, in words.
     cut: () => (series ? cutWords(series, view.range()) : ""),
     close() {

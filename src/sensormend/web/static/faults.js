@@ -1,7 +1,7 @@
 // The list of faults for repairs: filter, sort, page, print, download as CSV.
 import { address } from "./api.js";
 import { button, element, field, isAborted, iso, unix, variableChoice } from "./elements.js";
-import { plural, sensorLink, seriesName, span, time, value, whole } from "./format.js";
+import { plural, sensorLink, seriesName, span, time, value, whole, zoneWords } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
 import { hasBar, nothingJudged, plainReason, sureWords } from "./words.js";
@@ -54,7 +54,7 @@ export async function show(root, params, context) {
   root.append(
     element("div", { class: "section" },
       element("div", { class: "section-head" }, element("div", {}, element("h1", { text: "Faults" }), count,
-        element("p", { class: "print-only", text: `${context.network.name}, as of ${time(context.network.reached ?? context.network.last)} UTC` })),
+        element("p", { class: "print-only", text: `${context.network.name}, as of ${time(context.network.reached ?? context.network.last)}${zoneWords()}` })),
         element("div", { class: "controls no-print" }, csv, button("Print", () => sparks.all().then(() => print()), { class: "button" }))),
       element("div", { class: "controls no-print", role: "search", "aria-label": "Filter the faults" },
         field("Find", search), field("Reason", reason), variable ? field("Variable", variable) : null,
@@ -97,7 +97,7 @@ export async function show(root, params, context) {
     // The last page may have gone while one looked at it.
     if (!page.items.length && page.lines && wanted.offset) return choose({ offset: 0 }, true);
     root.dataset.total = String(page.total);
-    count.textContent = page.total ? `${plural(page.total, "fault")}${isFiltered() ? " with these filters" : ""}${page.lines < page.total ? `, in ${plural(page.lines, "line")}` : ""}, times in UTC` : "";
+    count.textContent = page.total ? `${plural(page.total, "fault")}${isFiltered() ? " with these filters" : ""}${page.lines < page.total ? `, in ${plural(page.lines, "line")}` : ""}${zoneWords() && `, times of${zoneWords()}`}` : "";
     offerReasons(page.reasons);
     empty.hidden = page.total > 0;
     table.hidden = pager.hidden = page.total === 0;

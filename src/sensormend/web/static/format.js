@@ -1,4 +1,5 @@
-// Times, numbers and words as people write them. All times are UTC.
+// Times, numbers and words as people write them. Times are shown as they are stored, which is UTC, or as they came where
+// they came without a zone; or in the zone of this browser, where that was chosen.
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const two = (number) => String(number).padStart(2, "0");
@@ -12,15 +13,38 @@ export function moment(value) {
   return Number.isNaN(date.getTime()) ? null : date;
 }
 
+const ZONE_KEY = "sensormend-zone";
+let local = false;
+try { local = localStorage.getItem(ZONE_KEY) === "local"; } catch { /* as stored */ }
+
+export const localZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+export const isLocal = () => local;
+
+/** Show times in the zone of this browser, or as they are stored. */
+export function setLocal(chosen) {
+  local = chosen;
+  try { localStorage.setItem(ZONE_KEY, local ? "local" : "stored"); } catch { /* for this page only */ }
+}
+
+/** What is said of the zone of times: nothing where they are as stored. */
+export const zoneWords = () => (local ? ` ${localZone}` : "");
+
+/** A Date whose UTC fields are what to show. */
+export function clockOf(value) {
+  const date = moment(value);
+  return date && local ? new Date(date.getTime() - date.getTimezoneOffset() * 60_000) : date;
+}
+
 /** 1 Mar 2024 */
 export function day(value, absent = "never") {
-  const date = moment(value);
+  const date = clockOf(value);
   return date ? `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}` : absent;
 }
 
 /** 05:00, with seconds only where there are some */
 export function clock(value, absent = "") {
-  const date = moment(value);
+  const date = clockOf(value);
   if (!date) return absent;
   const seconds = date.getUTCSeconds();
   return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}${seconds ? `:${two(seconds)}` : ""}`;

@@ -36,7 +36,7 @@ export function layOut(places, network) {
     line: element("p", { class: "map-line", id: "map-line" }),
     slider: element("input", { type: "range", min: "0", step: "1", class: "map-slider", "aria-label": "Time" }),
     // A browser's own box for a time speaks the browser's language, in which 04/05 is one of two days.
-    when: element("input", { type: "text", class: "map-when", "aria-label": "Time as year-month-day hour:minute, UTC", maxlength: "30",
+    when: element("input", { type: "text", class: "map-when", "aria-label": "Time as year-month-day hour:minute", maxlength: "30",
       autocomplete: "off", spellcheck: "false" }),
     play: press("▶", "play"), back: press("‹", "one step earlier"), forth: press("›", "one step later"),
     backDay: press("«", "one day earlier"), forthDay: press("»", "one day later"),
@@ -55,7 +55,7 @@ export function layOut(places, network) {
   page.maps = element("div", { class: "maps" }, page.focus, page.tip, page.aloud);
   page.bar = element("div", { class: "map-controls" },
     element("div", { class: "map-buttons" }, page.play, page.backDay, page.back, page.forth, page.forthDay), page.slider,
-    element("div", { class: "map-at" }, page.when, "UTC"));
+    element("div", { class: "map-at" }, page.when));
   const gradient = element("div", { class: "scale-bar" });
   gradient.style.backgroundImage = GRADIENT;
   page.under = element("div", { class: "map-under" },

@@ -1,6 +1,6 @@
 // The network on a map at any hour: raw beside cleaned, with a slider over time.
 import { element, iso, unix } from "./elements.js";
-import { moment as instant, sensorLink, time, value, whole } from "./format.js";
+import { moment as instant, sensorLink, time, value, whole, zoneWords } from "./format.js";
 import { makeMoments } from "./map-moments.js";
 import { SIDES, layOut, paintLegend } from "./map-layout.js";
 import { inOrder, makePainter, prepare } from "./map-paint.js";
@@ -10,14 +10,15 @@ import { onTheme } from "./palette.js";
 
 const DAY = 86400;
 
-export async function mountMap(root, context) {
+/** Put the map into `root`, at a time: by default that of the address, else the newest. */
+export async function mountMap(root, context, at = new URLSearchParams(location.hash.split("?")[1] ?? "").get("time")) {
   const { network } = context;
   const known = context.get("places", {});
   if (!network.first) return {};
   const step = network.step || 3600, start = unix(network.first);
   let end = unix(network.last), variable = network.variables[0] ?? "";
   const lastPosition = () => Math.max(0, Math.round((end - start) / step));
-  const linked = instant(new URLSearchParams(location.hash.split("?")[1] ?? "").get("time"));
+  const linked = instant(at);
   let position = linked ? clamp(Math.round((linked / 1000 - start) / step)) : lastPosition();
   let moment = null, chosen = null, playing = 0, touched = false;
   const places = prepare(await known);
@@ -30,9 +31,11 @@ export async function mountMap(root, context) {
     seek(position);
   });
   const painters = page.canvases.map((canvas) => makePainter(canvas, places));
-  const paint = perFrame(() => {
+  const paintNow = () => {
     if (moment) painters.forEach((painter, at) => painter.draw(moment, SIDES[at][0], chosen));
-  });
+  };
+  const paint = perFrame(paintNow);
+  addEventListener("beforeprint", paintNow);
 
   const moments = makeMoments(
     (at, signal) => context.get("moment", { time: iso(at), variable }, signal),
@@ -66,7 +69,7 @@ export async function mountMap(root, context) {
     position = clamp(at);
     page.slider.max = String(lastPosition());
     page.slider.value = String(position);
-    page.slider.setAttribute("aria-valuetext", `${time(start + position * step)} UTC`);
+    page.slider.setAttribute("aria-valuetext", `${time(start + position * step)}${zoneWords()}`);
     if (document.activeElement !== page.when || keep) page.when.value = timeText();
     moments.want(start + position * step);
     if (keep) remember();
@@ -79,7 +82,7 @@ export async function mountMap(root, context) {
       `${count("faulty")} faulty`, `${count("silent")} silent`,
       count("suspect") ? `${count("suspect")} suspect` : "", `raw missing at ${whole(missing)}`,
     ].filter(Boolean).join(", ");
-    page.line.replaceChildren(element("strong", { text: `${time(moment.time)} UTC` }), `: ${words}`,
+    page.line.replaceChildren(element("strong", { text: `${time(moment.time)}${zoneWords()}` }), `: ${words}`,
       ...(moment.provisional ? [" ", element("span", { class: "provisional-word", text: "provisional, may still change" })] : []));
     page.maps.classList.toggle("is-provisional", moment.provisional);
     page.scale.replaceChildren(...ticks(moment.low, moment.high, page.bar.clientWidth < 480 ? 4 : 7).map((tick) => {
@@ -244,6 +247,7 @@ export async function mountMap(root, context) {
       if (!playing) seek(newest ? lastPosition() : position, false);
     },
     close() {
+      removeEventListener("beforeprint", paintNow);
       pause();
       remember.cancel();
       moments.close();

@@ -309,6 +309,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   const beforePrint = () => {
     printing = true;
     if (closed || !data.total) return;
+    ink = inks(canvas);
     Object.assign(view, { height: AXIS + Math.min(data.total, PRINTED_ROWS) * view.row, top: 0 });
     paint(canvas, data, view, ink, {});
   };

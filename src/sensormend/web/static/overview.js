@@ -20,8 +20,9 @@ export async function show(root, params, context) {
   const tiles = element("div", { class: "tiles", role: "group", "aria-label": "Sensors by state; choose one to see only those" });
   const matrixRoot = element("section", { class: "section", id: "matrix", "aria-labelledby": "matrix-title" });
   const trouble = element("section", { class: "section", "aria-labelledby": "trouble-title" });
+  const gridRoot = element("section", { class: "section", id: "grid", hidden: true });
   const mapRoot = element("section", { class: "section", id: "map", hidden: true });
-  root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), trouble, matrixRoot, mapRoot);
+  root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), trouble, gridRoot, matrixRoot, mapRoot);
   let state = CHANNEL_STATES.includes(params.get("state")) ? params.get("state") : "";
   let listed = "";
   let map = null;
@@ -66,7 +67,7 @@ export async function show(root, params, context) {
       chip(one.state, plainReason(one.reason)),
       element("span", { class: "attention-since" }, [`since ${time(one.since)}`, one.seconds ? span(one.seconds) : "", one.sure].filter(Boolean).join(", ")),
       element("span", { class: "quiet attention-why" },
-        [one.sentence, one.others.length ? `Also ${one.others.join(", ")}.` : "", one.advice].filter(Boolean).join(" "))));
+        [one.known && `${one.known[0].toUpperCase()}${one.known.slice(1)}.`, one.sentence, one.others.length ? `Also ${one.others.join(", ")}.` : "", one.advice].filter(Boolean).join(" "))));
     trouble.dataset.total = String(page.total);
     trouble.replaceChildren(
       element("div", { class: "section-head" },
@@ -104,6 +105,11 @@ export async function show(root, params, context) {
     state = event.detail.state;
     head(context.network);
   });
+  // A finished archive of several variables: where in it the wrong readings are.
+  if (!network.live && network.variables.length > 1) {
+    context.load("./station-grid.js").then(({ mountGrid }) => mountGrid(gridRoot, context))
+      .catch((error) => isAborted(error) || context.signal.aborted || context.say(`The stations could not be shown: ${error.message}.`, "error"));
+  }
   const attended = attention();
   attended.catch(() => {});
   matrix = await mountMatrix(matrixRoot, context, params);

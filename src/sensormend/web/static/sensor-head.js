@@ -8,7 +8,7 @@ import { plainReason } from "./words.js";
 export function makeHead(root, figures, info, context) {
   const state = element("p", { class: "sensor-state" });
   const sentence = element("p", { class: "sensor-sentence" });
-  root.prepend(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableSwitch(info, context)),
+  root.prepend(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableSwitch(info, context), stationLink(info, context)),
     sentence);
   return (latest) => {
     state.replaceChildren(chip(latest.state, stateWords(latest)));
@@ -24,7 +24,7 @@ function figuresOf(info, network) {
     figure("Readings", whole(info.readings), info.first ? `since ${time(info.first)}` : ""),
     figure("Missing", percent(info.share_missing)),
     figure("Faulty", percent(info.share_faulty), faultWords(info.faults)),
-    figure("Usual error", info.usual_error === null ? "unknown" : `± ${value(info.usual_error, 3)}`, "when its value is estimated"),
+    figure("Usual error", info.usual_error === null ? "unknown" : `± ${value(info.usual_error, 3)}${info.unit ? ` ${info.unit}` : ""}`, "when its value is estimated"),
     ...(unplaced ? [] : [figure("Position", `${degrees(info.latitude, "N", "S")}, ${degrees(info.longitude, "E", "W")}`)]),
   ];
 }
@@ -56,6 +56,11 @@ function figure(name, text, note = "") {
   return element("div", { class: "figure" },
     element("dt", { text: name }), element("dd", {}, element("span", { class: "figure-main", text }),
       note ? element("span", { class: "figure-note", text: note }) : null));
+}
+
+function stationLink({ sensor, variables }, { isReport }) {
+  if (variables.length < 2 || isReport) return null;
+  return element("a", { class: "small", href: `#/station?${new URLSearchParams({ sensor })}`, text: "all its variables" });
 }
 
 function variableSwitch(info, context) {

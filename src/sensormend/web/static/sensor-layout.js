@@ -12,6 +12,7 @@ export function layOut(root) {
     figures: element("dl", { class: "figures" }),
     lengths: element("div", { class: "choices", role: "group", "aria-label": "how much time" }),
     steering: element("div", { class: "steering", role: "group", "aria-label": "move and zoom" }),
+    dated: element("div", { class: "steering chart-dates", role: "group", "aria-label": "from day to day" }),
     tools: element("div", { class: "steering" }),
     range: element("p", { class: "small quiet chart-range" }),
     cut: element("p", { class: "small chart-cut" }),
@@ -30,7 +31,7 @@ export function layOut(root) {
     notes: element("section", { class: "section notes-section no-print", hidden: true }),
   };
   page.why = element("section", { class: "panel why", "aria-live": "polite", hidden: true }, page.whyTitle, page.whyText, page.whyTable);
-  const bar = element("div", { class: "chart-bar" }, page.lengths, page.steering, page.tools);
+  const bar = element("div", { class: "chart-bar" }, page.lengths, page.dated, page.steering, page.tools);
   // On a small screen the chart comes first: the figures and the buttons alone would fill it.
   const small = innerWidth < NARROW;
   page.charts = element("section", { class: "section charts", "aria-label": "Chart" },

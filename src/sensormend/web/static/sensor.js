@@ -1,7 +1,7 @@
 // One sensor over any span: its readings, the cleaned values, and their intervals.
 import { loadPlotter, makeCharts } from "./chart.js";
 import { button, element, iso, isAborted, unix } from "./elements.js";
-import { clock, day, moment as utc, plural, sensorLink, seriesName, signed, span, time, value } from "./format.js";
+import { clock, day, isoDay, moment as utc, plural, sensorLink, seriesName, signed, span, time, value } from "./format.js";
 import { panned, zoomed } from "./gestures.js";
 import { mountNeighbours } from "./neighbours.js";
 import { calm } from "./pace.js";
@@ -10,6 +10,7 @@ import { loadFaults } from "./sensor-faults.js";
 import { makeHead } from "./sensor-head.js";
 import { describeKey, layOut } from "./sensor-layout.js";
 import { mountNotes } from "./sensor-notes.js";
+import { mountSecond } from "./second-series.js";
 import { spanWord } from "./shades.js";
 import { flagWord } from "./words.js";
 
@@ -66,6 +67,7 @@ export async function show(root, params, context) {
     picked: pick,
     stepCursor: step,
     why: () => why(),
+    unit: info.unit,
   };
 
   function take(next) {
@@ -102,6 +104,20 @@ export async function show(root, params, context) {
     move(end() - length, end());
   }
 
+  // Whole days, the last one included.
+  function pickDates() {
+    const [from, to] = page.dates.map((input) => Date.parse(`${input.value}T00:00:00Z`) / 1000);
+    if (from <= to) move(from, to + DAY);
+  }
+
+  function savePicture() {
+    charts.picture().toBlob((blob) => {
+      const link = element("a", { href: URL.createObjectURL(blob), download: `${sensor}.png` });
+      link.click();
+      URL.revokeObjectURL(link.href);
+    });
+  }
+
   const remember = calm(() => {
     const follow = context.network.live && isNewest();
     const length = Math.round(((range.to - range.from) / DAY) * 1000) / 1000;
@@ -118,6 +134,10 @@ export async function show(root, params, context) {
     page.range.textContent = `${text}${bands}${most}${cut}`;
     page.cut.textContent = charts?.cut() ?? "";
     describeKey(page.key, loaded, range);
+    if (!context.isReport) csv.href = context.address("rows.csv", { sensor, variable, from: iso(range.from), to: iso(range.to) });
+    page.dates.forEach((input, at) => {
+      if (document.activeElement !== input) input.value = isoDay(at ? range.to - 1 : range.from);
+    });
     for (const [press, count] of page.spans) {
       const full = count === Infinity ? end() - first() : count * DAY;
       // Of a short archive more than all of it cannot be shown.
@@ -158,9 +178,11 @@ export async function show(root, params, context) {
   const fetchLater = calm(() => fetchShown(), 140);
 
   function draw() {
-    charts.load(loaded, neighbours.lines(loaded));
+    const count = loaded.density * (loaded.to - loaded.from);
+    charts.load(loaded, [...neighbours.lines(loaded), ...(second?.lines(loaded) ?? [])]);
     describe();
-    neighbours.load(loaded, loaded.density * (loaded.to - loaded.from));
+    neighbours.load(loaded, count);
+    second?.load(loaded, count);
     updateReadout();
   }
 
@@ -280,7 +302,12 @@ export async function show(root, params, context) {
 
   take(series);
   const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw());
-  page.tools.append(neighbours.toggle, button("Why?", () => why(), { class: "button" }));
+  const second = context.isReport ? null : mountSecond(context, sensor, variable, () => draw());
+  const csv = element("a", { class: "button", text: "CSV", download: `${sensor}.csv`, title: "download the rows that are shown" });
+  page.tools.append(neighbours.toggle, button("Why?", () => why(), { class: "button" }),
+    ...(context.isReport ? [] : [second.box, csv, button("PNG", savePicture, { class: "button", title: "download the charts as a picture" })]));
+  page.dates = ["From", "To"].map((name) => element("input", { type: "date", "aria-label": name, onchange: pickDates }));
+  page.dated.append(...page.dates);
   page.spans = SPANS.map(([text, count]) => [button(text, () => newest(count), { "aria-pressed": "false" }), count]);
   page.lengths.append(...page.spans.map(([press]) => press));
   const steer = (text, name, act) => button(text, act, { class: "button", "aria-label": name, title: name });
@@ -313,12 +340,13 @@ export async function show(root, params, context) {
     offer = notes.offer;
     faultList();
   }).catch((error) => isAborted(error) || context.say(`The notes could not be read: ${error.message}.`, "error"));
+  if (params.get("beside")) second?.choose(params.get("beside"));
   const drawn = params.get("neighbours");
   if (drawn === "1" || (opened && drawn !== "0")) neighbours.show(drawn === "1");
   const explained = utc(params.get("why"));
   if (explained) {
     setMark(explained.getTime() / 1000);
-    why();
+    why(context.isReport);
   } else if (opened && opened.reason !== "silent") {
     setMark(slotTime((unix(opened.from) + unix(opened.to)) / 2));
     why(true);

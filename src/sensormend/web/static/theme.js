@@ -10,6 +10,12 @@
     document.dispatchEvent(new CustomEvent("themechange", { detail: theme }));
   };
   system.addEventListener("change", apply);
+  // Paper is light: pictures are drawn anew for it, before anything else that listens draws.
+  addEventListener("beforeprint", () => {
+    document.documentElement.dataset.theme = "light";
+    document.dispatchEvent(new CustomEvent("themechange", { detail: "light" }));
+  });
+  addEventListener("afterprint", apply);
   document.addEventListener("themetoggle", () => {
     const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
     try {

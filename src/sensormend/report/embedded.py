@@ -1,0 +1,164 @@
+"""`embedded_data` returns what the views of the report show: answers of the API, and which sensors have a part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sensormend.errors import InputError
+from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.health import FILL, SPIKE
+from sensormend.readings import DAY, Flag
+from sensormend.report.report_data import ChannelFaults, ReportData
+from sensormend.views.atlas import atlas, moment
+from sensormend.views.calibration import calibration
+from sensormend.views.fault_list import fault_page
+from sensormend.views.neighbours import explanation, neighbours
+from sensormend.views.reader import utc
+from sensormend.views.sensors import SensorNotes, sensor_view
+from sensormend.views.series import series
+
+__all__ = ["MAX_SENSORS", "embedded_data", "telling_moment", "telling_span"]
+
+MAX_SENSORS, MAX_NEIGHBOURS, MAX_FAULTS = 6, 3, 5
+"""Sensors with a part of their own, neighbours on a chart, and faults of a sensor that are listed."""
+
+MAX_ROWS, MAX_CALIBRATED = 2000, 20
+"""Rows of the matrix, a page of it; and of the list of distances."""
+
+POINTS = 1000
+"""Points of a chart: one for each pixel of a page."""
+
+SLOTS, SHORTEST, LONGEST = 28 * 24, 14 * DAY, 365 * DAY
+"""Span of a chart: four weeks of hours, at least two weeks and at most a year."""
+
+AROUND = 1.4
+"""A longer fault is shown whole, in a chart of this multiple of its length."""
+
+COMPARED = ("time", "value", "cleaned", "flag")
+"""The columns of a neighbour's series that a chart needs."""
+
+
+def embedded_data(data: ReportData) -> dict[str, Any]:
+    """Return the data inside the report, whose views read it as they read the API."""
+    reader, answers = data.reader, dict[str, list[dict[str, Any]]]()
+    shown = data.matrix.rows[:MAX_ROWS]
+    if shown:
+        answers["matrix"] = [_answer(replace(data.matrix, rows=shown, total=len(shown), next=None))]
+    at = telling_moment(data, data.reader.variables[0]) if data.network.places else None
+    if at is not None:
+        answers["places"] = [_answer(atlas(reader))]
+        answers["moment"] = [_answer(moment(reader, at, data.reader.variables[0]))]
+    distances = calibration(reader, end=data.end, limit=MAX_CALIBRATED)
+    if any(row.times is not None for row in distances.rows):
+        answers["calibration"] = [_answer(replace(distances, total=len(distances.rows), next=None))]
+    answers["notes"] = [_answer(SensorNotes(editable=False, file="", applies="", items=[]))]
+    sensors = [_sensor(data, trouble, answers) for trouble in data.troubles[:MAX_SENSORS]]
+    return {"network": data.network, "answers": answers, "sensors": sensors, "moment": utc(at)}
+
+
+def _answer(answer: object, part: str | None = None, sensor: str = "", variable: str = "") -> dict[str, Any]:
+    """Return an answer on a sensor, in the part of the report of a sensor; without these, the only one."""
+    of = None if part is None else {"part": part, "sensor": sensor, "variable": variable}
+    return {"of": of, "answer": answer}
+
+
+def _sensor(data: ReportData, trouble: ChannelFaults, answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Add the answers on one channel; return what its part of the report shows."""
+    reader, name, variable = data.reader, trouble.sensor, trouble.variable
+    begin, end = _span(data, trouble)
+    own = series(reader, name, variable, begin, end, POINTS)
+    # Nothing beyond the chart is inside the file.
+    own = replace(own, first=utc(begin), last=utc(end - data.step), requested=None)
+    # The tables of a watch may reach further than what is reported.
+    inside = tuple(fault for fault in trouble.faults if fault.start < end and fault.end > begin) or trouble.faults
+    longest = replace(trouble, faults=inside).longest
+    beside = neighbours(reader, name, variable, longest.start + data.step)
+    beside = replace(beside, items=beside.items[:MAX_NEIGHBOURS])
+    faults = fault_page(reader, sensor=name, variable=variable, sort="from", order="desc", fold=False, limit=MAX_FAULTS)
+    views: dict[str, object] = {
+        "sensor": sensor_view(reader, name, variable),
+        "series": own,
+        "neighbours": beside,
+        "faults": faults,
+    }
+    middle = (max(longest.start, begin) + min(longest.end, end)) // 2 // data.step * data.step
+    why = None
+    if longest.reason != "silent":
+        try:
+            views["explain"] = explanation(reader, name, middle, variable)
+            why = utc(middle)
+        except InputError:
+            # It has no row in the middle of its fault.
+            why = None
+    for path, answer in views.items():
+        answers.setdefault(path, []).append(_answer(answer, name, name, variable))
+    for other in beside.items:
+        compared = series(reader, other.sensor, variable, begin, end, POINTS)
+        unused: dict[str, Any] = {
+            key: [] for key, value in vars(compared).items() if isinstance(value, list) and key not in COMPARED
+        }
+        answers["series"].append(_answer(replace(compared, **unused), name, other.sensor, variable))
+    return {"sensor": name, "variable": variable, "from": utc(begin), "to": utc(end), "why": why,
+            "neighbours": bool(beside.items)}  # fmt: skip
+
+
+def _span(data: ReportData, trouble: ChannelFaults) -> tuple[int, int]:
+    """Return the span of whole days that shows most of a channel's faults."""
+    length = int(np.clip(SLOTS * data.step, SHORTEST, LONGEST))
+    longest = trouble.longest
+    shown_length = min(int(AROUND * (longest.end - longest.start)), LONGEST)
+    # Of a fault that lasts, the start matters.
+    faults = [longest] if shown_length > length else trouble.faults
+    begin, end = telling_span(faults, data.start, data.end, max(length, shown_length))
+    return max(begin // DAY * DAY, data.start), min(-(-end // DAY) * DAY, data.end)
+
+
+def telling_span(faults: Sequence[FaultInterval], start: int, end: int, length: int) -> tuple[int, int]:
+    """Return the span, no longer than `length`, that shows most of some faults.
+
+    A span that is wrong throughout has nothing to compare with, so a half is best; each further reason counts as much
+    as a tenth of it.
+    """
+    length = min(length, end - start)
+    longest = sorted(faults, key=lambda fault: fault.start - fault.end)[:100]
+    best, choice = -1.0, start
+    for lead in longest:
+        begin = min(max(lead.start - length // 5, start), end - length)
+        inside = [fault for fault in longest if fault.end > begin and fault.start < begin + length]
+        wrong = sum(min(fault.end, begin + length) - max(fault.start, begin) for fault in inside) / length
+        score = min(wrong, 1 - wrong, 0.5) + 0.1 * len({fault.reason for fault in inside})
+        if score > best:
+            best, choice = score, begin
+    return choice, choice + length
+
+
+def telling_moment(data: ReportData, variable: str) -> int | None:
+    """Return the latest time at which most sensors were faulty; None where there is no row.
+
+    Without any fault it is the latest time of the last date with most readings.
+    """
+    archive = data.reader.archive
+    assert archive is not None
+    first, last = data.start // DAY, (data.end - 1) // DAY
+    change = np.zeros(last - first + 2, np.int64)
+    for fault in data.reader.faults:
+        if fault.variable == variable and fault.reason not in ("silent", "spike"):
+            change[min(max(fault.start // DAY - first, 0), last - first)] += 1
+            change[min(max(-(-fault.end // DAY) - first, 0), last - first + 1)] -= 1
+    wrong = np.cumsum(change)[:-1]
+    date = first + int(wrong.size - 1 - wrong[::-1].argmax()) if wrong.any() else last
+    rows = archive.rows(None, date * DAY, date * DAY + DAY, variable)
+    if not len(rows):
+        return None
+    times, slot = np.unique(rows.time, return_inverse=True)
+    wrong_rows = (rows.flag == Flag.FAIL) & (rows.reason != SPIKE) & (rows.reason != FILL)
+    readings = np.bincount(slot, weights=rows.n > 0)
+    faulty = np.bincount(slot, weights=wrong_rows & (rows.n > 0))
+    # Of times with equally many, the one at which the wrong readings are farthest off.
+    distance = np.where(wrong_rows, np.nan_to_num(np.abs(rows.value - rows.cleaned)), 0)
+    best = int(np.lexsort((times, np.bincount(slot, weights=distance), readings, faulty))[-1])
+    return int(times[best])

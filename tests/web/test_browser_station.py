@@ -1,0 +1,163 @@
+"""Stations of several variables, what can be downloaded, days that are picked, units and time zones, in a browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import polars as pl
+import pytest
+
+from browser import DESK, PHONE, Browser
+from sensormend.archive.cleaning import clean_archive
+from sensormend.io.folder import Archive
+from sensormend.readings import REASONS, Flag
+from sensormend.web.server import Server
+
+VARIABLES = ["humidity (%)", "pressure (hPa)", "temp (°C)"]
+DAYS = 60
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    random, hours = np.random.default_rng(0), np.arange(24 * DAYS)
+    weather = 10 + 6 * np.sin(hours / 24 * 2 * np.pi) + random.normal(size=hours.size).cumsum() / 8
+    times = np.datetime64("2023-03-01T00", "us") + hours * np.timedelta64(3600, "s")
+    parts = []
+    for number in range(6):
+        noise = random.normal(size=(3, hours.size))
+        temp, humidity, pressure = weather + noise[0] / 3, 60 - weather + noise[1], 1010 + weather / 2 + noise[2] / 5
+        if number == 2:
+            temp[24 * 40 : 24 * 50] += 8
+        columns = dict(zip(VARIABLES, (humidity, pressure, temp), strict=True))
+        parts.append(pl.DataFrame({"time": times, "station": [f"W{number}"] * hours.size, **columns}))
+    folder = tmp_path_factory.mktemp("stations")
+    pl.concat(parts).write_csv(folder / "readings.csv")
+    clean_archive(folder / "readings.csv", folder / "met")
+    return folder / "met"
+
+
+@pytest.fixture(scope="module")
+def stations(out: Path) -> Iterator[str]:
+    with Server(out, port=0) as server:
+        server.start()
+        yield server.address
+
+
+def test_a_station_has_its_variables_on_one_time_axis(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/station?sensor=W2", "station")
+    assert browser.texts(".station-name a") == ["humidity", "pressure", "temp"]
+    assert len(browser.all(".station-chart canvas")) == 3
+    assert browser.text(".view-station .quiet").startswith("3 variables, ")
+    start, end = map(float, browser.data(".view-station", "range").split(","))
+    assert end - start == 30 * 86_400
+    over = ".station-part:last-child .u-over"
+    wide = browser.one(over).rect["width"]
+    browser.drag(over, (0.2 * wide, 60), (0.6 * wide, 60))
+    browser.until(lambda: browser.data(".view-station", "range") != f"{start:.0f},{end:.0f}", "a shorter span")
+    near, far = map(float, browser.data(".view-station", "range").split(","))
+    assert far - near == pytest.approx(12 * 86_400, rel=0.05)
+    for size in (DESK, PHONE):
+        browser.look(*size)
+        browser.until(lambda: browser.overflow() == 0, "charts as wide as the page")
+
+
+def test_an_archive_has_a_grid_of_stations_by_variables(browser: Browser, stations: str, out: Path) -> None:
+    browser.open(f"{stations}/#/", "overview")
+    browser.wait("#grid .grid")
+    assert browser.texts("#grid thead th") == ["Station", *VARIABLES]
+    share = {(one.sensor, one.variable): one.share_faulty for one in Archive(out).sensors()}
+    worst = max(share, key=lambda name: share[name])
+    assert worst == ("W2", VARIABLES[2])
+    first = browser.all("#grid tbody tr")[0]
+    assert first.text.split()[0] == "W2"
+    assert f"{100 * share[worst]:.0f} %" in first.text
+    first.find_element("css selector", "th a").click()
+    browser.ready("station")
+
+
+def test_days_are_picked(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/sensor?sensor=W2&variable=temp (°C)", "sensor")
+    boxes = browser.all(".chart-dates input")
+    assert [box.get_attribute("value") for box in boxes] == ["2023-03-31", "2023-04-29"]
+    set_value = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))"
+    browser.run(set_value, boxes[0], "2023-04-08")
+    browser.run(set_value, boxes[1], "2023-04-12")
+    expected = [int(np.datetime64(day, "s").astype(int)) for day in ("2023-04-08", "2023-04-13")]
+    browser.until(lambda: browser.data(".view-sensor", "range") == f"{expected[0]},{expected[1]}", "five days")
+
+
+def test_another_sensor_is_drawn_over_it(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/sensor?sensor=W2&variable=temp (°C)&from=2023-04-05&to=2023-04-20", "sensor")
+    dark = (
+        "const c = document.querySelector('.chart-upper canvas');"
+        "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;"
+        "for (let i = 0; i < d.length; i += 4)"
+        "  if (d[i] < 60 && d[i + 1] < 60 && d[i + 2] < 70 && d[i + 3] > 200) n += 1; return n"
+    )
+    before = browser.run(dark)
+    box = browser.one("input.second")
+    box.send_keys("W4")
+    browser.until(lambda: browser.all("#second-sensors option"), "the sensors that are offered")
+    box.send_keys("\n")
+    browser.until(lambda: browser.run(dark) > before + 500, "a dark line")
+    assert "beside=W4" in browser.driver.current_url
+    address = browser.driver.current_url
+    browser.open(f"{stations}/#/", "overview")
+    browser.open(address, "sensor")
+    assert browser.one("input.second").get_attribute("value") == "W4"
+    browser.until(lambda: browser.run(dark) > before + 500, "the line again")
+
+
+def test_what_is_shown_is_downloaded_as_a_table_and_as_a_picture(browser: Browser, stations: str, out: Path) -> None:
+    browser.open(f"{stations}/#/sensor?sensor=W2&variable=temp (°C)&from=2023-04-05&to=2023-04-20", "sensor")
+    for text, name in (("CSV", "W2.csv"), ("PNG", "W2.png")):
+        next(one for one in browser.all(".steering .button") if one.text == text).click()
+        browser.until(lambda name=name: (browser.downloads / name).is_file(), name)  # type: ignore[misc]
+    table = list(csv.DictReader(io.StringIO((browser.downloads / "W2.csv").read_text("utf-8"))))
+    rows = Archive(out).rows("W2", variable=VARIABLES[2])
+    start, end = (int(np.datetime64(day, "us").astype(int)) for day in ("2023-04-05", "2023-04-20"))
+    rows = rows.taken((rows.time >= start) & (rows.time < end))
+    assert len(table) == len(rows) == 15 * 24
+    assert [row["reason"] for row in table] == [REASONS[code] for code in rows.reason]
+    assert [int(row["flag"]) for row in table] == rows.flag.tolist()
+    np.testing.assert_allclose([float(row["cleaned"]) for row in table], rows.cleaned)
+    assert Flag.FAIL in rows.flag
+    picture = (browser.downloads / "W2.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000
+
+
+def test_the_table_has_a_maximum_and_known_sensors(stations: str) -> None:
+    everything = httpx.get(f"{stations}/api/rows.csv", params={"sensor": "W1", "variable": VARIABLES[0]})
+    assert len(everything.text.splitlines()) == 1 + 24 * DAYS
+    empty = httpx.get(f"{stations}/api/rows.csv", params={"sensor": "W1", "from": "2024-01-01"})
+    assert (empty.status_code, len(empty.text.splitlines())) == (200, 1)
+    assert httpx.get(f"{stations}/api/rows.csv", params={"sensor": "W9"}).status_code == 404
+
+
+def test_the_unit_is_on_the_axis_and_beside_the_usual_error(browser: Browser, stations: str) -> None:
+    sensor = httpx.get(f"{stations}/api/sensor", params={"sensor": "W1", "variable": VARIABLES[1]}).json()
+    assert (sensor["label"], sensor["unit"]) == ("pressure", "hPa")
+    browser.open(f"{stations}/#/sensor?sensor=W1&variable=pressure (hPa)", "sensor")
+    assert "hPa" in browser.text(".figures")
+
+
+def test_times_are_those_of_the_browser_s_zone_where_that_is_chosen(browser: Browser, stations: str) -> None:
+    browser.cdp("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+    try:
+        browser.open(f"{stations}/#/sensor?sensor=W1&variable=temp (°C)", "sensor")
+        assert "29 Apr 2023, 23:00" in browser.text(".figures")
+        browser.wait("#zone", "Asia/Tokyo").click()
+        browser.until(lambda: "30 Apr 2023, 08:00" in browser.text(".figures"), "local time")
+        assert "Times are those of Asia/Tokyo" in browser.text("#zone-words")
+        browser.open(f"{stations}/#/faults", "faults")
+        assert "times of Asia/Tokyo" in browser.text(".view-faults")
+        browser.one("#zone").click()
+        browser.until(lambda: "times of" not in browser.text(".view-faults"), "as stored")
+    finally:
+        browser.cdp("Emulation.setTimezoneOverride", timezoneId="")
