@@ -97,7 +97,7 @@ def test_every_metric_exists() -> None:
     metrics.reject("x", 1)
     metrics.sinks = {"s": SinkState("s", True, 0.0, 0, 0, 0, "")}
     states = ("faulty", "silent", "ended", "suspect", "recovering", "learning", "healthy")
-    metrics.sensors = dict.fromkeys(("known", "strangers", *states), 0)
+    metrics.sensors = dict.fromkeys(("known", "unknown_sensors", *states), 0)
     metrics.newest = metrics.watermark = YEAR_2019
     text = exposition.generate_latest(metrics.registry()).decode()
     names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[:1] != "#"}
