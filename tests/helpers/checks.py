@@ -1,7 +1,7 @@
 """What must hold of every method, run over all of them by introspection.
 
 A check takes a function that makes a fresh model, and an empty folder. `EXEMPT` says which checks do not
-apply to a method, and why. A new method is picked up as soon as `sensormend.__all__` names it.
+apply to a method, and why. A new method is picked up as soon as `sensormend.methods.__all__` names it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import sensormend
+from sensormend import NetworkModel, methods
 from sensormend.errors import SensormendError, StateError
 from sensormend.recovery import Fault, Recovery
 
@@ -57,7 +57,7 @@ for _name in ("OLRTR", "ORLTM", "OSTD"):
 SENSORS, SLOTS = 8, 24
 
 
-class Partitioned(sensormend.NetworkModel):
+class Partitioned(NetworkModel):
     """NetworkModel as it is on a large network: the tests let it partition the small one."""
 
 
@@ -68,9 +68,9 @@ KINDS = ("stuck", "noise", "drift", "offset", "gain", "implausible", "spike")
 
 
 def all_methods() -> list[type]:
-    """Return every public class that recovers tensors, and NetworkModel as it is on large networks."""
-    public = (getattr(sensormend, name) for name in sensormend.__all__)
-    return [*(thing for thing in public if inspect.isclass(thing) and hasattr(thing, "recover")), Partitioned]
+    """Return every class that recovers tensors, and NetworkModel as it is on large networks."""
+    published = (getattr(methods, name) for name in methods.__all__)
+    return [NetworkModel, *(thing for thing in published if inspect.isclass(thing)), Partitioned]
 
 
 def all_checks() -> list[Check]:
