@@ -97,7 +97,9 @@ def _is_wanted() -> bool:
 def build(folder: Path) -> None:
     """Write the compiled engine of the sources beside this file into a folder."""
     with tempfile.TemporaryDirectory() as cache:
-        paths = {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(ROOT / "src")}
+        # pip gives what a build requires by PYTHONPATH, too.
+        found = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(found)}
         subprocess.run(
             [sys.executable, __file__, "--translate", folder], check=True, env=os.environ | ENVIRONMENT | paths
         )
