@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -67,14 +68,19 @@ def connected(cluster: str | Client, *, timeout: float = ANSWER_TIMEOUT) -> Iter
         if "://" not in cluster or not cluster.partition("://")[2]:
             raise ConfigError(f"a cluster is the address of its scheduler, like tcp://10.0.0.1:8786; got {cluster!r}")
         create: Any = distributed.Client
+        client, reason = None, ""
         try:
             client = create(cluster, timeout=timeout, set_as_default=False)
         except NOT_CONNECTED as error:
             reason = "" if isinstance(error, OSError) else f" ({reason_of(error)})"
+        if client is None:
+            # What is left of the client closes itself when it is collected. It needs a lock for that which the next
+            # client holds while it starts: collected there, it would wait for good.
+            gc.collect()
             raise SensormendError(
                 f"no cluster answers at {cluster}{reason}; start one with: dask scheduler, and on every machine: "
                 f"dask worker {cluster} --nthreads 1"
-            ) from None
+            )
         try:
             yield client
         finally:
