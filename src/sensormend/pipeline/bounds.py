@@ -157,8 +157,8 @@ class AcceptedRange:
         return np.where(known, limits[0], -np.inf), np.where(known, limits[1], np.inf)
 
     @cached_property
-    def limits(self) -> tuple[FloatArray, FloatArray]:
-        """The lower and the upper bound of every channel, (sensor, variable); infinite where nothing is known."""
+    def _shown(self) -> tuple[FloatArray, FloatArray]:
+        """The range that every channel and its variable showed, (sensor, variable); infinite where nothing is known."""
         low, high = self.variable_limits
         own_low, own_high = self.own
         # A barometer on a mountain moves with those in the valley; a thermistor that is broken at 93 deg C does not.
@@ -170,8 +170,12 @@ class AcceptedRange:
         )
         # What is hardly ever negative is not negative.
         floor = np.where(self.negative < NEGATIVE * self.count, 0.0, -np.inf)
-        low = np.maximum(low, np.minimum(floor, high))
-        core_low, core_high = self._wide_core
+        return np.maximum(low, np.minimum(floor, high)), high
+
+    @cached_property
+    def limits(self) -> tuple[FloatArray, FloatArray]:
+        """The lower and the upper bound of every channel, (sensor, variable); infinite where nothing is known."""
+        (low, high), (core_low, core_high) = self._shown, self._wide_core
         inside = self._in_core & (core_low < high) & (core_high > low)
         return np.where(inside, np.maximum(low, core_low), low), np.where(inside, np.minimum(high, core_high), high)
 
@@ -330,7 +334,8 @@ class AcceptedRange:
         finite = np.isfinite(cells.cleaned)
         if intervals:
             finite &= np.isfinite(cells.lower) & np.isfinite(cells.upper)
-        far = far_outside(cells.cleaned, low, high) & (self.count >= FEW)[:, None]
+        shown = (end[sensors, :, None] for end in self._shown)
+        far = far_outside(cells.cleaned, *shown) & (self.count >= FEW)[:, None]
         wrong = seen & (cells.flag == Flag.FAIL) & ~observed
         # A gap that the model gives no estimate for is no estimate that was withheld.
         needed = listed[..., None] & ~observed & (wrong | ~absent)
