@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -283,8 +285,21 @@ def clean_on_workers(client: Client, tasks: Sequence[NetworkTask], progress: Pro
         future.add_done_callback(finished.put)
     done = readings = 0
     last_seen = monotonic()
+    interrupts: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    # Python drops what is raised in a destructor or in a callback, also when it is an interrupt: it is remembered.
+    before = signal.getsignal(signal.SIGINT)
+    watched = threading.current_thread() is threading.main_thread() and before is signal.default_int_handler
+    if watched:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         while True:
+            if interrupts:
+                raise KeyboardInterrupt
             workers = _count_workers(client)
             progress(done, readings, workers)
             if done == len(tasks):
@@ -307,6 +322,8 @@ def clean_on_workers(client: Client, tasks: Sequence[NetworkTask], progress: Pro
                 yield task.part.network, None if error is None else _reason(task, error)
             done, readings = done + 1, readings + task.part.readings
     finally:
+        if watched:
+            signal.signal(signal.SIGINT, before)
         with suppress(*NOT_CONNECTED):
             if client.status == "running":
                 client.cancel(list(futures))

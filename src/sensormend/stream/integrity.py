@@ -208,7 +208,7 @@ def _inspect_files(result: Inspection, out: Path, limit: int | None) -> None:
     try:
         result.manifest = Manifest.load(result.place / "manifest.json")
     except StateError:
-        problem = "is gone or damaged: whether rows are missing cannot be told"
+        problem = "is gone or damaged: whether rows are missing is not known"
         result.damage.append(Damage(f"state/{result.place.name}/manifest.json", problem))
         return
     rewritten = set(Rewritten.read(out / "state" / "rewritten"))

@@ -41,7 +41,7 @@ def status_topic(prefix: str) -> str:
 
 
 class HomeAssistant:
-    """Keeps, for each channel, what Home Assistant has been told.
+    """Keeps, for each channel, what was published to Home Assistant.
 
     Every channel is a device of its sensor with two entities: a `binary_sensor` of class `problem`, which is on while
     the channel is faulty, silent or ended and has the sentence of the alert as an attribute; and a `sensor` with the
