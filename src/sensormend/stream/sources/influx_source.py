@@ -53,8 +53,8 @@ class _Batch:
 class InfluxSource(Source):
     """Listens for line protocol at `influx://host:port`, as InfluxDB does at `/write` and `/api/v2/write`.
 
-    A batch is answered with 204 when it is on disk; until then the sender keeps it. A sender that gets 503, or no answer,
-    sends it again, and readings that come twice count once. Invalid lines are refused alone. A token or
+    A batch is answered with 204 when it is on disk; until then the sender keeps it. A sender that gets 503 or no
+    answer sends it again, and readings that come twice count once. Invalid lines are refused alone. A token or
     a login in the address, `influx://:TOKEN@host:port`, is required of every sender. One that is not `lasting` answers
     503 to all, so that they keep their batches.
     """
