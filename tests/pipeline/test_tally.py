@@ -8,6 +8,7 @@ import pytest
 
 from networks import fault_free
 from sensormend.pipeline.cleaner import Cleaner, InMemory
+from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.tally import FaultEpisode, Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
@@ -99,8 +100,8 @@ def test_a_tally_goes_on_from_its_state() -> None:
 )
 def test_every_reason_has_its_sentence(code: int, expected: str) -> None:
     fault = FaultEpisode(
-        "a", "temp", 0, 2 * DAY, {code: 48}, 2.0, count=48, value=48 * 5.0, distance=48 * -2.0,
-        square=48 * 9.0, farthest=-4.0, first_value=5.0, last_value=5.5, wrong=48,
+        "a", "temp", 0, 2 * DAY, {code: 48}, 2.0, wrong=48,
+        sums=ReadingSums(48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0, first_value=5.0, last_value=5.5),
     )  # fmt: skip
     assert fault.sentence() == expected
 
@@ -110,8 +111,8 @@ def of_the_model(
 ) -> FaultEpisode:
     known, off = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0), math.copysign(2.0, farthest)
     return FaultEpisode(
-        "a", "", 0, days * DAY, {4: 48}, 2.0, count=48, value=48 * 5.0, distance=48 * off,
-        square=48 * 9.0, farthest=farthest, fault=known, first_value=first, last_value=last, wrong=48,
+        "a", "", 0, days * DAY, {4: 48}, 2.0, fault=known, wrong=48,
+        sums=ReadingSums(48, 48 * 5.0, 48 * off, 48 * 9.0, farthest, first_value=first, last_value=last),
     )  # fmt: skip
 
 
@@ -153,7 +154,8 @@ def test_an_offset_below_the_resolution_is_none() -> None:
 
 
 def test_readings_without_estimates_are_beyond_the_limits_given() -> None:
-    fault = FaultEpisode("a", "", 0, 2 * DAY, {6: 48}, 2.0, count=48, value=48 * 5.0, last_value=5.0, wrong=48)
+    sums = ReadingSums(count=48, value=48 * 5.0, last_value=5.0)
+    fault = FaultEpisode("a", "", 0, 2 * DAY, {6: 48}, 2.0, sums=sums, wrong=48)
     assert fault.sentence() == "a read 5.00, an impossible value, for 2 days."
     assert replace(fault, slots={7: 48}).sentence() == "a read 5.00, far from all others."
 

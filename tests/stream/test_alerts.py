@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
+from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import STATES, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
@@ -463,10 +464,8 @@ def test_a_large_network_costs_little() -> None:
 
 def sure(start: int, readings: int, confidence: float = 0.99) -> Incident:
     """Return an offset of 4.1 that began at an hour."""
-    return Incident(
-        START + start * HOUR, readings, confidence, {"offset": readings}, count=readings, value=14.1 * readings,
-        distance=4.1 * readings, square=16.81 * readings, farthest=4.1, first_value=14.1, last_value=14.1,
-    )  # fmt: skip
+    sums = ReadingSums(readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1, 14.1, 14.1)
+    return Incident(START + start * HOUR, readings, confidence, {"offset": readings}, sums=sums)
 
 
 def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, Incident]]) -> list[tuple[int, Alert]]:

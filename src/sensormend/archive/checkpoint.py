@@ -62,7 +62,7 @@ def changed_options(options: Options) -> dict[str, Any]:
             for name, value in asdict(options).items() if value != defaults[name]}  # fmt: skip
 
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 
 
 class Checkpoint:

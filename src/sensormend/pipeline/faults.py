@@ -1,12 +1,18 @@
-"""`FaultInterval` and `SensorSummary` are the lines of faults.csv and sensors.csv; `FaultSums` adds up a fault."""
+"""`FaultInterval` and `SensorSummary` are the lines of faults.csv and sensors.csv; `ReadingSums` adds up a fault."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-__all__ = ["FaultInterval", "FaultSums", "SensorSummary"]
+import numpy as np
+
+from sensormend.pipeline.bounds import clipped
+from sensormend.pipeline.circular import distances
+from sensormend.recovery import FloatArray
+from sensormend.tensor import LARGEST
+
+__all__ = ["FaultInterval", "ReadingSums", "SensorSummary", "distances_from"]
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,8 @@ class SensorSummary:
     state: str = "learning"
 
 
-@dataclass(kw_only=True)
-class FaultSums(ABC):
+@dataclass
+class ReadingSums:
     """Sums over the readings of a fault, which are added up period by period.
 
     Attributes
@@ -83,25 +89,31 @@ class FaultSums(ABC):
     first_value: float = math.nan
     last_value: float = math.nan
 
-    @property
-    @abstractmethod
-    def reason(self) -> str:
-        """The kind of the fault."""
+    @classmethod
+    def of(cls, value: FloatArray, distance: FloatArray) -> ReadingSums:
+        """Return the sums of readings, NaN where there is none, with their distances from the estimates."""
+        value = value[np.isfinite(value)]
+        return cls(
+            count=value.size,
+            # The squares of larger ones are infinite.
+            value=float(clipped(value, -LARGEST, LARGEST).sum()),
+            distance=float(distance.sum()),
+            square=float((distance**2).sum()),
+            farthest=float(distance[np.abs(distance).argmax()]),
+            first_value=float(value[0]) if value.size else math.nan,
+            last_value=float(value[-1]) if value.size else math.nan,
+        )
 
-    @property
-    @abstractmethod
-    def size(self) -> float:
-        """The model's size of the fault; NaN where it is not known."""
-
-    @property
-    @abstractmethod
-    def rate(self) -> float:
-        """The growth of the size in a period."""
-
-    def add_sums(self, later: FaultSums) -> None:
+    def add(self, later: ReadingSums) -> None:
         """Add the sums of later readings."""
         self.count, self.value = self.count + later.count, self.value + later.value
         self.distance, self.square = self.distance + later.distance, self.square + later.square
         self.farthest = max(self.farthest, later.farthest, key=abs)
         self.first_value = later.first_value if math.isnan(self.first_value) else self.first_value
         self.last_value = self.last_value if math.isnan(later.last_value) else later.last_value
+
+
+def distances_from(value: FloatArray, estimate: FloatArray, circular: bool = False) -> FloatArray:
+    """Return how far readings are from their estimates; 0 where one of the two is not known."""
+    known = np.isfinite(value) & np.isfinite(estimate)
+    return clipped(np.where(known, distances(value, estimate, np.asarray(circular)), 0.0), -LARGEST, LARGEST)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from sensormend.pipeline.faults import FaultInterval, FaultSums, SensorSummary
+from sensormend.pipeline.faults import FaultInterval, ReadingSums, SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
@@ -198,43 +198,48 @@ def comma(words: str) -> str:
     return "," if "," in words else ""
 
 
-def what_it_does(fault: FaultSums, span: int, *, over: bool) -> str:
+def what_it_does(reason: str, size: float, rate: float, sums: ReadingSums, span: int, *, over: bool) -> str:
     """Describe what a faulty sensor does, or did if it is `over`, in the words that all outputs share.
 
-    `span` is the duration of the fault in microseconds.
+    Parameters
+    ----------
+    reason, size, rate
+        The kind of the fault, its size by the model, NaN where that is not known, and the growth of it in a period.
+    sums
+        The sums over its readings.
+    span
+        Its duration in microseconds.
     """
 
     def verb(present: str, past: str) -> str:
         return past if over else present
 
-    count = max(fault.count, 1)
-    mean, deviation = fault.value / count, math.sqrt(fault.square / count)
-    shift = fault.size if math.isfinite(fault.size) else fault.distance / count
+    count = max(sums.count, 1)
+    mean, deviation = sums.value / count, math.sqrt(sums.square / count)
+    shift = size if math.isfinite(size) else sums.distance / count
     side = "high" if shift > 0 else "low"
-    change = fault.last_value - fault.first_value
-    climbs = span <= LONGEST_CLIMB and fault.count >= LEAST_READINGS and abs(change) >= 0.5 * abs(fault.farthest) > 0
-    if fault.reason == "implausible" and climbs:
+    change = sums.last_value - sums.first_value
+    climbs = span <= LONGEST_CLIMB and sums.count >= LEAST_READINGS and abs(change) >= 0.5 * abs(sums.farthest) > 0
+    if reason == "implausible" and climbs:
         climb = verb("climbs", "climbed") if change > 0 else verb("falls", "fell")
-        return f"{climb} from {number(fault.first_value)} to {number(fault.last_value)}"
-    gain = f"{number(fault.size)} times as much as" if math.isfinite(fault.size) else "more or less than"
+        return f"{climb} from {number(sums.first_value)} to {number(sums.last_value)}"
+    gain = f"{number(size)} times as much as" if math.isfinite(size) else "more or less than"
     # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
-    far = f"up to {unsigned(fault.farthest)} off, too far to be true" if fault.square else "an impossible value"
-    expected = (
-        f" where {number(mean - fault.distance / count)} was expected" if fault.square else ", far from all others"
-    )
+    far = f"up to {unsigned(sums.farthest)} off, too far to be true" if sums.square else "an impossible value"
+    expected = f" where {number(mean - sums.distance / count)} was expected" if sums.square else ", far from all others"
     words = {
         "silent": verb("has sent nothing", "sent nothing"),
-        "fill": f"{verb('has sent', 'sent')} {number(fault.last_value)} only, which stands for no value",
-        "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
+        "fill": f"{verb('has sent', 'sent')} {number(sums.last_value)} only, which stands for no value",
+        "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(size) else sums.last_value)}",
         "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
-        "drift": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(fault.rate)}",
+        "drift": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(rate)}",
         "noise": f"{verb('scatters', 'scattered')} by {unsigned(deviation)}",
         "gain": f"{verb('moves', 'moved')} {gain} the others predict",
         "spike": f"read {number(mean)}{expected}",
-        "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {far}",
+        "implausible": f"{verb('reads', 'read')} {number(sums.last_value)}, {far}",
         "outlier": f"{verb('is', 'was')} {unsigned(deviation)} from the low-rank part of the network",
     }
-    return words.get(fault.reason, f"{verb('is', 'was')} {unsigned(deviation)} off")
+    return words.get(reason, f"{verb('is', 'was')} {unsigned(deviation)} off")
 
 
 def percent(part: float, whole: float = 1.0) -> str:

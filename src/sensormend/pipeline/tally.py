@@ -16,7 +16,7 @@ from sensormend.pipeline.channel_states import ChannelName, FinalState, PeriodCo
 from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod
 from sensormend.pipeline.copies import CopyCounter
-from sensormend.pipeline.faults import FaultInterval, FaultSums, SensorSummary
+from sensormend.pipeline.faults import FaultInterval, ReadingSums, SensorSummary, distances_from
 from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
@@ -24,7 +24,6 @@ from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import comma, how_long, readable, what_it_does, who
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, NameIndex, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
-from sensormend.tensor import LARGEST
 
 __all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
 
@@ -39,8 +38,8 @@ while it corrects."""
 
 
 @dataclass
-class FaultEpisode(FaultSums):
-    """A fault with sums over its readings, added up period by period, which becomes a `FaultInterval` of faults.csv.
+class FaultEpisode:
+    """A fault that is added up period by period, which becomes a `FaultInterval` of faults.csv.
 
     It is an episode of the model, or a run of wrong slots of one channel that belong to no episode.
 
@@ -50,6 +49,8 @@ class FaultEpisode(FaultSums):
         From the start of its first wrong slot to the end of its last, microseconds since 1970, UTC.
     slots
         The number of slots by reason.
+    sums
+        The sums over its readings.
     score
         The highest score of its fibers.
     wrong
@@ -81,6 +82,7 @@ class FaultEpisode(FaultSums):
     slots: dict[int, int] = field(default_factory=dict)
     score: float = 0.0
     reach: int = 0
+    sums: ReadingSums = field(default_factory=ReadingSums)
     fault: Fault | None = None
     first: int = 0
     dated_size: float = math.nan
@@ -114,7 +116,7 @@ class FaultEpisode(FaultSums):
         """
         if self.fault is None or self.reason not in CORRECTABLE or not self.wrong:
             return math.nan if self.fault is None else self.fault.size
-        size, mean = self.fault.size, self.distance / self.wrong
+        size, mean = self.fault.size, self.sums.distance / self.wrong
         if self.corrected:
             mean = self.taken_out / self.corrected
             shown = self.last_taken_out if self.reason == "drift" and self.last_taken_out * mean > 0 else mean
@@ -124,7 +126,7 @@ class FaultEpisode(FaultSums):
             size = mean
         if abs(size) < self.resolution:
             # Readings that are off by less are not wrong: the size of the wrong ones is at least this.
-            size = math.copysign(math.sqrt(self.square / self.wrong), size)
+            size = math.copysign(math.sqrt(self.sums.square / self.wrong), size)
         return size
 
     @property
@@ -161,7 +163,7 @@ class FaultEpisode(FaultSums):
         self.corrected, self.taken_out = self.corrected + later.corrected, self.taken_out + later.taken_out
         self.last_taken_out = later.last_taken_out if later.corrected else self.last_taken_out
         self.resolution = later.resolution
-        self.add_sums(later)
+        self.sums.add(later.sums)
 
     def end_here(self) -> None:
         """End it with its last wrong slot, since another fault follows."""
@@ -170,7 +172,7 @@ class FaultEpisode(FaultSums):
     def sentence(self, *, open_since: str = "") -> str:
         """Describe it in one sentence with its size and, while it is open, its start, else its duration."""
         name, span = who(self.sensor, self.variable), self.end - self.start
-        words = what_it_does(self, span, over=not open_since)
+        words = what_it_does(self.reason, self.size, self.rate, self.sums, span, over=not open_since)
         if self.wrong == 0 and self.reason not in ("silent", "fill"):
             words = f"is doubtful: it {words}" if open_since else f"was doubtful: it {words}"
         if self.reason == "spike":
@@ -390,12 +392,8 @@ class Tally:
     def _part(self, channel: tuple[int, int], table: _PeriodTable, row: int, slots: NDArray[np.intp]) -> FaultEpisode:
         """Return some slots of one channel as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
-        distance = np.where(
-            np.isfinite(value) & np.isfinite(cleaned), distances(value, cleaned, table.circular[row]), 0.0
-        )
-        distance = clipped(distance, -LARGEST, LARGEST)  # The squares of larger ones are infinite.
+        distance = distances_from(value, cleaned, bool(table.circular[row]))
         corrected = table.corrected[row, slots]
-        value = value[np.isfinite(value)]
         counts = np.bincount(table.reason[row, slots]).tolist()
         return FaultEpisode(
             self.sensors[channel[0]],
@@ -403,14 +401,8 @@ class Tally:
             int(table.times[slots[0]]),
             int(table.times[slots[-1]]) + self.grid.step,
             slots={code: count for code, count in enumerate(counts) if count},
+            sums=ReadingSums.of(value, distance),
             score=float(table.score[row]),
-            count=value.size,
-            value=float(clipped(value, -LARGEST, LARGEST).sum()),
-            distance=float(distance.sum()),
-            square=float((distance**2).sum()),
-            farthest=float(distance[np.abs(distance).argmax()]),
-            first_value=float(value[0]) if value.size else math.nan,
-            last_value=float(value[-1]) if value.size else math.nan,
             wrong=int(table.fail[row, slots].sum()),
             corrected=int(corrected.sum()),
             taken_out=float(distance[corrected].sum()),
@@ -697,7 +689,7 @@ class _PeriodTable:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Fault):
+    if isinstance(value, Fault | ReadingSums):
         return list(vars(value).values())
     return {str(key): count for key, count in value.items()} if isinstance(value, dict) else value
 
@@ -705,5 +697,6 @@ def _plain(value: Any) -> Any:
 def _episode_of(values: list[Any]) -> FaultEpisode:
     named = dict(zip((entry.name for entry in fields(FaultEpisode)), values, strict=True))
     named["slots"] = {int(code): count for code, count in named["slots"].items()}
+    named["sums"] = ReadingSums(*named["sums"])
     named["fault"] = Fault(*named["fault"]) if named["fault"] else None
     return FaultEpisode(**named)

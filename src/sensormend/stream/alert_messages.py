@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.pipeline.cleaner import NEVER
-from sensormend.pipeline.faults import FaultSums
+from sensormend.pipeline.faults import ReadingSums, distances_from
 from sensormend.pipeline.sentences import comma, how_long, how_often, readable, what_it_does, who
 from sensormend.readings import REASONS, SECOND, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.deliveries import Alert, AlertedChannel
-from sensormend.tensor import LARGEST
 
 __all__ = [
     "WITHDRAWN",
@@ -41,8 +40,8 @@ MOST_NAMED = 8
 
 
 @dataclass
-class Incident(FaultSums):
-    """An open fault of one channel in the live service, with sums over its readings.
+class Incident:
+    """An open fault of one channel in the live service.
 
     Attributes
     ----------
@@ -56,6 +55,8 @@ class Incident(FaultSums):
         The number of readings with each reason.
     size, rate
         The size of the fault by the model, NaN where that is unknown, and its growth in a period.
+    sums
+        The sums over its readings.
     last_expected
         What the last of the readings should have been; NaN where that is unknown.
     """
@@ -66,6 +67,7 @@ class Incident(FaultSums):
     reasons: dict[str, int]
     size: float = math.nan
     rate: float = 0.0
+    sums: ReadingSums = field(default_factory=ReadingSums)
     last_expected: float = math.nan
 
     @property
@@ -84,34 +86,26 @@ class Incident(FaultSums):
             self.reasons[word] = self.reasons.get(word, 0) + count
         self.size, self.rate, self.last_expected = later.size, later.rate, later.last_expected
         self.readings, self.confidence = self.readings + later.readings, later.confidence
-        self.add_sums(later)
+        self.sums.add(later.sums)
 
 
 def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> Incident:
     """Return an incident of the wrong readings of a channel in a period."""
     codes, counts = np.unique(rows.reason[cells][wrong], return_counts=True)
     value, cleaned = rows.value[cells][wrong], rows.cleaned[cells][wrong]
-    value = np.clip(value, -LARGEST, LARGEST)  # The squares of larger ones are infinite.
-    distance = np.nan_to_num(value - cleaned)
     return Incident(
         start=int(rows.time[cells][wrong][0]),
         readings=int(value.size),
         confidence=0.0,
         reasons={REASONS[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)},
-        count=int(value.size),
-        value=float(np.nansum(value)),
-        distance=float(distance.sum()),
-        square=float((distance**2).sum()),
-        farthest=float(distance[np.abs(distance).argmax()]),
-        first_value=float(value[0]),
-        last_value=float(value[-1]),
+        sums=ReadingSums.of(value, distances_from(value, cleaned)),
         last_expected=float(cleaned[-1]),
     )
 
 
 def faulty_sentence(name: str, incident: Incident, since: int, now: int, *, again: bool = False) -> str:
     """Return the sentence for a sensor that turned faulty, or that is faulty when it reports again."""
-    action = what_it_does(incident, now - since, over=False)
+    action = what_it_does(incident.reason, incident.size, incident.rate, incident.sums, now - since, over=False)
     turned = "reports again, but is faulty" if again else "turned faulty"
     return f"{name} {turned}: it {action}{comma(action)} since {readable(since)}{_bracketed(incident.reason)}"
 

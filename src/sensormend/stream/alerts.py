@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
+from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid, is_fill
 from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
 from sensormend.pipeline.maintenance import Maintenance
@@ -196,9 +197,10 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
         if not mask.any() or (name in faults and faults[name].confidence >= fault.confidence):
             continue
         incident = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
-        incident.reasons, incident.size, incident.rate = {fault.kind: incident.count}, fault.size, fault.rate
+        incident.reasons, incident.size, incident.rate = {fault.kind: incident.readings}, fault.size, fault.rate
         if fault.kind not in ("stuck", "implausible") and _is_constant(mended, rows, row, slots, mask):
-            incident.reasons, incident.size, incident.rate = {"stuck": incident.count}, incident.last_value, 0.0
+            incident.reasons = {"stuck": incident.readings}
+            incident.size, incident.rate = incident.sums.last_value, 0.0
         incident.start, incident.confidence = fault.start, fault.confidence
         incident.readings += max(0, (start - fault.start) // grid.step)
         faults[name] = incident
@@ -449,7 +451,7 @@ class Alerts:
         self._questionable = {(sensor, variable): since for sensor, variable, since in state["questionable"]}
         self._channels = {}
         for sensor, variable, values in state["channels"]:
-            fault = values["fault"] and Incident(**values["fault"])
+            fault = values["fault"] and Incident(**{**values["fault"], "sums": ReadingSums(**values["fault"]["sums"])})
             self._channels[sensor, variable] = ChannelRecord(**{**values, "fault": fault})
 
     def _begin(self, time: int) -> None:
@@ -634,7 +636,7 @@ def _faulty_alert(
     name: ChannelName, channel: ChannelRecord, fault: Incident, before: str, now: int, text: str
 ) -> Alert:
     """Return the alert that a channel is faulty, with its newest wrong reading."""
-    value = fault.last_value if math.isfinite(fault.last_value) else None
+    value = fault.sums.last_value if math.isfinite(fault.sums.last_value) else None
     # Six digits: an estimate has no more.
     expected = float(f"{fault.last_expected:.6g}") if math.isfinite(fault.last_expected) else None
     entry = AlertedChannel(*name, channel.reason, channel.since, value, expected)
