@@ -201,8 +201,8 @@ def is_fill(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
         return matches
     # No fill value is as large as what this replaces.
     value = np.where(np.abs(readings.value) <= LARGEST, readings.value, LARGEST)
-    # Hardly any reading is near one of them: which variable has which is looked up for these alone. With more tolerance,
-    # so that none is missed where two of them are near each other.
+    # Hardly any reading is near one of them: which variable has which is looked up for these alone. The tolerance is
+    # larger, so that none is missed where two of them are near each other.
     index = np.searchsorted(every, value - 2 * PRECISION * np.abs(value))
     nearest = every[np.minimum(index, every.size - 1)]
     near = np.flatnonzero(np.abs(value - nearest) <= 4 * PRECISION * np.abs(nearest))
