@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sensormend.archive.cleaning import clean_archive
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.times import iso, time_of
-from sensormend.plot.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
+from sensormend.plot.style import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
 
 HERE = Path(__file__).resolve().parent
 DOCUMENT = HERE.parent / "docs" / "logan-river.md"

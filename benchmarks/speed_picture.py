@@ -7,7 +7,7 @@ from typing import Any
 
 from sensormend.bench.charts import finish_axes
 from sensormend.bench.styles import style_of
-from sensormend.plot.canvas import GREYS, blank, heading, save
+from sensormend.plot.style import GREYS, blank, heading, save
 
 __all__ = ["draw_sizes"]
 

@@ -139,7 +139,7 @@ def test_units_reach_run_json_netcdf_and_pictures(
 ) -> None:
     xarray = pytest.importorskip("xarray")
     pytest.importorskip("matplotlib")
-    from sensormend.plot.notebook import course
+    from sensormend.plot import course
 
     frame = long.rename(columns={"temp (°C)": column})
     frame.to_csv(tmp_path / "readings.csv", index=False)

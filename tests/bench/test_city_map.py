@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from sensormend.bench import city_map as maps
-from sensormend.bench.city_map import chosen_days, city_map
-from sensormend.plot.canvas import MAP_COLOURS
+from sensormend.bench.city_map import MAP_COLOURS, chosen_days, city_map
 from sensormend.simulate.network import city
 from sensormend.views.voronoi import voronoi_cells
 

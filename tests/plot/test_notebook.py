@@ -1,4 +1,5 @@
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from sensormend import ConfigError, InputError, Result, clean
 from sensormend.archive.frames import columns_of, rows_of
+from sensormend.errors import SensormendError
 from sensormend.io.metadata import write_csv
 from sensormend.io.writing import RowWriter
-from sensormend.plot.notebook import beside, course, health
+from sensormend.plot import beside, course, health
+from sensormend.plot.style import save
 from sensormend.simulate.network import city
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -53,10 +56,69 @@ def has_colour(image: np.ndarray, colour: str) -> bool:
 def test_a_course_has_its_fault_and_its_silence(mended: Result) -> None:
     wrong = course(mended.data, "S3")
     assert "offset" in texts(wrong)
-    assert {"raw", "cleaned", "its interval", "Sensor S3", "2024"} <= set(texts(wrong))
     assert has_colour(pixels(wrong), "#d55e00")
+    assert {"raw", "cleaned", "its interval", "Sensor S3"} <= set(texts(wrong))
+    assert any(text.startswith("2024") for text in texts(wrong)), "the year, beside the axis"
     assert "silent" in texts(course(mended, "S5")), "a result is taken too"
     assert "offset" not in texts(course(mended.data, "S3", "2024-01-02", "2024-01-10"))
+
+
+def test_readings_out_of_view_and_single_wrong_ones_are_marked(mended: Result) -> None:
+    rows = mended.data.with_row_index().with_columns(
+        pl_value(mended, "value", 900.0), pl_value(mended, "flag", 4), pl_value(mended, "reason", "spike")
+    )
+    axes = course(rows.drop("index"), "S1").axes[0]
+    arrows = [line for line in axes.lines if line.get_marker() == "^" and len(line.get_xdata())]
+    assert [line.get_ydata()[0] for line in arrows] == [axes.get_ylim()[1]]
+    assert "single wrong reading" in texts(axes)
+
+
+def pl_value(mended: Result, column: str, value: object) -> polars.Expr:
+    """Replace a column in one row of S1, in the middle of the time."""
+    row = mended.data.with_row_index().filter(polars.col("sensor") == "S1")["index"][480]
+    return polars.when(polars.col("index") == row).then(polars.lit(value)).otherwise(polars.col(column)).alias(column)
+
+
+def test_axes_of_ones_own_are_drawn_on(mended: Result) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    above, below = figure.subplots(2)
+    assert course(mended, "S3", ax=above) is figure
+    assert health(mended, ax=below) is figure
+    assert {"raw", "cleaned"} <= {line.get_label() for line in above.lines}
+    assert "Every sensor, day by day" in texts(below)
+    assert "Sensor S3" not in texts(figure), "no heading over the figure of someone else"
+    figure.set_layout_engine("constrained")
+    pixels(figure)
+    assert min(axes.get_position().height for axes in figure.axes) > 0.2, "nothing takes the space of the axes"
+
+
+def test_the_same_rows_give_the_same_bytes(mended: Result, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png", "a.svg", "b.svg"):
+        save(health(mended, dark=False), tmp_path / name)
+    for ending in ("png", "svg"):
+        assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
+    assert b"Software" not in (tmp_path / "a.png").read_bytes()
+
+
+def test_a_sensor_without_any_reading_can_be_drawn(mended: Result) -> None:
+    nothing = mended.data.with_columns(
+        value=polars.lit(None, polars.Float64), cleaned=polars.lit(None, polars.Float64),
+        lower=polars.lit(None, polars.Float64), upper=polars.lit(None, polars.Float64), flag=polars.lit(9),
+        reason=polars.lit("silent"),
+    )  # fmt: skip
+    assert "silent" in texts(course(nothing, "S1"))
+    assert "silent" in texts(health(nothing))
+
+
+def test_without_matplotlib_one_line_says_what_to_install(mended: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("matplotlib", "matplotlib.figure"):
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, name, None)
+            with pytest.raises(SensormendError, match=r"pip install 'sensormend\[plot\]'") as caught:
+                health(mended)
+            assert "\n" not in str(caught.value)
 
 
 def test_gaps_stay_gaps(mended: Result) -> None:

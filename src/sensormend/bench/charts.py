@@ -12,7 +12,7 @@ import numpy as np
 
 from sensormend.bench.styles import in_order, style_of
 from sensormend.bench.tables import pandas_module
-from sensormend.plot.canvas import GREYS, INK, bare, blank, heading, save_both
+from sensormend.plot.style import GREYS, INK, bare, blank, heading, save_both
 
 __all__ = ["Panel", "Rows", "bar_chart", "convergence_chart", "diverged", "faults_chart", "finish_axes", "frame_of",
            "gather", "growth_chart", "line_charts"]  # fmt: skip

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend.plot.canvas import GREYS, INK, MAP_COLOURS, blank, save_both
+from sensormend.plot.style import GREYS, INK, blank, save_both
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.views.voronoi import VoronoiCells, group_means, voronoi_cells
 
-__all__ = ["chosen_days", "city_map", "value_range"]
+__all__ = ["MAP_COLOURS", "chosen_days", "city_map", "value_range"]
 
 DATES, HOUR = 6, 15
 """Number of dates of a map, and the hour of the day that it shows."""
 
 LEARNING_DAYS = 10
 MISSING = "#000000"
+
+# ColorBrewer's RdYlBu, the other way round: light in the middle and coloured, never black, at both ends.
+MAP_COLOURS = ("#313695", "#4575b4", "#74add1", "#abd9e9", "#e0f3f8", "#ffffbf", "#fee090", "#fdae61", "#f46d43",
+               "#d73027", "#a50026")  # fmt: skip
 
 
 def city_map(

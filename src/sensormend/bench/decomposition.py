@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.plot.canvas import GREYS, INK, blank, save_both
+from sensormend.plot.style import GREYS, INK, blank, save_both
 from sensormend.recovery import FloatArray, Recovery
 
 __all__ = ["decomposition", "most_telling"]

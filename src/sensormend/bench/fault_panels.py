@@ -11,7 +11,7 @@ import numpy as np
 
 from sensormend.bench.real import JudgedFault, JudgedReadings
 from sensormend.pipeline.sentences import how_long
-from sensormend.plot.canvas import BLUE, GREYS, INK, bare, blank, heading, save
+from sensormend.plot.style import BLUE, GREYS, INK, bare, blank, heading, save
 from sensormend.readings import DAY, Flag, IntArray
 from sensormend.recovery import FloatArray
 

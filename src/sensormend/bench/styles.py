@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from sensormend.plot.canvas import BLUE, INK, ORANGE
+from sensormend.plot.style import BLUE, INK, ORANGE
 
 __all__ = ["Style", "in_order", "style_of"]
 

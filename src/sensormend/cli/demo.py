@@ -30,6 +30,7 @@ from sensormend.pipeline.options import DASHBOARD
 __all__ = ["demo", "has_screen", "served"]
 
 if TYPE_CHECKING:
+    from sensormend.cli.clean import Channels
     from sensormend.recovery import Recovery
     from sensormend.simulate.network import Network
     from sensormend.simulate.staged_faults import StagedFaults
@@ -247,7 +248,6 @@ def _show_results(console: Console, network: Network, staged: StagedFaults, out:
 
     from sensormend.cli.clean import explain_command, worst_channels
     from sensormend.io.folder import Archive
-    from sensormend.plot.drawing import picture
     from sensormend.readings import HOUR
     from sensormend.simulate.scores import DROPPED, recovery_of_rows, score, straight_line
 
@@ -273,12 +273,9 @@ def _show_results(console: Console, network: Network, staged: StagedFaults, out:
         soft_wrap=True, highlight=False,
     )  # fmt: skip
     _show_staged(console, network, recovery, staged)
+    channels = worst_channels(Archive(out).faults())
     try:
-        path = picture(
-            out / "demo.png", readings=network.readings, recovery=recovery, times=network.times,
-            sensors=network.sensors, truth=network.truth, quantity=network.climate.quantity, unit=unit,
-            title=f"A simulated network of {len(network.sensors)} sensors, mended live from the readings alone",
-        )  # fmt: skip
+        path = _draw(out, network, channels)
         console.print(f"\nPicture: [bold]{escape(str(path))}[/]", soft_wrap=True)
     except SensormendError as error:
         console.print(f"\nNo picture: {error}", soft_wrap=True, markup=False)
@@ -286,10 +283,38 @@ def _show_results(console: Console, network: Network, staged: StagedFaults, out:
     commands = [
         f"The cleaned readings: [bold]{name}/data[/]; what to repair: [bold]{name}/faults.csv[/]",
         f"Look again: [bold]sensormend serve {name}[/]; as one file: [bold]sensormend report {name}[/]",
-        *([explain_command(name, channels, HOUR)] if (channels := worst_channels(Archive(out).faults())) else []),
+        *([explain_command(name, channels, HOUR)] if channels else []),
         "Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]",
     ]
     console.print("\n".join(commands), soft_wrap=True)
+
+
+def _draw(out: Path, network: Network, channels: Channels) -> Path:
+    """Draw the worst sensor over four weeks, with its truth, above the health of all sensors."""
+    import numpy as np
+
+    from sensormend.plot import course, health
+    from sensormend.plot.style import blank, heading, save, styled
+    from sensormend.readings import DAY
+
+    # Of a network without faults any sensor is shown, from its first day on.
+    sensor, start = network.sensors[0], int(network.times[0, 0].astype("datetime64[us]").astype(int))
+    if channels:
+        (sensor, _), faults = channels[0]
+        start = max(start, max(faults, key=lambda fault: fault.end - fault.start).start - 10 * DAY)
+    truth = network.truth[network.sensors.index(sensor)].T.reshape(-1)
+    clock = network.times.T.reshape(-1)
+    first = np.datetime64(start, "us")
+    shown = (clock >= first) & (clock < first + 28 * DAY)
+    with styled():
+        figure = blank(11, 7.6)
+        heading(figure, f"A simulated network of {len(network.sensors)} sensors, cleaned live from the readings alone")
+        above, below = figure.subplots(2, 1, height_ratios=(1.15, 1))
+        above.plot(clock[shown], truth[shown], color="#1f2933", lw=0.9, ls=(0, (1, 1.4)), label="truth", zorder=6)
+        course(out, sensor, first, first + 28 * DAY, ax=above)
+        above.set_ylabel(f"{network.climate.quantity} of {sensor}, {network.climate.unit}")
+        health(out, ax=below)
+        return save(figure, out / "demo.png")
 
 
 def _faults_table(network: Network, recovery: Recovery) -> Table:

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
@@ -63,12 +65,12 @@ def connected(cluster: str | Client, *, timeout: float = ANSWER_TIMEOUT) -> Iter
         import distributed
     except ImportError:
         raise ConfigError("a cluster needs dask.distributed: pip install 'sensormend[cluster]'") from None
+    if isinstance(cluster, str) and not cluster.partition("://")[2]:
+        raise ConfigError(f"a cluster is the address of its scheduler, like tcp://10.0.0.1:8786; got {cluster!r}")
     with quiet():
         if not isinstance(cluster, str):
             yield cluster
             return
-        if "://" not in cluster or not cluster.partition("://")[2]:
-            raise ConfigError(f"a cluster is the address of its scheduler, like tcp://10.0.0.1:8786; got {cluster!r}")
         create: Any = distributed.Client
         client, reason = None, ""
         try:
@@ -107,7 +109,7 @@ def quiet() -> Iterator[None]:
 
 
 def check_workers(client: Client, folder: Path, *, timeout: float = ANSWER_TIMEOUT) -> None:
-    """Refuse a cluster without workers, or with one that has another sensormend or does not see a folder of OUT."""
+    """Refuse a cluster without workers, or with one that has another sensormend or cannot read the output folder."""
     address = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=timeout)
@@ -115,44 +117,31 @@ def check_workers(client: Client, folder: Path, *, timeout: float = ANSWER_TIMEO
         raise SensormendError(
             f"the cluster at {address} has no workers; start some with: dask worker {address} --nthreads 1"
         ) from None
-    token = folder / f"probe-{uuid4().hex}"
-    token.touch()
 
     # A nested function is pickled by value: workers without sensormend could not import it by name.
-    def look(path: str) -> tuple[str, bool]:
-        import time
+    def version_of_worker(path: str) -> str:
+        open(path).close()
+        import sensormend
 
-        try:
-            import sensormend
+        return sensormend.__version__
 
-            version = str(sensormend.__version__)
-        except ImportError as error:
-            version = f"missing ({error})"
-        for _ in range(20):  # a network file system shows a new file with a delay
-            try:
-                with open(path):
-                    return version, True
-            except OSError:
-                time.sleep(0.1)
-        return version, False
-
-    try:
-        answers = client.run(look, str(token), on_error="return")
-    finally:
-        token.unlink()
-    for worker, answer in answers.items():
-        if isinstance(answer, BaseException):
-            raise SensormendError(f"worker {worker} does not answer: {reason_of(answer)}")
-        version, sees = answer
+    # No worker has looked for this name before: a network file system has not remembered that it does not exist.
+    with NamedTemporaryFile(dir=folder, prefix="probe-") as probe:
+        answers = client.run(version_of_worker, probe.name, on_error="return")
+    for worker, version in answers.items():
+        if isinstance(version, FileNotFoundError | PermissionError):
+            raise SensormendError(
+                f"worker {worker} does not see {folder}: OUT has to lie on a file system that all workers share, "
+                "at the same path"
+            )
+        if isinstance(version, ImportError):
+            version = f"missing ({version})"
+        if isinstance(version, BaseException):
+            raise SensormendError(f"worker {worker} does not answer: {reason_of(version)}")
         if version != __version__:
             raise SensormendError(
                 f"sensormend is {version} on worker {worker} and {__version__} here; install the same version "
                 f"everywhere: pip install 'sensormend[cluster]=={__version__}'"
-            )
-        if not sees:
-            raise SensormendError(
-                f"worker {worker} does not see {folder}: OUT has to lie on a file system that all workers share, "
-                "at the same path"
             )
 
 
@@ -187,12 +176,12 @@ class NetworkTask:
 
     @property
     def out(self) -> Path:
-        """Its OUT."""
+        """Its output folder."""
         return self.work / self.part.folder
 
     @property
     def partial(self) -> Path:
-        """Its OUT while it is incomplete."""
+        """Its output folder while it is incomplete."""
         return self.work / f"{self.part.folder}.partial"
 
     @property
@@ -202,7 +191,7 @@ class NetworkTask:
 
     @property
     def done(self) -> bool:
-        """Whether its OUT is complete."""
+        """Whether its output folder is complete."""
         return (self.out / "run.json").exists()
 
 
@@ -212,26 +201,23 @@ def clean_part(task: NetworkTask, progress: Callable[[float], None] = lambda don
         raise SensormendError(f"a worker with sensormend {sensormend.__version__} has joined, and {task.version} here")
     if not task.source.exists():
         raise SensormendError(f"{task.source} is not visible on every worker: OUT has to lie on a shared file system")
+
+    def stages(name: str, readings: int) -> Callable[[float], None]:
+        return progress if name == "mending" else lambda done: progress(0.0)
+
+    clean = partial(clean_archive, task.source, task.out, task.options, stages=stages, part=task.record)
     with _locked(task, progress):
         if task.done:
             return
         with task.attempts.open("a", encoding="utf-8") as lines:
             lines.write("\n")
         if Checkpoint(task.partial / "state").job is not None:
-            try:
-                _clean_part(task, progress, resume=True)
+            # A state that cannot be resumed, since it is broken or OUT was moved, is started anew.
+            with suppress(StateError, InputError, ConfigError):
+                clean(resume=True)
                 return
-            except (StateError, InputError, ConfigError):
-                pass  # a state that cannot be resumed, since it is broken or OUT was moved, is started anew
         shutil.rmtree(task.partial, ignore_errors=True)
-        _clean_part(task, progress, resume=False)
-
-
-def _clean_part(task: NetworkTask, progress: Callable[[float], None], *, resume: bool) -> None:
-    def stages(name: str, readings: int) -> Callable[[float], None]:
-        return progress if name == "mending" else lambda done: progress(0.0)
-
-    clean_archive(task.source, task.out, task.options, resume=resume, stages=stages, part=task.record)
+        clean(resume=False)
 
 
 @contextmanager
@@ -272,61 +258,59 @@ def clean_here(tasks: Sequence[NetworkTask], progress: Progress) -> Results:
 
 def clean_on_workers(client: Client, tasks: Sequence[NetworkTask], progress: Progress) -> Results:
     """Clean networks on the workers; Dask gives those of a worker that died to another one."""
-    from distributed import KilledWorker
-
     # The largest first, so that the run does not end with one large network on a single worker. Dask starts tasks of
     # equal cost in the order of their keys.
     tasks = sorted(tasks, key=lambda task: -task.part.readings)
     run = uuid4().hex
     keys = [f"clean-{run}-{number:08}" for number in range(len(tasks))]
     futures = dict(zip(client.map(_clean_on_worker, tasks, key=keys, pure=False), tasks, strict=True))
-    finished: SimpleQueue[Any] = SimpleQueue()
+    ended: SimpleQueue[Any] = SimpleQueue()
     for future in futures:
-        future.add_done_callback(finished.put)
+        future.add_done_callback(ended.put)
     done = readings = 0
     last_seen = monotonic()
-    interrupts: list[int] = []
-
-    def interrupt(number: int, frame: object) -> None:
-        interrupts.append(number)
-        raise KeyboardInterrupt
-
-    # Python drops what is raised in a destructor or in a callback, also when it is an interrupt: it is remembered.
-    before = signal.getsignal(signal.SIGINT)
-    watched = threading.current_thread() is threading.main_thread() and before is signal.default_int_handler
-    if watched:
-        signal.signal(signal.SIGINT, interrupt)
     try:
-        while True:
-            if interrupts:
-                raise KeyboardInterrupt
-            workers = _count_workers(client)
-            progress(done, readings, workers)
-            if done == len(tasks):
-                return
-            if workers:
-                last_seen = monotonic()
-            elif monotonic() - last_seen > NO_WORKERS:
-                raise SensormendError(f"the cluster at {client.scheduler.address} has no workers any more")
-            try:
-                future = finished.get(timeout=1.0)
-            except Empty:
-                continue
-            # Errors are kept by the scheduler, so that the death of a worker that has answered changes nothing.
-            task, error = futures[future], future.exception() if future.status == "error" else None
-            if future.status == "cancelled":
-                raise SensormendError(f"the scheduler at {client.scheduler.address} is lost")
-            if isinstance(error, KilledWorker):
-                yield task.part.network, f"its worker died {error.allowed_failures + 1} times; too little memory?"
-            else:
-                yield task.part.network, None if error is None else _reason(task, error)
-            done, readings = done + 1, readings + task.part.readings
+        with _interrupts_in(ended):
+            while True:
+                workers = _count_workers(client)
+                progress(done, readings, workers)
+                if done == len(tasks):
+                    return
+                last_seen = monotonic() if workers else last_seen
+                if monotonic() - last_seen > NO_WORKERS:
+                    raise SensormendError(f"the cluster at {client.scheduler.address} has no workers any more")
+                with suppress(Empty):
+                    future = ended.get(timeout=1.0)
+                    if future is INTERRUPT:
+                        raise KeyboardInterrupt
+                    if future.status == "cancelled":
+                        raise SensormendError(f"the scheduler at {client.scheduler.address} is lost")
+                    # The scheduler keeps errors: the death of a worker that has answered changes nothing.
+                    task, error = futures[future], future.exception() if future.status == "error" else None
+                    done, readings = done + 1, readings + task.part.readings
+                    yield task.part.network, None if error is None else _reason(task, error)
     finally:
-        if watched:
-            signal.signal(signal.SIGINT, before)
         with suppress(*NOT_CONNECTED):
             if client.status == "running":
                 client.cancel(list(futures))
+
+
+INTERRUPT = None
+"""What an interrupt puts in the queue of futures that have ended."""
+
+
+@contextmanager
+def _interrupts_in(queue: SimpleQueue[Any]) -> Iterator[None]:
+    """Put interrupts in a queue: Python drops one that is raised in a destructor or in a callback of Dask."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: queue.put(INTERRUPT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _clean_on_worker(task: NetworkTask) -> None:
@@ -353,6 +337,9 @@ def _count_workers(client: Client) -> int:
 
 def _reason(task: NetworkTask, error: BaseException) -> str:
     """Return why a network could not be cleaned; raise where its readings are not the cause: the disk, the worker."""
+    failures = getattr(error, "allowed_failures", None)  # of distributed.KilledWorker
+    if failures is not None:
+        return f"its worker died {failures + 1} times; too little memory?"
     if isinstance(error, InputError | ConfigError | DivergenceError):
         return one_line(error)
     if isinstance(error, SensormendError | OSError | MemoryError | ImportError):

@@ -211,6 +211,8 @@ def what_it_does(fault: FaultSums, span: int, *, over: bool) -> str:
     mean, deviation = fault.value / count, math.sqrt(fault.square / count)
     shift = fault.size if math.isfinite(fault.size) else fault.distance / count
     side = "high" if shift > 0 else "low"
+    # Of doubtful readings, which are kept, the distances are 0.
+    scatter = deviation or (fault.size if math.isfinite(fault.size) else 0.0)
     change = fault.last_value - fault.first_value
     climbs = span <= LONGEST_CLIMB and fault.count >= LEAST_READINGS and abs(change) >= 0.5 * abs(fault.farthest) > 0
     if fault.reason == "implausible" and climbs:
@@ -228,7 +230,7 @@ def what_it_does(fault: FaultSums, span: int, *, over: bool) -> str:
         "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
         "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
         "drift": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(fault.rate)}",
-        "noise": f"{verb('scatters', 'scattered')} by {unsigned(deviation)}",
+        "noise": f"{verb('scatters', 'scattered')} {f'by {unsigned(scatter)}' if scatter else 'more than usual'}",
         "gain": f"{verb('moves', 'moved')} {gain} the others predict",
         "spike": f"read {number(mean)}{expected}",
         "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {far}",

@@ -1,4 +1,4 @@
-"""The package draws networks, sensors and methods with matplotlib; it needs the extra `plot`."""
+"""The package draws networks and sensors for notebooks, with matplotlib; it needs the extra `plot`."""
 
 from sensormend.plot.notebook import beside, course, health
 
