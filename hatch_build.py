@@ -95,7 +95,8 @@ def _is_wanted() -> bool:
 
 
 def build(folder: Path) -> None:
-    """Write the compiled engine of the sources beside this file into a folder."""
+    """Write the compiled engine of the sources beside this file into a folder, which is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as cache:
         # pip gives what a build requires by PYTHONPATH, too.
         found = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -141,8 +141,11 @@ def as_labels(sensors: Sequence[Hashable], count: int) -> tuple[str | int, ...]:
     ValueRangeError
         Labels that are neither text nor whole numbers.
     """
-    labels: list[str | int] = []
-    for label in sensors:
+    # Plain text, as nearly all labels are, needs no look at each of them.
+    labels: list[str | int] = [label for label in sensors if type(label) is str]
+    is_plain = len(labels) == len(sensors)
+    labels = labels if is_plain else []
+    for label in () if is_plain else sensors:
         if isinstance(label, str):
             labels.append(str(label))
         elif isinstance(label, int | np.integer) and not isinstance(label, bool):

@@ -178,3 +178,27 @@ def test_faults_that_are_over_are_returned_once_and_removed() -> None:
     finished += parts.intervals()
     assert len(finished) > 2
     assert sorted(map(str, finished)) == sorted(map(str, whole.intervals()))
+
+
+def test_short_faults_that_come_and_go_are_one_incident_also_where_the_first_were_written_before() -> None:
+    readings = tensor_readings(fault_free(8, 90)[..., :30])
+    slot = (readings.time - START) // HOUR
+    for day in (12, 13, 14, 25):
+        at = (readings.sensor == 2) & (slot >= 24 * day + 6) & (slot < 24 * day + 9)
+        readings.value[at] += 30
+    whole, parts = Tally(HOURLY, ("",)), Tally(HOURLY, ("",))
+    popped = []
+    for mended in mend(readings, Cleaner(HOURLY)):
+        whole.add(mended)
+        parts.add(mended)
+        popped += parts.pop_finished(HOURLY.start_of(mended.period + 1))
+        # A service that is restarted every day.
+        settings, arrays = parts.state()
+        parts = Tally(HOURLY, ("",))
+        parts.restore(settings, arrays)
+    faults = [fault for fault in whole.intervals() if fault.sensor == "s02"]
+    assert len(faults) >= 4
+    assert {fault.incident for fault in faults if fault.start < START + 20 * DAY} == {faults[0].start}
+    assert {fault.incident for fault in faults if fault.start > START + 20 * DAY} == {faults[-1].incident}
+    assert (faults[-1].incident or 0) > START + 25 * DAY
+    assert [*popped, *parts.intervals()] == whole.intervals()

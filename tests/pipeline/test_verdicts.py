@@ -1,6 +1,7 @@
 """One flag, one reason and one origin for every cell, from recoveries made by hand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sensormend.pipeline.grid import Placed
-from sensormend.pipeline.verdicts import Verdicts, judge
+from sensormend.pipeline.verdicts import Verdicts, judge, with_stuck
 from sensormend.readings import ORIGINS, REASONS, Flag
 from sensormend.recovery import Fault, Recovery
 
@@ -205,3 +206,28 @@ def test_people_and_limits_go_before_the_model() -> None:
     assert cells.origin[0, 0].tolist() == [1] * 6 + [2] * 18
     assert cells.flag[1, 0].tolist() == [3] * 2 + [1] * 22
     assert words(cells, 1)[:3] == ["duplicate", "duplicate", ""]
+
+
+def test_equal_readings_are_stuck_while_the_others_change() -> None:
+    value = np.full((2, 1, SLOTS), 85.0)
+    value[1, 0] += np.arange(SLOTS) % 2
+    wrong = np.ones(value.shape, dtype=bool)
+    faults = [Fault(row, row, 0, "gain", FIRST_SLOT, None, -0.045, 0.1, 0.99) for row in range(2)]
+    recovery = replace(
+        recovery_of(value, wrong, faults=faults), expected=np.broadcast_to(np.linspace(5.0, 9.0, SLOTS), value.shape)
+    )
+
+    def renamed(resolution: float, recovery: Recovery = recovery) -> Recovery:
+        steps = np.full((2, 1), resolution)
+        return with_stuck(recovery, value, labels=(0, 1), first_slot=FIRST_SLOT, resolution=steps)
+
+    stuck, gain = renamed(0.1).faults
+    assert (stuck.kind, stuck.size, stuck.rate, stuck.confidence) == ("stuck", 85.0, 0.0, 0.99)
+    assert (gain.kind, gain.size) == ("gain", -0.045)
+    assert [fault.kind for fault in renamed(2.0).faults] == ["gain", "gain"], "a coarse sensor would show nothing of it"
+    assert [fault.kind for fault in renamed(np.nan).faults] == ["gain", "gain"]
+    few = wrong & (np.arange(SLOTS) < 2)
+    assert renamed(0.1, replace(recovery, wrong=few)).faults[0].kind == "gain", "two equal readings are chance"
+    flagged = judge(renamed(0.1), placed_of(value), np.isfinite(value), labels=(0, 1), first_slot=FIRST_SLOT)
+    assert {REASONS[code] for code in flagged.reason[0, 0]} == {"stuck"}
+    assert {REASONS[code] for code in flagged.reason[1, 0]} == {"gain"}

@@ -16,9 +16,8 @@ from sensormend.pipeline.health import STATES, Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
-from sensormend.recovery import Fault
 from sensormend.stream.alert_messages import WITHDRAWN, Incident, one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, PeriodVerdict, period_verdict
+from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, PeriodVerdict
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
 from sensormend.stream.sinks.messages import advice_of
@@ -630,21 +629,28 @@ def test_a_short_fault_ends_with_its_last_wrong_reading() -> None:
     assert "after 4 hours of a fault (offset)" in alert.sentence
 
 
-def test_a_constant_value_is_stuck_if_the_others_change() -> None:
-    rows = a_day("gain", "gain")
-    rows.value[:24] = 85.0
-    rows.value[24:] = 85.0 + np.arange(24) % 2
-    network = np.tile(np.linspace(5.0, 9.0, 24), (2, 1))
-    times = GRID.times_of(START // DAY)
-    faults = tuple(Fault(row, row, 0, "gain", int(times[0]), None, -0.045, 0.0, 0.99) for row in range(2))
+def test_a_run_of_short_faults_is_one_incident_that_says_how_often() -> None:
+    alerts = Alerts()
 
-    def kinds(resolution: float) -> list[str]:
-        mended = CleanedPeriod(START // DAY, rows, network, np.zeros(2), np.full(2, resolution), faults)
-        verdict = period_verdict(mended, GRID)
-        return [verdict.faults[name].reason for name in (("S1", ""), ("S2", ""))]
+    def raised(first: int, *numbers: int | None) -> list[Alert]:
+        """Let S1 have a short fault with this number, or none, on one day after the other."""
+        told = []
+        for day, number in enumerate(numbers, start=first):
+            name = ("S1", "")
+            verdict = PeriodVerdict()
+            if number is not None:
+                verdict = PeriodVerdict({name: sure(24 * day, 6)}, frozenset(), {name: [number]})
+            rows = a_day("good" if number is None else "offset", wrong=6)
+            told += alerts.close_period(rows, GRID, START + day * DAY, verdict)
+        return told
 
-    assert kinds(0.1) == ["stuck", "gain"]
-    assert kinds(2.0) == ["gain", "gain"], "a coarse sensor would show nothing of it"
+    first, healthy = raised(0, 7, 8, None, 9, 9, None, None)
+    assert (first.state, healthy.state) == ("faulty", "healthy")
+    assert healthy.sentence.endswith("after 3 faults in 4.2 days (offset)")
+    (again,) = raised(8, 12)
+    assert "it comes and goes (4 faults since 2024-05-01 00:00)" in again.sentence
+    *_, over = raised(9, *[None] * 7)
+    assert over.sentence.endswith("after 4 faults in 8.2 days (offset)"), "of all its relapses"
 
 
 def test_all_alerts_of_an_incident_have_its_id() -> None:

@@ -31,7 +31,7 @@ from sensormend.readings import ORIGINS, REASONS, Flag, NameIndex, Readings, Row
 __all__ = ["CleanedTable", "Frame", "LabelledArray", "TableKind", "clean_table", "columns_of", "is_frame", "is_series",
            "lines_table", "rows_of", "sorted_rows"]  # fmt: skip
 
-TIMES = ("start", "end", "first", "last")
+TIMES = ("start", "end", "first", "last", "incident")
 """Fields of `FaultInterval` and `SensorSummary` that are times."""
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sensormend.errors import InputError
 from sensormend.files import harmless, original, write_beside
-from sensormend.pipeline.faults import FaultInterval, SensorSummary
+from sensormend.pipeline.faults import FaultInterval, SensorSummary, with_incidents
 from sensormend.pipeline.times import iso, time_of
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
 
 FAULTS_HEADER = (
     "sensor", "variable", "from", "to", "reason", "score", "sentence", "size", "rate", "confidence",
+    "incident",
 )  # fmt: skip
 
 SENSORS_HEADER = (
@@ -38,9 +39,11 @@ SENSORS_HEADER = (
     "latitude", "longitude", "first", "last", "last_value", "state",
 )  # fmt: skip
 
-TIMES = frozenset({"from", "to", "first", "last", "received"})
+TIMES = frozenset({"from", "to", "first", "last", "received", "incident"})
 """Columns that are times."""
 
+ADDED = frozenset({"incident"})
+"""Columns that older versions did not write."""
 
 _Entry = TypeVar("_Entry", FaultInterval, SensorSummary)
 
@@ -89,8 +92,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_faults(path: Path) -> list[FaultInterval]:
-    """Read faults.csv; empty where there is no such file."""
-    return _read(path, FAULTS_HEADER, FaultInterval)
+    """Read faults.csv; empty where there is no such file. An older one gets the incidents that it lacks."""
+    faults = _read(path, FAULTS_HEADER, FaultInterval)
+    return with_incidents(faults) if any(fault.incident is None for fault in faults) else faults
 
 
 def read_sensors(path: Path) -> list[SensorSummary]:
@@ -104,7 +108,7 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             table: csv.DictReader[str] = csv.DictReader(file)
-            lacking = [name for name in header if name not in (table.fieldnames or ())]
+            lacking = [name for name in header if name not in (table.fieldnames or ()) and name not in ADDED]
             if lacking:
                 raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
             for number, line in enumerate(table, start=2):
@@ -122,7 +126,7 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
 _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("sensor", "variable", "reason", "sentence", "state"), original),
     **dict.fromkeys(("from", "to"), time_of),
-    **dict.fromkeys(("first", "last"), lambda text: time_of(text) if text else None),
+    **dict.fromkeys(("first", "last", "incident"), lambda text: time_of(text) if text else None),
     "readings": lambda text: int(text or 0),
 }
 """The parsers of columns; all others are numbers, NaN where empty."""

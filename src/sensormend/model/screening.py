@@ -5,12 +5,14 @@ To the engine they are missing.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.recovery import BoolArray
 
-__all__ = ["find_spikes", "follow_spread", "roughness_of", "runs", "spike_limits"]
+__all__ = ["find_spikes", "follow_spread", "median_of", "roughness_of", "runs", "spike_limits"]
 
 SPIKE_HEIGHT = 5.0
 """Geometric means of a channel's roughness and its variable's spread that a spike is high at least.
@@ -109,10 +111,19 @@ def follow_spread(usual: NDArray[np.float32], scaled: NDArray[np.float32], rate:
     if usual[1] <= 0:
         return np.array([values.mean(), values.std()], np.float32)
     mean, deviation = usual.astype(float)
-    values = np.clip(values, mean - 3 * deviation, mean + 3 * deviation)
-    moved = float(values.mean()) - mean
-    variance = (1 - rate) * (deviation**2 + rate * moved**2) + rate * float(values.var())
+    values = np.minimum(np.maximum(values, mean - 3 * deviation), mean + 3 * deviation)
+    # Not `mean` and `var`: for a few hundred numbers what surrounds their sums takes longer than these.
+    today = np.add.reduce(values) / values.size
+    moved = float(today) - mean
+    distance = values - today
+    variance = (1 - rate) * (deviation**2 + rate * moved**2) + rate * (float(np.add.reduce(distance**2)) / values.size)
     return np.array([mean + rate * moved, np.sqrt(variance)], np.float32)
+
+
+def median_of(values: NDArray[np.float32]) -> Any:
+    """Return the median of one or more numbers, in a tenth of the time that `np.median` takes for some hundred."""
+    ordered, middle = np.sort(values), len(values) // 2
+    return ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / np.float32(2)
 
 
 def runs(spikes: BoolArray) -> list[tuple[int, int, int]]:

@@ -26,7 +26,7 @@ from sensormend.pipeline.physical import physical_limits
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
-from sensormend.pipeline.verdicts import Verdicts, judge
+from sensormend.pipeline.verdicts import Verdicts, judge, with_stuck
 from sensormend.readings import NOTHING, OBSERVED, REASONS, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
@@ -459,6 +459,10 @@ class Cleaner:
         smallest = _smallest_change(np.where(placed.coded, np.nan, placed.value)).reshape(shape[:2])
         all_resolutions[sensors] = np.fmin(all_resolutions[sensors], smallest)
         resolution = np.where(np.isfinite(all_resolutions[sensors]), all_resolutions[sensors], np.nan)
+        if recovery.faults:
+            recovery = with_stuck(
+                recovery, given, labels=names, first_slot=number * grid.slots, resolution=resolution
+            )  # fmt: skip
         cells = judge(
             recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots, resolution=resolution
         )

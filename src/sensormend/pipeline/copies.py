@@ -31,6 +31,9 @@ ROUNDING = 1e-9
 MOST_SENTENCES, MOST_NAMES = 5, 8
 """Groups, and sensors of one group, that are named in the notes; `run.json` has all."""
 
+PAIRS = 5000
+"""Pairs that are counted at a time: 12 MB where a period has 288 slots."""
+
 VARIABLE, FIRST, SECOND, COMMON, MOVES, EQUAL = range(6)
 """Rows of the table of pairs: the variable, the two sensors, and the numbers of slots."""
 
@@ -54,8 +57,9 @@ class CopyCounter:
         self._pairs = np.zeros((6, 0), dtype=np.int64)
         self._members: list[list[int]] = [[] for _ in range(variables)]
         self._counted = np.ones(variables, dtype=bool)
-        # By channel: the value of the last slot.
-        self._last: dict[tuple[int, int], float] = {}
+        # By channel, sensor and variable: whether its pairs are counted, and the value of the last slot.
+        self._is_member = np.zeros((0, variables), dtype=np.bool_)
+        self._last = np.full((0, variables), np.nan)
 
     def add(
         self,
@@ -65,17 +69,26 @@ class CopyCounter:
         step: FloatArray,
     ) -> None:
         """Count the readings of one period, (channel, slot); `step` is the resolution of each channel, or NaN."""
-        present = np.isfinite(value)
-        reporting = present.any(axis=1)
-        last: dict[tuple[int, int], float] = {}
-        for number in np.flatnonzero(self._counted).tolist():
-            rows = np.flatnonzero((variable == number) & reporting)
-            if not self._joined(number, sensor[rows].tolist()):
-                continue
-            before = np.array([self._last.get((int(name), number), np.nan) for name in sensor[rows]])
-            self._count(number, sensor[rows], value[rows], before, step[rows])
-            last |= {(int(name), number): float(value[row, -1]) for name, row in zip(sensor[rows], rows, strict=True)}
-        self._last = last
+        reporting = np.isfinite(value).any(axis=1) & self._counted[variable]
+        self._grow(int(sensor.max(initial=-1)) + 1)
+        new = reporting & ~self._is_member[sensor, variable]
+        for number in np.unique(variable[new]).tolist():
+            self._join(number, sensor[new & (variable == number)].tolist())
+        rows = np.flatnonzero(reporting & self._counted[variable])
+        sensor, variable, value = sensor[rows], variable[rows], value[rows]
+        earlier = np.concatenate([self._last[sensor, variable][:, None], value[:, :-1]], axis=1)
+        self._last[:] = np.nan
+        self._last[sensor, variable] = value[:, -1]
+        row_of = np.full(self._last.shape, -1)
+        row_of[sensor, variable] = np.arange(rows.size)
+        first, second = (row_of[self._pairs[part], self._pairs[VARIABLE]] for part in (FIRST, SECOND))
+        own = np.flatnonzero((first >= 0) & (second >= 0))
+        for begin in range(0, own.size, PAIRS):
+            part = own[begin : begin + PAIRS]
+            self._count(part, first[part], second[part], value, earlier, step[rows])
+        different = (self._pairs[MOVES] >= ENOUGH_MOVES) & (2 * self._pairs[EQUAL] < self._pairs[MOVES])
+        if different.any():
+            self._pairs = self._pairs[:, ~different]
 
     def groups(self, sensors: Sequence[str], variables: Sequence[str]) -> list[dict[str, list[str]]]:
         """Return the sensors that report the same, with the variables in which they do, as they stand in run.json."""
@@ -91,59 +104,63 @@ class CopyCounter:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays of a state file."""
-        last = [[*channel, value] for channel, value in self._last.items() if np.isfinite(value)]
+        known = np.argwhere(np.isfinite(self._last)).tolist()
+        last = [[sensor, variable, float(self._last[sensor, variable])] for sensor, variable in known]
         return {"members": self._members, "last": last}, {"pairs": self._pairs, "counted": self._counted}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Restore a state."""
         self._members = settings["members"]
-        self._last = {(sensor, variable): value for sensor, variable, value in settings["last"]}
         self._pairs, self._counted = arrays["pairs"], arrays["counted"]
+        self._grow(1 + max((sensor for members in self._members for sensor in members), default=-1))
+        for variable, members in enumerate(self._members):
+            self._is_member[members, variable] = True
+        for sensor, variable, value in settings["last"]:
+            self._last[sensor, variable] = value
 
-    def _joined(self, variable: int, sensors: list[int]) -> bool:
-        """Add the pairs of new channels of a variable; return False if it has more than can be counted."""
+    def _grow(self, sensors: int) -> None:
+        """Have room for so many sensors."""
+        more = sensors - len(self._last)
+        if more > 0:
+            self._is_member = np.pad(self._is_member, ((0, more), (0, 0)))
+            self._last = np.pad(self._last, ((0, more), (0, 0)), constant_values=np.nan)
+
+    def _join(self, variable: int, sensors: list[int]) -> None:
+        """Add the pairs of new channels of a variable; count none of it if it has more than can be counted."""
         members = self._members[variable]
-        known = set(members)
-        new = [sensor for sensor in sensors if sensor not in known]
-        if len(members) + len(new) > MOST_CHANNELS:
+        if len(members) + len(sensors) > MOST_CHANNELS:
             self._counted[variable], self._members[variable] = False, []
             self._pairs = self._pairs[:, self._pairs[VARIABLE] != variable]
-            return False
-        for sensor in new:
+            return
+        for sensor in sensors:
             pairs = np.zeros((6, len(members)), dtype=np.int64)
             pairs[VARIABLE], pairs[FIRST], pairs[SECOND] = variable, members, sensor
             self._pairs = np.concatenate([self._pairs, pairs], axis=1)
             members.append(sensor)
-        return True
+        self._is_member[sensors, variable] = True
 
     def _count(
-        self, variable: int, sensor: NDArray[np.integer], value: FloatArray, before: FloatArray, step: FloatArray
-    ) -> None:
-        """Count the slots of one variable; `before` is the value of the slot before the first one."""
-        if sensor.size < 2:
-            return
-        row_of = np.full(max(int(sensor.max()), int(self._pairs[FIRST:COMMON].max(initial=0))) + 1, -1)
-        row_of[sensor] = np.arange(sensor.size)
-        own = np.flatnonzero(
-            (self._pairs[VARIABLE] == variable) & (row_of[self._pairs[[FIRST, SECOND]]] >= 0).all(axis=0)
-        )
-        first, second = row_of[self._pairs[FIRST, own]], row_of[self._pairs[SECOND, own]]
-        earlier = np.concatenate([before[:, None], value[:, :-1]], axis=1)
+        self, own: NDArray[np.intp], first: NDArray[np.int64], second: NDArray[np.int64],
+        value: FloatArray, earlier: FloatArray, step: FloatArray,
+    ) -> None:  # fmt: skip
+        """Count the slots of the `own` pairs, whose channels are the rows `first` and `second`.
+
+        `earlier` has the value of the slot before each.
+        """
         with np.errstate(invalid="ignore"):
-            moved = np.isfinite(value) & np.isfinite(earlier) & (value != earlier)
-            common = np.isfinite(value)[first] & np.isfinite(value)[second]
+            present = np.isfinite(value)
+            moved = present & np.isfinite(earlier) & (value != earlier)
+            common = present[first] & present[second]
             coarser = step[first] > 1.5 * step[second], step[second] > 1.5 * step[first]
             # Of two resolutions the coarser one decides when something moves.
             moves = common & ((moved[first] & ~coarser[1][:, None]) | (moved[second] & ~coarser[0][:, None]))
             nearness = np.where(coarser[0] | coarser[1], 0.5 * np.fmax(step[first], step[second]), 0.0)
             nearness[~np.isfinite(nearness)] = 0.0
-            size = np.abs(value[first])
-            equal = np.abs(value[first] - value[second]) <= nearness[:, None] * (1 + 1e-6) + ROUNDING * size
+            one = value[first]
+            equal = np.abs(one - value[second]) <= nearness[:, None] * (1 + 1e-6) + ROUNDING * np.abs(one)
         self._pairs[COMMON, own] += common.sum(axis=1)
         self._pairs[MOVES, own] += moves.sum(axis=1)
         self._pairs[EQUAL, own] += (moves & equal).sum(axis=1)
-        different = (self._pairs[MOVES] >= ENOUGH_MOVES) & (2 * self._pairs[EQUAL] < self._pairs[MOVES])
-        self._pairs = self._pairs[:, ~different]
 
 
 def _connected(first: list[int], second: list[int]) -> list[set[int]]:

@@ -1,18 +1,30 @@
-"""`FaultInterval` and `SensorSummary` are the lines of faults.csv and sensors.csv; `ReadingSums` adds up a fault."""
+"""`FaultInterval` and `SensorSummary` are the lines of faults.csv and sensors.csv; `ReadingSums` adds up a fault.
+
+`with_incidents` assigns faults to incidents.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sensormend.pipeline.bounds import clipped
 from sensormend.pipeline.circular import distances
+from sensormend.readings import DAY, HOUR
 from sensormend.recovery import FloatArray
 from sensormend.tensor import LARGEST
 
-__all__ = ["FaultInterval", "ReadingSums", "SensorSummary", "distances_from"]
+__all__ = ["FaultInterval", "IncidentEnds", "ReadingSums", "SensorSummary", "distances_from", "with_incidents"]
+
+SHORT, APART = 12 * HOUR, 2 * DAY
+"""A fault up to so long is short. Short faults of a channel with less than so much time from the end of one to the
+start of the next are one incident: something comes and goes, such as a loose contact, and is repaired once."""
+
+IncidentEnds = dict[tuple[str, str], tuple[int, int]]
+"""By sensor and variable: the end of the last short fault, and its incident."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,9 @@ class FaultInterval:
         The highest score of its periods; 1 is at the threshold.
     size, rate, confidence
         As in the model's `Fault`; NaN for what is no episode of the model.
+    incident
+        The start of the first fault of its incident, which is what a person repairs: a fault by itself, or a run of
+        short ones. With sensor and variable it names the incident. None where that is not known yet.
     """
 
     sensor: str
@@ -40,11 +55,40 @@ class FaultInterval:
     size: float = math.nan
     rate: float = math.nan
     confidence: float = math.nan
+    incident: int | None = None
 
     @property
     def doubtful(self) -> bool:
         """Whether its confidence is low enough that it may be no fault."""
         return self.confidence <= 0.5
+
+
+def with_incidents(faults: Iterable[FaultInterval], ends: IncidentEnds | None = None) -> list[FaultInterval]:
+    """Return faults, which are in order of their starts, with their incidents.
+
+    A later fault never changes the incident of an earlier one, so that lines of faults.csv stay as they were written.
+    `ends` has the last short faults before these, and is kept up to date.
+
+    Examples
+    --------
+    >>> def fault(start, hours, reason="noise"):
+    ...     return FaultInterval("a", "", start * HOUR, (start + hours) * HOUR, reason, 1.0, "")
+    >>> run = [fault(5, 2), fault(20, 1, "spike"), fault(70, 13), fault(67, 1), fault(300, 1)]
+    >>> [fault.incident // HOUR for fault in with_incidents(run)]
+    [5, 5, 70, 5, 300]
+    """
+    ends = {} if ends is None else ends
+    numbered = []
+    for fault in faults:
+        incident = fault.start
+        if fault.reason not in ("silent", "fill") and fault.end - fault.start <= SHORT:
+            name = (fault.sensor, fault.variable)
+            before = ends.get(name)
+            if before is not None and fault.start - before[0] < APART:
+                incident = before[1]
+            ends[name] = (fault.end, incident)
+        numbered.append(replace(fault, incident=incident))
+    return numbered
 
 
 @dataclass(frozen=True)

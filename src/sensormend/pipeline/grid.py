@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -142,9 +143,10 @@ def place(
     cell = channel * grid.slots + grid.slot_of(time)
     missing, code = ~np.isfinite(value), is_fill(readings, fill)
     beyond = ~missing & ~code & (np.abs(value) > LARGEST)
-    for variable, (low, high) in enumerate(valid):
-        if low > -np.inf or high < np.inf:
-            beyond |= (readings.variable == variable) & ~missing & ~code & ((value < low) | (value > high))
+    low, high = np.array(valid, dtype=np.float64).reshape(-1, 2).T
+    if (low > -np.inf).any() or (high < np.inf).any():
+        own_low, own_high = low[readings.variable], high[readings.variable]
+        beyond |= ~missing & ~code & ((value < own_low) | (value > own_high))
     cells = channels * grid.slots
     repeated, contradictory = np.zeros(value.size, dtype=bool), np.zeros(cells, dtype=bool)
     order: NDArray[np.intp] | slice = slice(None)
@@ -193,21 +195,40 @@ def place(
 
 def is_fill(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
     """Return which readings are fill values; `fill` has those of each variable."""
+    matches = np.zeros(readings.value.size, dtype=bool)
+    every = _sorted_codes(tuple(code for codes in fill for code in codes))
+    if not every.size:
+        return matches
     # No fill value is as large as what this replaces.
     value = np.where(np.abs(readings.value) <= LARGEST, readings.value, LARGEST)
-    matches = np.zeros(value.size, dtype=bool)
-    for variable, codes in enumerate(fill):
-        if codes:
-            coded = _is_one_of(value, np.unique(codes))
-            matches |= coded & (readings.variable == variable) if len(fill) > 1 else coded
+    # Hardly any reading is near one of them: which variable has which is looked up for these alone. The tolerance is
+    # larger, so that none is missed where two of them are near each other.
+    index = np.searchsorted(every, value - 2 * PRECISION * np.abs(value))
+    nearest = every[np.minimum(index, every.size - 1)]
+    near = np.flatnonzero(np.abs(value - nearest) <= 4 * PRECISION * np.abs(nearest))
+    value, of = value[near], readings.variable[near]
+    for variable in np.unique(of).tolist() if len(fill) > 1 else [0] if near.size else []:
+        codes = _sorted_codes(tuple(fill[variable]))
+        own = of == variable if len(fill) > 1 else slice(None)
+        if codes.size:
+            matches[near[own]] = _is_one_of(value[own], codes)
     return matches
 
 
+PRECISION = 1e-6
+"""The share of a fill value by which it may be off after a conversion to single precision."""
+
+
+@lru_cache(maxsize=1000)
+def _sorted_codes(codes: tuple[float, ...]) -> FloatArray:
+    return np.unique(np.array(codes, dtype=np.float64))
+
+
 def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:
-    """Return which values are codes, also after a conversion to single precision."""
-    index = np.searchsorted(codes, value - 1e-6 * np.abs(value))
+    """Return which values are codes, which are sorted, also after a conversion to single precision."""
+    index = np.searchsorted(codes, value - PRECISION * np.abs(value))
     nearest = codes[np.minimum(index, codes.size - 1)]
-    return np.asarray(np.abs(value - nearest) <= 1e-6 * np.abs(nearest))
+    return np.asarray(np.abs(value - nearest) <= PRECISION * np.abs(nearest))
 
 
 def _repetitions(

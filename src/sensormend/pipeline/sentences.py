@@ -218,6 +218,8 @@ def what_it_does(reason: str, size: float, rate: float, sums: ReadingSums, span:
     mean, deviation = sums.value / count, math.sqrt(sums.square / count)
     shift = size if math.isfinite(size) else sums.distance / count
     side = "high" if shift > 0 else "low"
+    # Of doubtful readings, which are kept, the distances are 0.
+    scatter = deviation or (size if math.isfinite(size) else 0.0)
     change = sums.last_value - sums.first_value
     climbs = span <= LONGEST_CLIMB and sums.count >= LEAST_READINGS and abs(change) >= 0.5 * abs(sums.farthest) > 0
     if reason == "implausible" and climbs:
@@ -233,7 +235,7 @@ def what_it_does(reason: str, size: float, rate: float, sums: ReadingSums, span:
         "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(size) else sums.last_value)}",
         "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
         "drift": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(rate)}",
-        "noise": f"{verb('scatters', 'scattered')} by {unsigned(deviation)}",
+        "noise": f"{verb('scatters', 'scattered')} {f'by {unsigned(scatter)}' if scatter else 'more than usual'}",
         "gain": f"{verb('moves', 'moved')} {gain} the others predict",
         "spike": f"read {number(mean)}{expected}",
         "implausible": f"{verb('reads', 'read')} {number(sums.last_value)}, {far}",

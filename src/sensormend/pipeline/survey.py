@@ -207,7 +207,9 @@ def _grid(step: int, period: int, early: int) -> Grid:
 
 def _step(gaps: NDArray[np.int64], owner: NDArray[np.integer]) -> int:
     """Return the shortest usual step that most sensors fill."""
-    medians = [np.median(gaps[owner == sensor]) for sensor in np.unique(owner)[:200]]
+    # Those of a sensor follow each other.
+    starts = np.flatnonzero(np.diff(owner)) + 1
+    medians = [np.median(own) for own in np.split(gaps, starts)[:200]]
     length = float(np.quantile(medians, 0.75, method="nearest"))
     candidates = [step for step in STEPS if step >= 0.9 * length] or [round(length / DAY) * DAY]
     for step in candidates[:4]:
@@ -246,8 +248,8 @@ def _early(time: NDArray[np.int64], step: int) -> int:
     """Return how much before the start of a slot its readings are taken, where they scatter around the starts."""
     phase = (time % step) / step
     straddling = min(float(np.mean(phase < 0.25)), float(np.mean(phase >= 0.75))) > 0.001
-    mean_phase = np.exp(2j * np.pi * phase).mean()
-    if not straddling or abs(mean_phase) < 0.7:
+    mean_phase = np.exp(2j * np.pi * phase).mean() if straddling else 0.0
+    if abs(mean_phase) < 0.7:
         return 0
     centre = np.angle(mean_phase) / (2 * np.pi) % 1
     early = round(float((0.5 - centre) % 1) * step)
@@ -262,7 +264,8 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
     finite = np.isfinite(value)
     value, sensor = value[finite], sensor[finite]
     distinct, count = np.unique(value, return_counts=True)
-    low, high = _bulk(value[~np.isin(value, (*STRONG, *WEAK))], value[~np.isin(value, STRONG)])
+    strong = np.isin(distinct, STRONG)
+    low, high = _bulk(distinct, np.where(strong | np.isin(distinct, WEAK), 0, count), np.where(strong, 0, count))
     codes = {code for code in STRONG if _beyond(code, low, high) > 0.25}
     for code in distinct[np.isin(distinct, WEAK) & (count >= 3)].tolist():
         if high > low and _beyond(code, low, high) > 0.5 and _scattered(value == code, sensor):
@@ -274,10 +277,11 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
         while candidates.sum() > 2:
             index = np.flatnonzero(candidates)[end]
             code = distinct[index]
-            inner = value[np.isin(value, distinct[candidates]) & (value != code)]
-            low, high = _bulk(inner, value)
+            inner = np.where(candidates, count, 0)
+            inner[index] = 0
+            low, high = _bulk(distinct, inner, count)
             middle = (code + (high if end else low)) / 2
-            alone = np.sum(inner > middle if end else inner < middle) <= 0.1 * count[index]
+            alone = inner[distinct > middle if end else distinct < middle].sum() <= 0.1 * count[index]
             far = count[index] >= 10 and high > low and _beyond(code, low, high) > FAR_OFF and alone
             if not far or not _scattered(value == code, sensor):
                 break
@@ -286,11 +290,20 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
     return tuple(sorted(codes.union(unknown))), unknown
 
 
-def _bulk(value: FloatArray, otherwise: FloatArray) -> tuple[float, float]:
-    """Return the range of all but the outermost values."""
-    value = value if value.size >= 30 else otherwise
-    low, high = np.quantile(value, [0.005, 0.995]) if value.size else (0.0, 0.0)
-    return float(low), float(high)
+def _bulk(distinct: FloatArray, count: NDArray[np.int64], otherwise: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the range of all but the outermost readings; of each of the sorted values there are `count`.
+
+    Where these are few, it is that of `otherwise` as many.
+    """
+    upto = np.cumsum(count if count.sum() >= 30 else otherwise)
+    if not upto.size or upto[-1] == 0:
+        return 0.0, 0.0
+    ends = []
+    for share in (0.005, 0.995):
+        place = share * float(upto[-1] - 1)
+        around = np.searchsorted(upto, [int(place), min(int(place) + 1, upto[-1] - 1)], side="right")
+        ends.append(float(np.quantile(distinct[around], place - int(place))))
+    return ends[0], ends[1]
 
 
 def _beyond(code: float, low: float, high: float) -> float:

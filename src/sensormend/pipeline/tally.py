@@ -16,7 +16,14 @@ from sensormend.pipeline.channel_states import ChannelName, FinalState, PeriodCo
 from sensormend.pipeline.circular import distances
 from sensormend.pipeline.cleaner import CleanedPeriod
 from sensormend.pipeline.copies import CopyCounter
-from sensormend.pipeline.faults import FaultInterval, ReadingSums, SensorSummary, distances_from
+from sensormend.pipeline.faults import (
+    FaultInterval,
+    IncidentEnds,
+    ReadingSums,
+    SensorSummary,
+    distances_from,
+    with_incidents,
+)
 from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
@@ -27,7 +34,9 @@ from sensormend.recovery import BoolArray, Fault, FloatArray
 
 __all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
 
-SILENT, SPIKE, DUPLICATE, FILL = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate", "fill"))
+SILENT, SPIKE, DUPLICATE, FILL, STUCK = (
+    REASONS.index(reason) for reason in ("silent", "spike", "duplicate", "fill", "stuck")
+)
 
 CORRECTABLE = ("offset", "drift")
 """Kinds whose size at any time follows from size and rate; that of a gain or of noise does not."""
@@ -204,6 +213,8 @@ class Tally:
         self._last_period = np.zeros((len(PERIOD_COUNTS), 0, len(self.variables)), dtype=np.int64)
         # By channel: the end of the last fault that was popped.
         self._settled = np.zeros((0, len(self.variables)), dtype=np.int64)
+        # Of the faults that were popped, for the incidents of those that follow.
+        self._incident_ends: IncidentEnds = {}
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
         self.corrected = 0
@@ -352,6 +363,13 @@ class Tally:
         # The size of a direction's fault is that of the last period with readings of it.
         unknown = before is not None and math.isnan(dated.size)
         episode.fault = replace(dated, size=before.size) if before and unknown else dated
+        if (
+            before is not None
+            and before.kind == "stuck"
+            and 2 * episode.slots.get(STUCK, 0) > sum(episode.slots.values())
+        ):
+            # Its rows are equal readings; a few of the last period do not show that by themselves.
+            episode.fault = replace(dated, kind="stuck", size=before.size, rate=0.0)
         earliest = max(episode.earliest, episode.shown - self.grid.period)
         episode.start = min(episode.shown, max(dated.start, earliest))
         episode.reach = table.end if dated.end is None else episode.end
@@ -414,7 +432,7 @@ class Tally:
         """Return and remove the faults that ended before `end`, the end of the last period."""
         lasting = [fault for fault in self.faults if fault.reach >= end]
         self.faults = [fault for fault in self.faults if fault.reach < end]
-        intervals = self.intervals()
+        intervals = with_incidents(self._intervals(), self._incident_ends)
         index = NameIndex(self.sensors)
         for fault in self.faults:
             if SILENT not in fault.slots:
@@ -447,6 +465,9 @@ class Tally:
 
     def intervals(self) -> list[FaultInterval]:
         """Return the faults in order of start; an open one ends with the data."""
+        return with_incidents(self._intervals(), dict(self._incident_ends))
+
+    def _intervals(self) -> list[FaultInterval]:
         faults = [(fault, fault.reach >= self._until) for fault in self._joined() if not fault.negligible]
         intervals = [
             FaultInterval(
@@ -530,6 +551,7 @@ class Tally:
             "open": [[*key, place_of[id(fault)]] for key, fault in self._open.items()],
             "episodes": [[*key, place_of[id(fault)]] for key, fault in self._episodes.items()],
             "latest": [[*key, place_of[id(fault)]] for key, fault in self._latest.items()],
+            "incidents": [[*name, *last] for name, last in self._incident_ends.items()],
             "until": self._until,
             "flags": {str(code): count for code, count in self.flags.items()},
             "filled": self.filled,
@@ -556,6 +578,9 @@ class Tally:
                           for sensor, variable, number, index in settings["episodes"]}  # fmt: skip
         self._latest = {(sensor, variable): self.faults[index]
                         for sensor, variable, index in settings["latest"]}  # fmt: skip
+        self._incident_ends = {
+            (sensor, variable): (end, incident) for sensor, variable, end, incident in settings.get("incidents", [])
+        }
         self._until = settings["until"]
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]

@@ -1,9 +1,9 @@
-"""`judge` assigns a flag, a reason and an origin to every cell."""
+"""`judge` assigns a flag, a reason and an origin to every cell; `with_stuck` renames faults that are stuck values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,13 @@ from sensormend.pipeline.grid import Placed
 from sensormend.readings import CORRECTED, ESTIMATED, NO_ORIGIN, OBSERVED, REASONS, Flag
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
-__all__ = ["Verdicts", "judge"]
+__all__ = ["Verdicts", "judge", "with_stuck"]
 
 CODE = {reason: code for code, reason in enumerate(REASONS)}
+
+CONSTANT_READINGS, CONSTANT_STEPS = 3, 4
+"""Fewest equal readings that are called stuck, while the others imply a change of so many times the smallest one that
+the channel has shown: readings of a coarse sensor repeat when nothing changes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +111,34 @@ def judge(
     origin = np.where(recovery.corrected & wrong, CORRECTED, ESTIMATED)
     origin = np.where(np.isnan(cleaned), NO_ORIGIN, np.where(trusted, OBSERVED, origin)).astype(np.int8)
     return Verdicts(flag, reason, origin, cleaned, lower, upper)
+
+
+def with_stuck(
+    recovery: Recovery,
+    value: FloatArray,
+    *,
+    labels: Sequence[str | int],
+    first_slot: int,
+    resolution: FloatArray,
+) -> Recovery:
+    """Return a recovery whose faults are called stuck where all wrong readings are equal and the others change.
+
+    A model of levels may call such readings an offset, or a gain of about zero. To a person the sensor is stuck, and
+    rows, faults.csv and alerts say so.
+    """
+    faults = {fault.id: fault for fault in recovery.faults}
+    for fault, row, span in _spans(recovery.faults, labels, first_slot, value.shape[2]):
+        if fault.kind in ("stuck", "implausible", "spike"):
+            continue
+        cells = (row, fault.variable, span)
+        wrong = recovery.wrong[cells] & ~recovery.spikes[cells]
+        own, implied = value[cells][wrong], recovery.expected[cells][wrong]
+        implied = implied[np.isfinite(implied)]
+        if own.size < CONSTANT_READINGS or np.ptp(own) or not implied.size:
+            continue
+        if np.ptp(implied) >= CONSTANT_STEPS * resolution[row, fault.variable]:
+            faults[fault.id] = replace(fault, kind="stuck", size=float(own[0]), rate=0.0)
+    return replace(recovery, faults=tuple(faults.values()))
 
 
 def _kinds(

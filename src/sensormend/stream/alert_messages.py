@@ -123,12 +123,22 @@ def withdrawn_sentence(name: str, reason: str, since: int) -> str:
     )
 
 
-def healthy_sentence(name: str, before: str, reason: str, start: int, since: int) -> str:
-    """Return the sentence for a sensor that is healthy since `since`, and had another state since `start`."""
+def healthy_sentence(name: str, before: str, reason: str, start: int, since: int, times: int = 1) -> str:
+    """Return the sentence for a sensor that is healthy since `since`, and had another state since `start`.
+
+    `times` is the number of its faults since then: a run of short ones is one incident.
+
+    Examples
+    --------
+    >>> from sensormend.readings import DAY, HOUR
+    >>> healthy_sentence("S12", "faulty", "noise", 0, 4 * DAY + 3 * HOUR, 8)
+    'S12 is healthy again: it has agreed with the network since 1970-01-05 03:00, after 8 faults in 4.1 days (noise)'
+    """
     duration = how_long(max(since - start, SECOND))
     if before == "silent":
         return f"{name} is healthy again: it has reported since {readable(since)}, after {duration} of silence"
-    cause = f"{duration} of a fault{_bracketed(reason)}"
+    cause = f"{times} faults in {duration}" if times > 1 else f"{duration} of a fault"
+    cause += _bracketed(reason)
     return f"{name} is healthy again: it has agreed with the network since {readable(since)}, after {cause}"
 
 

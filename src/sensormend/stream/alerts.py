@@ -17,7 +17,7 @@ from sensormend.pipeline.grid import Grid, is_fill
 from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.options import EVERY
-from sensormend.pipeline.sentences import how_long, who
+from sensormend.pipeline.sentences import counted, how_long, readable, who
 from sensormend.readings import DAY, HOUR, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.alert_messages import (
@@ -67,10 +67,6 @@ MAX_RELAPSES = 4
 MAX_SLOTS_APART = 2
 """Most slots between the failures, or silences, of two sensors of one incident."""
 
-CONSTANT_READINGS, CONSTANT_STEPS = 3, 4
-"""Fewest equal readings that are called stuck, while the others imply a change of so many times the smallest one that
-the channel has shown: readings of a coarse sensor repeat when nothing changes."""
-
 MIN_JOINING_READINGS = 2
 """Fewest readings of a sure fault that joins the alert of another one that began at the same time."""
 
@@ -111,6 +107,9 @@ class ChannelRecord:
         The end of the last slot with a wrong reading, or of the last doubtful period, of its fault.
     ended, relapses
         The end of the last incident, and the number of relapses in a row.
+    times, last_fault, first_at
+        The number of faults since the incident before all these relapses began, the number of the last of them in the
+        model, -1 for none, and the start of the first.
     """
 
     since: int
@@ -132,6 +131,9 @@ class ChannelRecord:
     fault_end: int = 0
     ended: int = NEVER
     relapses: int = 0
+    times: int = 0
+    last_fault: int = -1
+    first_at: int = 0
 
     @property
     def wrong(self) -> bool:
@@ -154,6 +156,11 @@ class ChannelRecord:
             return self.silent_since
         return self.sound_since if state is ChannelState.RECOVERING and self.faulty and self.streak else self.since
 
+    def count_faults(self, numbers: Sequence[int]) -> None:
+        """Count the faults among these that are new; a fault of several periods is one."""
+        new = [number for number in numbers if number > self.last_fault]
+        self.times, self.last_fault = self.times + len(new), max([*new, self.last_fault])
+
     def end_fault(self) -> None:
         """Mark it as not faulty."""
         self.faulty, self.reason, self.fault, self.streak, self.doubtful = False, "", None, 0, False
@@ -169,10 +176,13 @@ class PeriodVerdict:
         The surest open fault of each channel that has one; spikes do not count.
     questionable
         Channels whose newest reading is wrong or doubtful.
+    episodes
+        The numbers of all faults of each channel with wrong readings in the period, also of those that are over.
     """
 
     faults: dict[ChannelName, Incident] = field(default_factory=dict)
     questionable: frozenset[ChannelName] = frozenset()
+    episodes: dict[ChannelName, list[int]] = field(default_factory=dict)
 
 
 def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
@@ -187,38 +197,27 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     channels = sensor * len(rows.variables) + variable
     start, times = grid.start_of(mended.period), grid.times_of(mended.period)
     faults: dict[ChannelName, Incident] = {}
+    episodes: dict[ChannelName, list[int]] = {}
     for fault in mended.faults:
         channel = int(fault.sensor) * len(rows.variables) + fault.variable
         row = min(int(np.searchsorted(channels, channel)), channels.size - 1)
-        if fault.end is not None or fault.kind == "spike" or channels[row] != channel:
+        if fault.kind == "spike" or channels[row] != channel:
             continue
         mask = wrong[row] & (times >= fault.start)
+        if fault.end is not None:
+            mask &= times < fault.end
         name = _channel_name(rows, slots, row)
-        if not mask.any() or (name in faults and faults[name].confidence >= fault.confidence):
+        if mask.any():
+            episodes.setdefault(name, []).append(fault.id)
+        if fault.end is not None or not mask.any() or (name in faults and faults[name].confidence >= fault.confidence):
             continue
         incident = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
         incident.reasons, incident.size, incident.rate = {fault.kind: incident.readings}, fault.size, fault.rate
-        if fault.kind not in ("stuck", "implausible") and _is_constant(mended, rows, row, slots, mask):
-            incident.reasons = {"stuck": incident.readings}
-            incident.size, incident.rate = incident.sums.last_value, 0.0
         incident.start, incident.confidence = fault.start, fault.confidence
         incident.readings += max(0, (start - fault.start) // grid.step)
         faults[name] = incident
     names = (_channel_name(rows, slots, row) for row in np.flatnonzero(questionable).tolist())
-    return PeriodVerdict(faults, frozenset(names))
-
-
-def _is_constant(mended: CleanedPeriod, rows: Rows, row: int, slots: int, wrong: BoolArray) -> bool:
-    """Return whether the wrong readings are all equal, while the others imply changes that the channel would show.
-
-    The model may call such readings a gain of about zero; to a person the sensor is stuck.
-    """
-    value = rows.value[row * slots : (row + 1) * slots][wrong]
-    implied = mended.network[row][wrong]
-    implied = implied[np.isfinite(implied)]
-    if value.size < CONSTANT_READINGS or np.ptp(value) or not implied.size:
-        return False
-    return bool(np.ptp(implied) >= CONSTANT_STEPS * mended.resolution[row])
+    return PeriodVerdict(faults, frozenset(names), episodes)
 
 
 def _by_channel(rows: Rows, slots: int) -> tuple[NDArray[np.int8], BoolArray, BoolArray]:
@@ -334,6 +333,8 @@ class Alerts:
             if channel is not None:
                 channel.provisional = False
                 channel.fault_end = start + (int(np.flatnonzero(wrong[row])[-1]) + 1) * grid.step
+                if channel.alerted:
+                    channel.count_faults(verdict.episodes.get(_channel_name(rows, slots, row), ()))
         return _sorted(alerts)
 
     def check_silence(
@@ -514,6 +515,8 @@ class Alerts:
             relapse = channel.ended != NEVER and now - channel.ended <= RELAPSE_PERIODS * self._period
             channel.relapses = channel.relapses + 1 if relapse else 0
             channel.incident = ""
+            if not relapse:
+                channel.times, channel.first_at = 0, channel.since if state == "faulty" else now
         channel.alerted.append(state)
 
     def _sound_periods_needed(self, channel: ChannelRecord) -> int:
@@ -525,7 +528,10 @@ class Alerts:
         if not channel.relapses:
             return ""
         needed = how_long(self._sound_periods_needed(channel) * self._period)
-        return f"; it comes and goes, and counts as healthy again after {needed} without a fault or silence"
+        # The fault that begins now is counted when its period is over.
+        times = channel.times + (channel.alerted[-1] == "faulty")
+        since = f" ({counted(times, 'fault')} since {readable(channel.first_at)})" if times > 1 else ""
+        return f"; it comes and goes{since}, and counts as healthy again after {needed} without a fault or silence"
 
     def _apply_faulty_period(self, name: ChannelName, fault: Incident, start: int, end: int) -> Alert | None:
         """Apply a faulty period to a channel that has no sure fault."""
@@ -575,7 +581,8 @@ class Alerts:
             return None
         before = channel.alerted_state
         channel.alerted, channel.ended = [], end
-        text = healthy_sentence(who(*name), "faulty", reason, fault_start, channel.since)
+        begin = channel.first_at if channel.times > 1 else fault_start
+        text = healthy_sentence(who(*name), "faulty", reason, begin, channel.since, channel.times)
         return Alert(*name, before, ChannelState.HEALTHY, "", channel.since, end, text, channel.incident)
 
     def _turn_silent(self, name: ChannelName, last: int, now: int, usual: int) -> Alert | None:

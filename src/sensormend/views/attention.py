@@ -11,7 +11,7 @@ from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, size_words
 from sensormend.readings import DAY, SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
-from sensormend.views.fault_list import how_sure
+from sensormend.views.fault_list import how_sure, incident_sentence, incidents
 from sensormend.views.reader import OutReader, page_of, utc
 
 __all__ = ["Attention", "AttentionEntry", "attention"]
@@ -41,6 +41,8 @@ class AttentionEntry:
     urgency
         The size of the fault in usual errors of the channel times its length in days. The score stands for the size
         where the kind has none, and 1 for a silence.
+    count
+        The number of faults: more than one where short ones come and go, which is one incident.
     """
 
     sensor: str
@@ -55,6 +57,7 @@ class AttentionEntry:
     sentence: str
     advice: str
     urgency: float
+    count: int = 1
     known: str = ""
 
 
@@ -71,13 +74,15 @@ class Attention:
 def attention(reader: OutReader, *, notes: Maintenance = NO_NOTES, offset: int = 0, limit: int = 5) -> Attention:
     """Return the sensors that need repair, the most urgent first and those that somebody knows of last."""
     end = reader.tables_end() or 0
-    faults = open_faults(all_faults(reader), end)
+    listed = all_faults(reader)
+    runs = {fault: line for line in incidents(listed) for fault in line}
+    faults = {name: runs[fault] for name, fault in open_faults(listed, end).items()}
     usual = {(entry.sensor, entry.variable): entry.usual_error for entry in reader.summaries}
     by_sensor: dict[str, list[AttentionEntry]] = {}
     for name, status in channel_statuses(reader).items():
         if status.needs_repair:
-            fault = faults.get((status.sensor, "")) or faults.get(name)
-            by_sensor.setdefault(status.sensor, []).append(_entry(name, status, fault, usual[name], end, notes))
+            incident = faults.get((status.sensor, "")) or faults.get(name, ())
+            by_sensor.setdefault(status.sensor, []).append(_entry(name, status, incident, usual[name], end, notes))
     entries = []
     for own in by_sensor.values():
         first, *others = sorted(own, key=lambda entry: (entry.known != "", -entry.urgency, entry.variable))
@@ -88,10 +93,20 @@ def attention(reader: OutReader, *, notes: Maintenance = NO_NOTES, offset: int =
 
 
 def _entry(
-    name: ChannelName, status: ChannelStatus, fault: FaultInterval | None, usual: float, end: int, notes: Maintenance
+    name: ChannelName,
+    status: ChannelStatus,
+    incident: tuple[FaultInterval, ...],
+    usual: float,
+    end: int,
+    notes: Maintenance,
 ) -> AttentionEntry:
-    known = notes.acknowledgement(*name, end if status.since is None else status.since, end)
-    lasted = max(end - (end if status.since is None else status.since), 0)
+    """Return the entry of a channel; its incident is its open fault, after others where short ones come and go."""
+    fault = incident[-1] if incident else None
+    since = incident[0].start if len(incident) > 1 else status.since
+    begin = end if since is None else since
+    known = notes.acknowledgement(*name, begin, end)
+    lasted = max(end - begin, 0)
+    wrong = sum(fault.end - fault.start for fault in incident) if len(incident) > 1 else lasted
     size, rate, score = (fault.size, fault.rate, fault.score) if fault is not None else (math.nan, math.nan, math.nan)
     times = abs(size) / usual if status.reason in SIZED and usual > 0 else score
     return AttentionEntry(
@@ -99,13 +114,14 @@ def _entry(
         others=[],
         state=status.state,
         reason=status.reason,
-        since=utc(status.since),
+        since=utc(since),
         seconds=lasted / SECOND,
-        size_words=size_words(status.reason, size, rate),
+        size_words=size_words(status.reason, size, rate) if len(incident) <= 1 else "",
         sure=how_sure(score, status.reason, fault.confidence if fault is not None else math.nan),
-        sentence=fault.sentence if fault is not None else status.sentence,
+        sentence=incident_sentence(incident) if incident else status.sentence,
         advice=ADVICE.get(status.reason, ""),
-        urgency=round((times if math.isfinite(times) else 1.0) * lasted / DAY, 3),
+        urgency=round((times if math.isfinite(times) else 1.0) * wrong / DAY, 3),
+        count=max(len(incident), 1),
         known="" if known is None else _known(known),
     )
 

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sensormend.pipeline.channel_states import is_open
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import how_long, readable, size_words, unsigned, who
-from sensormend.readings import DAY, HOUR, SECOND
+from sensormend.readings import SECOND
 from sensormend.views.channel_status import all_faults
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
-__all__ = ["FaultEntry", "FaultPage", "Order", "Which", "fault_page", "how_sure", "select_faults"]
+__all__ = [
+    "FaultEntry",
+    "FaultPage",
+    "Order",
+    "Which",
+    "fault_page",
+    "how_sure",
+    "incident_sentence",
+    "incidents",
+    "open_incident",
+    "select_faults",
+]
 
 Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
 
-SHORT, APART, LEAST_RUN = 12 * HOUR, 2 * DAY, 3
-"""A fault up to so long is short; short faults of a channel with less than so much time from one to the next are one
-incident where there are at least so many: something comes and goes, and that is what is to be repaired."""
+LEAST_RUN = 3
+"""Faults of an incident from which its sentence names a loose contact: twice may be chance."""
+
+CONTACT_KINDS = frozenset({"spike", "noise", "stuck", "implausible", "offset"})
+"""Kinds of faults that a loose contact has."""
 
 CERTAIN_SCORE, LIKELY_SCORE = 3.0, 1.5
 """Least scores, as multiples of the threshold, for these terms."""
@@ -53,6 +66,8 @@ class FaultEntry:
         Number of faults that the line stands for: single wrong readings, or a run of short faults.
     size_words
         The size of an offset, a drift or a gain as text: "+2.1, rising".
+    incident
+        The start of the first fault of its incident, as in faults.csv.
     """
 
     sensor: str
@@ -70,6 +85,7 @@ class FaultEntry:
     confidence: float | None = None
     size_words: str = ""
     count: int = 1
+    incident: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,13 +129,13 @@ def fault_page(
     """Return faults, by default open ones first, and of these the longest first.
 
     Those of a `search` contain it in the name of the sensor or in their sentence; those of a span from `start` to `end`
-    overlap it. With `fold` the single wrong readings of a channel are one line, and so is a run of its short faults.
+    overlap it. With `fold` the faults of an incident are one line, and so are all single wrong readings of a channel.
     """
     selected = select_faults(reader, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
     reasons = Counter(fault.reason for fault in selected)
     selected = [fault for fault in selected if not reason or fault.reason == reason]
     tables_end = reader.tables_end()
-    lines = _folded(selected, tables_end) if fold and reason != "spike" else [(fault,) for fault in selected]
+    lines = _folded(selected) if fold and reason != "spike" else [(fault,) for fault in selected]
     lines.sort(key=lambda line: (line[0].start, line[0].sensor, line[0].variable))
     lines.sort(key=lambda line: _sort_key(sort, line, tables_end), reverse=order == "desc")
     shown, next_offset = page_of(lines, offset, limit)
@@ -133,32 +149,40 @@ def fault_page(
     )
 
 
-def _folded(faults: Sequence[FaultInterval], tables_end: int | None) -> list[tuple[FaultInterval, ...]]:
-    """Return the lines of the list: a fault each, but single wrong readings of a channel, and runs of short faults."""
-    spikes: dict[tuple[str, str], list[FaultInterval]] = {}
-    short: dict[tuple[str, str], list[FaultInterval]] = {}
-    lines: list[tuple[FaultInterval, ...]] = []
+def incidents(faults: Iterable[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
+    """Return the faults of each incident, in order of start."""
+    groups: dict[tuple[str, str, int, bool], list[FaultInterval]] = {}
     for fault in sorted(faults, key=lambda fault: fault.start):
-        name = (fault.sensor, fault.variable)
-        if fault.reason == "spike":
-            spikes.setdefault(name, []).append(fault)
-        elif fault.reason != "silent" and fault.end - fault.start <= SHORT and not is_open(fault, tables_end):
-            short.setdefault(name, []).append(fault)
+        # A silence that begins with a fault is another incident.
+        key = (
+            fault.sensor,
+            fault.variable,
+            fault.start if fault.incident is None else fault.incident,
+            fault.reason == "silent",
+        )
+        groups.setdefault(key, []).append(fault)
+    return list(map(tuple, groups.values()))
+
+
+def _folded(faults: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
+    """Return the lines of the list: an incident each, but all single wrong readings of a channel."""
+    spikes: dict[tuple[str, str], list[FaultInterval]] = {}
+    lines: list[tuple[FaultInterval, ...]] = []
+    for incident in incidents(faults):
+        if all(fault.reason == "spike" for fault in incident):
+            spikes.setdefault((incident[0].sensor, incident[0].variable), []).extend(incident)
         else:
-            lines.append((fault,))
-    for own in short.values():
-        run: list[FaultInterval] = []
-        for fault in own:
-            if run and fault.start - run[-1].end >= APART:
-                lines += _run_lines(run)
-                run = []
-            run.append(fault)
-        lines += _run_lines(run)
+            lines.append(incident)
     return [*lines, *map(tuple, spikes.values())]
 
 
-def _run_lines(run: list[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
-    return [tuple(run)] if len(run) >= LEAST_RUN else [(fault,) for fault in run]
+def open_incident(reader: OutReader, sensor: str, variable: str) -> FaultEntry | None:
+    """Return the incident of a channel that lasts until the end of the tables, of several the newest; None for none."""
+    tables_end = reader.tables_end()
+    own = incidents(select_faults(reader, sensor=sensor, variable=variable))
+    lasting = [line for line in own if any(is_open(fault, tables_end) for fault in line)]
+    # Its last line is the open one; a silence beside it is another incident.
+    return _entry(lasting[-1], tables_end) if lasting else None
 
 
 def select_faults(
@@ -220,11 +244,12 @@ def _entry(line: tuple[FaultInterval, ...], tables_end: int | None) -> FaultEntr
         reason=fault.reason,
         score=finite(fault.score),
         sure=how_sure(fault.score, fault.reason, fault.confidence),
-        sentence=fault.sentence if len(line) == 1 else _single_readings(line) if spikes else _short_faults(line),
+        sentence=fault.sentence if len(line) == 1 else _single_readings(line) if spikes else incident_sentence(line),
         size=finite(fault.size) if is_one else None,
         rate=finite(fault.rate) if is_one else None,
         confidence=finite(fault.confidence),
         size_words=size_words(fault.reason, fault.size, fault.rate) if is_one else "",
+        incident=utc(line[0].start if line[0].incident is None else line[0].incident),
     )
 
 
@@ -252,21 +277,29 @@ def _single_readings(line: tuple[FaultInterval, ...]) -> str:
     return f"{name} has {len(line):,} single wrong readings{off}, the last one at {readable(line[-1].start)}."
 
 
-def _short_faults(line: tuple[FaultInterval, ...]) -> str:
-    """Return one sentence on a run of short faults of a channel.
+def incident_sentence(line: tuple[FaultInterval, ...]) -> str:
+    """Return one sentence on an incident, a run of short faults of a channel.
 
     Examples
     --------
-    >>> def fault(day, reason):
-    ...     return FaultInterval("a", "", day * DAY, day * DAY + HOUR, reason, 1.0, "")
-    >>> _short_faults((fault(0, "noise"), fault(1, "offset"), fault(2, "noise")))
+    >>> def fault(day, reason, confidence=1.0):
+    ...     return FaultInterval("a", "", day * DAY, day * DAY + HOUR, reason, 1.0, "", confidence=confidence)
+    >>> incident_sentence((fault(0, "noise"), fault(1, "offset"), fault(2, "noise")))
     'a was wrong 3 times in 2 days, for 3 hours in all (noise, offset): a loose contact looks like this.'
+    >>> incident_sentence((fault(0, "drift", 0.3), fault(1, "drift", 0.3)))
+    'a was doubtful twice in 25 hours, for 2 hours in all (drift).'
     """
+    if len(line) == 1:
+        return line[0].sentence
     name = who(line[0].sensor, line[0].variable)
-    kinds = ", ".join(dict.fromkeys(fault.reason for fault in line))
+    kinds = dict.fromkeys(fault.reason for fault in line)
+    doubtful = all(fault.doubtful for fault in line)
+    contact = len(line) >= LEAST_RUN and not doubtful and CONTACT_KINDS.issuperset(kinds)
+    times = "twice" if len(line) == 2 else f"{len(line):,} times"
+    end = ": a loose contact looks like this." if contact else "."
     return (
-        f"{name} was wrong {len(line):,} times in {how_long(line[-1].end - line[0].start)}, for "
-        f"{how_long(_length(line))} in all ({kinds}): a loose contact looks like this."
+        f"{name} was {'doubtful' if doubtful else 'wrong'} {times} in {how_long(line[-1].end - line[0].start)}, for "
+        f"{how_long(_length(line))} in all ({', '.join(kinds)}){end}"
     )
 
 

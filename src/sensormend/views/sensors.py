@@ -16,7 +16,7 @@ from sensormend.pipeline.times import time_of
 from sensormend.pipeline.units import axis_label
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
-from sensormend.views.fault_list import FaultEntry, fault_page
+from sensormend.views.fault_list import FaultEntry, open_incident
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
 
 __all__ = [
@@ -89,7 +89,7 @@ class SensorView(SensorEntry):
     sentence
         What is wrong with it and what to do, or its state.
     fault
-        Its open fault; null where none is open.
+        Its open fault, or the run of short ones that this belongs to; null where none is open.
     label, unit
         The name of its variable for people, and its unit, empty where it is not known.
     """
@@ -132,8 +132,7 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
     status = channel_statuses(reader)[name, variable]
     faults = [one for one in all_faults(reader) if one.sensor == name and one.variable in ("", variable)]
     is_listed = status.needs_repair or status.state in ("suspect", "recovering")
-    page = fault_page(reader, sensor=name, variable=variable, state="open", sort="from", limit=1) if is_listed else None
-    fault = page.items[0] if page is not None and page.items else None
+    fault = open_incident(reader, name, variable) if is_listed else None
     label, unit = axis_label(variable, reader.run)
     return SensorView(
         **_columns(entry, status),

@@ -275,7 +275,8 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
     ) -> Response:
         """Return open faults and earlier ones, the worst first by default.
 
-        The single wrong readings of a sensor are one line, unless `fold` is false or only they are requested.
+        The faults of an incident are one line, and so are the single wrong readings of a sensor, unless `fold` is
+        false or only they are requested.
         """
         return _json(fault_list.fault_page(reader, **chosen, offset=offset, limit=limit, fold=fold))
 
@@ -289,7 +290,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         faults = fault_list.fault_page(reader, **chosen, limit=MAX_LINES, fold=False).items
         lines = (
             (one.sensor, one.variable, one.start, one.end, one.reason, one.score, one.sentence, one.size, one.rate,
-             one.confidence)
+             one.confidence, one.incident)
             for one in faults
         )  # fmt: skip
         text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)
