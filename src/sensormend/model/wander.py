@@ -588,6 +588,7 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     ) or (
         (is_young and span > MONTH)
         or (lasted > WEEK and _is_refuted(wander.extremes[c], own[c] - middle, period.learned.level[c] - middle))
+        or (lasted > WEEK and _has_left(network, period, wander, own, p, i, k, ((n - span + 1) // 2**k - 1) % RING))
     ):
         _close_fault(period, wander, c, n, ALL, own[c] - period.learned.level[c])
         ratio[c] = 0.0
@@ -622,6 +623,33 @@ def _is_refuted(extremes, distance, expected):
     outside = max(0.0, extremes[2] - distance, distance - extremes[3])
     expected_outside = max(0.0, extremes[2] - expected, expected - extremes[3])
     return reach > 0.0 and expected_outside > outside + REFUTED_SHARE * reach
+
+
+@compiled
+def _has_left(network, period, wander, own, p, i, k, before):
+    """Return whether the estimate of a channel has left the others while its readings stay among them.
+
+    And were among them before: `before` is the place of these levels in the histories of means of 2^k periods.
+    """
+    c = network.members[p, i]
+    n = 0
+    low = low_before = np.inf
+    high = high_before = -np.inf
+    for j in range(network.size[p]):
+        other = network.members[p, j]
+        then = wander.history[other, k, before]
+        if (
+            other != c
+            and math.isfinite(own[other])
+            and math.isfinite(then)
+            and int(period.learned.stats[other, OPEN_KIND]) != STUCK
+        ):
+            low, high = min(low, own[other]), max(high, own[other])
+            low_before, high_before = min(low_before, then), max(high_before, then)
+            n += 1
+    level, margin = period.learned.level[c], REFUTED_SHARE * (high - low)
+    is_among = low <= own[c] <= high and low_before <= wander.history[c, k, before] <= high_before
+    return n >= 3 and is_among and not low - margin <= level <= high + margin
 
 
 @compiled
