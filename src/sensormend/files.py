@@ -176,7 +176,7 @@ _UNREADABLE = (
 """The errors of a damaged `.npz` file."""
 
 
-class StateBytes:
+class _StateBytes:
     """The content of a state file that is kept elsewhere; what reads and writes state files takes it for a path."""
 
     def __init__(self, name: str, content: bytes = b"") -> None:
@@ -186,7 +186,7 @@ class StateBytes:
         return self._name
 
 
-class StateFiles(dict[str, StateBytes]):
+class StateFiles(dict[str, _StateBytes]):
     """State files in memory by name; `/` gives one, as it does for a folder.
 
     Examples
@@ -199,10 +199,10 @@ class StateFiles(dict[str, StateBytes]):
 
     def __init__(self, folder: str, contents: Mapping[str, bytes] | None = None) -> None:
         self._folder = folder
-        super().__init__({name: StateBytes(f"{folder}/{name}", own) for name, own in (contents or {}).items()})
+        super().__init__({name: _StateBytes(f"{folder}/{name}", own) for name, own in (contents or {}).items()})
 
-    def __truediv__(self, name: str) -> StateBytes:
-        return self.setdefault(name, StateBytes(f"{self._folder}/{name}"))
+    def __truediv__(self, name: str) -> _StateBytes:
+        return self.setdefault(name, _StateBytes(f"{self._folder}/{name}"))
 
     def __str__(self) -> str:
         return self._folder
@@ -210,7 +210,7 @@ class StateFiles(dict[str, StateBytes]):
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    if isinstance(path, StateBytes):
+    if isinstance(path, _StateBytes):
         path.file.seek(0)
         yield path.file
     else:
@@ -230,7 +230,7 @@ def write_state(
     header = {"format": FORMAT, "method": method, "version": version, "settings": dict(settings)}
     # The stub of np.savez has named parameters of other types; the keywords here are all arrays.
     contents: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
-    if isinstance(path, StateBytes):
+    if isinstance(path, _StateBytes):
         np.savez(path.file, allow_pickle=False, **contents)
         return
     target = Path(path)

@@ -187,10 +187,12 @@ def _from_archive(settings: Settings) -> tuple[Cleaner, Survey]:
     assert settings.start_from is not None
     archive = meta_of(settings.start_from)
     place: Path | StateFiles = Checkpoint(archive / "state").place or archive / "state"
+    has_model = (archive / "state" / "model.npz").exists()
     if (path := archive / "state" / STORE).exists():
         with copied(path) as store:
-            place = StateFiles(str(path)) if store.checkpoint is None else _state_files(path, store.checkpoint[1])[1]
-    if "model.npz" not in ([file.name for file in place.glob("*")] if isinstance(place, Path) else place):
+            _, place = _state_files(path, pack({}, {}) if store.checkpoint is None else store.checkpoint[1])
+        has_model = "model.npz" in place
+    if not has_model:
         raise ConfigError(f"there is no model in {settings.start_from}: --from takes the OUT of clean or watch")
     header, _ = read_state(place / "cleaner.npz", method="Cleaner", version=CLEANER_VERSION)
     run = read_json(archive / "run.json")

@@ -186,7 +186,8 @@ class Store(Closing):
         self.next_input = max(after, saved, int(self.acknowledged.record.get("number", 0)))
         self.rewritten = {name for (name,) in self._database.execute("SELECT name FROM rewritten")}
         with self._database as database:
-            new = [(name, self.next) for name in names]
+            # Where its progress is lost, a sink gets again what is left.
+            new = [(name, self._first if self.problem else self.next) for name in names]
             database.executemany("INSERT OR IGNORE INTO sinks VALUES (?, ?, 0)", new)
         rows = {name: _Progress(*progress) for name, *progress in self._database.execute("SELECT * FROM sinks")}
         self._progress = {name: rows[name] for name in names}
@@ -232,8 +233,9 @@ class Store(Closing):
             _insert(database, "checkpoint", number, 0, content)
             database.execute("DELETE FROM inbox WHERE id < ?", [number << PART_BITS])
             database.execute("DELETE FROM rewritten")
+            _, _, size, _ = self._extent("inbox")
+        self.inbox_size = size
         self.rewritten.clear()
-        _, _, self.inbox_size, _ = self._extent("inbox")
         self._empty_log()
         self._record(**acknowledged)
         self.acknowledged.sync()
@@ -432,9 +434,12 @@ class Store(Closing):
 def copied(path: Path) -> Iterator[Store]:
     """Yield a copy of a store, which may be repaired while the files stay as they are."""
     with tempfile.TemporaryDirectory() as folder:
-        for source in (path, Path(f"{path}-wal"), path.with_name("acknowledged")):
-            with suppress(FileNotFoundError):
-                shutil.copy(source, folder)
+        try:
+            for source in (path, Path(f"{path}-wal"), path.with_name("acknowledged")):
+                with suppress(FileNotFoundError):
+                    shutil.copy(source, folder)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be copied to {folder}: {error.strerror or error}") from error
         with Store(Path(folder, path.name)) as store:
             yield store
 
@@ -456,13 +461,20 @@ def _is_sound(id_: Any, note: Any, crc: Any, content: Any) -> bool:
 
 def _salvage(path: Path, new: sqlite3.Connection) -> None:
     """Copy what can be read from a damaged file: from the front, and from the back as far as that goes."""
-    with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as old:
-        old.execute("PRAGMA locking_mode = EXCLUSIVE").fetchone()
+    with closing(sqlite3.connect(path)) as old:
+        list(_readable(old, "PRAGMA locking_mode = EXCLUSIVE"))
         for table in (*CONTENTS, "sinks", "rewritten"):
+            columns = new.execute(f"SELECT * FROM {table}").description
+            insert = f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(columns))})"
             for order in ("ASC", "DESC"):
-                with suppress(sqlite3.Error), new:
-                    for row in old.execute(f"SELECT * FROM {table} ORDER BY rowid {order}"):
-                        new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+                with new:
+                    new.executemany(insert, _readable(old, f"SELECT * FROM {table} ORDER BY rowid {order}"))
+
+
+def _readable(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query as far as they can be read."""
+    with suppress(sqlite3.Error):
+        yield from database.execute(query)
 
 
 class _DamagedError(StateError):
