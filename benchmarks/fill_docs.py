@@ -52,7 +52,9 @@ def filled(page: str, out: Path) -> str:
         if not (out / name).is_file():
             return match[0]
         with (out / name).open(encoding="utf-8") as file:
-            text = merged(match[2], table(list(csv.DictReader(file)), parts))
+            text = table(list(csv.DictReader(file)), parts)
+        if all("method" in part for part in parts if part.startswith("rows=")):
+            text = merged(match[2], text)
         return f"<!-- table {match[1]} -->\n{text}\n<!-- /table -->"
 
     return MARKED.sub(fill, page)
