@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from checks import assert_same_recovery
 from networks import Floats, fault_free, partition_small_networks, regions, update_all
 from sensormend import NetworkModel
 from sensormend.model.arrays import ADMITTED, APART, JOINING, KNOWN
-from sensormend.model.joining import AGREED_PERIODS, FOUNDING_PERIODS, alike, complete_moments
+from sensormend.model.joining import AGREED_PERIODS, START_PERIODS, alike, complete_moments
 from sensormend.model.partition import drop, extend, partition, with_hosts
 
 SENSORS, JOINS = 20, 20
@@ -24,9 +27,16 @@ def names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number:02}" for number in range(count)]
 
 
+def saved(model: NetworkModel) -> dict[str, NDArray[Any]]:
+    """Return the arrays that a model saves."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "state.npz")
+        with np.load(Path(folder) / "state.npz") as arrays:
+            return dict(arrays)
+
+
 def standing_of(model: NetworkModel, sensors: list[str]) -> list[int]:
-    assert model._state is not None
-    by_label = dict(zip(model.sensors, model._state.standing.tolist(), strict=True))
+    by_label = dict(zip(model.sensors, saved(model)["standing"].tolist(), strict=True))
     return [by_label[name] for name in sensors]
 
 
@@ -123,7 +133,7 @@ def test_sensors_of_the_first_week_are_known_at_once() -> None:
     model = NetworkModel()
     for day in range(10):
         model.update(readings[: 4 + min(day, 8), :, day], names("s", 4 + min(day, 8)))
-    late = 4 + FOUNDING_PERIODS
+    late = 4 + START_PERIODS
     assert standing_of(model, names("s", 12)) == [KNOWN] * late + [JOINING] * (12 - late)
 
 
@@ -151,9 +161,7 @@ def test_sensors_that_agree_only_with_each_other_are_a_network_of_their_own() ->
     assert standing_of(model, there) == [APART] * 8
     assert not result.faulty[:12].any()
     assert result.wrong[12:, :, 15:].mean() < 0.01
-    assert model._state is not None
-    assert model._state.partitions is not None
-    homes = model._state.partitions.home
+    homes = saved(model)["partitions_home"]
     assert len(set(homes[:12].tolist())) == len(set(homes[12:].tolist())) == 1
     assert homes[0] != homes[12]
     # In it, they judge each other.

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from sensormend.model.partition import FLOOR, Partitioning
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["AGREED_PERIODS", "FOUNDING_PERIODS", "alike", "complete_moments", "departure", "moved_score"]
+__all__ = ["AGREED_PERIODS", "START_PERIODS", "alike", "complete_moments", "departure", "moved_score"]
 
-FOUNDING_PERIODS = 7
+START_PERIODS = 7
 """Periods of the oldest channel of a variable up to which all that come are known: the first week of a network."""
 AGREED_PERIODS = 5
 """Periods of agreement, less twice those without, after which a channel is known."""

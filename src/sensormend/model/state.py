@@ -17,9 +17,9 @@ from sensormend.model.compiling import announce_compilation
 from sensormend.model.hypotheses import FIELDS
 from sensormend.model.joining import (
     AGREED_PERIODS,
-    FOUNDING_PERIODS,
     MOST_COMPARED,
     MOST_ON_TRIAL,
+    START_PERIODS,
     WRONG_SHARE,
     alike,
     complete_moments,
@@ -352,7 +352,7 @@ class State:
         joining = ~self.seen & np.isfinite(readings).any(axis=1)
         if joining.any():
             oldest = np.where(self.counts, self.stats[:, at.AGE], 0).reshape(-1, self.variables).max(axis=0)
-            is_late = oldest[self.variable] > FOUNDING_PERIODS
+            is_late = oldest[self.variable] > START_PERIODS
             late = np.flatnonzero(joining & is_late & ~self.reference)
             self.standing[late] = at.JOINING
             self.standing[late[max(0, MOST_ON_TRIAL - int((self.standing == at.JOINING)[~joining].sum())) :]] = at.APART
@@ -374,14 +374,13 @@ class State:
         staying = self.partitions if not joining[:old].any() else drop(self.partitions, ~joining[:old])
         extended = extend(staying, profiles, group, np.flatnonzero(joining))
         numbers = np.where(joining, -1, np.arange(self.channels))
-        self._place(extended, profiles, numbers)
+        self._forget_history(self._place(extended, profiles, numbers))
 
-    def _place(self, new: Partitioning, profiles: NDArray[np.float32], numbers: NDArray[np.int64]) -> None:
-        """Move to new partitions, in which channels that join have known ones beside them."""
-        hosted = with_hosts(
-            new, profiles, self.variable, self.standing == at.JOINING, self.seen & self.counts
-        )  # fmt: skip
-        self._forget_history(self._transfer(hosted, profiles, numbers))
+    def _place(self, new: Partitioning, profiles: NDArray[np.float32], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Transfer to new partitions, in which channels that join have known ones beside them."""
+        is_joining = self.standing == at.JOINING
+        hosted = with_hosts(new, profiles, self.variable, is_joining, self.seen & self.counts)
+        return self._transfer(hosted, profiles, numbers)
 
     def _transfer(
         self, new: Partitioning, profiles: NDArray[np.float32], numbers: NDArray[np.int64]
@@ -452,7 +451,7 @@ class State:
         self._start_over(apart)
         moments = self.moments
         extended = extend(drop(parts, ~moved), profiles, self.group, np.flatnonzero(moved))
-        self._place(extended, profiles, numbers)
+        self._forget_history(self._place(extended, profiles, numbers))
         complete_moments(parts, moments, extended, admitted, self.moments)
 
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
