@@ -43,7 +43,7 @@ from sensormend.stream.formats.values import TOO_MANY_NAMES
 from sensormend.stream.integrity import Inspection, inspect
 from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.logs import ConditionLog, say
-from sensormend.stream.metrics import Metrics, MetricsServer
+from sensormend.stream.metrics import MOST_CHANNELS, Metrics, MetricsServer
 from sensormend.stream.output import Output
 from sensormend.stream.retrying import DiskRetry, StoppedError
 from sensormend.stream.service_state import ServiceState
@@ -530,6 +530,7 @@ class Service:
         if stream.watermark.time != NEVER:
             metrics.watermark = stream.watermark.time
         metrics.sensors = {"known": len(stream.sensors), "unknown_sensors": stream.admission.unknown, **stream.counts}
+        metrics.channels = stream.health(MOST_CHANNELS)
         metrics.damaged = len(self._damage)
         metrics.readings_gone = sum(damage["readings"] for damage in self._damage)
         metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._queue.size
