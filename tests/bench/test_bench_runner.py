@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from sensormend.bench.experiment import Job, RunPlan
-from sensormend.bench.registry import EXPERIMENTS
-from sensormend.bench.runner import RunProgress, run, show_again
+from sensormend.bench.runner import EXPERIMENTS, RunProgress, run, show_again
 from sensormend.cli import main
 from sensormend.errors import ConfigError, SensormendError
 from toy_experiment import ToyExperiment
@@ -77,8 +76,8 @@ def test_a_run_that_fails_keeps_what_was_done_and_can_go_on(tmp_path: Path) -> N
 
 def test_divergence_is_a_result_and_is_shown(tmp_path: Path) -> None:
     (done,) = run([(TOY, RunPlan(trials=5))], tmp_path, processes=0)
-    rows = {row[1]: cells for row, cells in zip(done.tables[0].rows, done.tables[0].cells, strict=True)}
-    assert [cell.diverged for cell in rows["wild"]] == [0, 5, 0]
+    cells = done.tables[0].cells
+    assert cells.loc[cells["method"] == "wild", "diverged"].tolist() == [0, 5, 0]
     for page in ("toy.md", "index.html"):
         assert "diverged in 5 of 5" in (tmp_path / page).read_text(encoding="utf-8")
     assert "wild,2,RE,nan,nan,5,5" in (tmp_path / "toy.csv").read_text()
@@ -191,12 +190,9 @@ class Links(HTMLParser):
 
 
 def test_the_page_has_everything_and_nothing_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.bench.pictures.QUICK_DAYS", 20)
-    monkeypatch.setattr("sensormend.bench.pictures.SENSORS", 12)
     monkeypatch.setattr("sensormend.bench.growth.QUICK_LENGTHS", (2, 4))
     run([(TOY, RunPlan(trials=1))], tmp_path, processes=0)
-    run([(EXPERIMENTS["pictures"], RunPlan(quick=True)), (EXPERIMENTS["growth"], RunPlan(quick=True, methods="OLRTR"))],
-        tmp_path, processes=0)  # fmt: skip
+    run([(EXPERIMENTS["growth"], RunPlan(quick=True, methods="OLRTR"))], tmp_path, processes=0)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     page = Links()
     page.feed(text)

@@ -10,16 +10,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sensormend.bench.aot import Aot
 from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
+from sensormend.bench.fault_bench import Faults
+from sensormend.bench.growth import Growth
 from sensormend.bench.measure import workers
-from sensormend.bench.registry import EXPERIMENTS
+from sensormend.bench.noaa import Noaa
 from sensormend.bench.results_page import write_page
+from sensormend.bench.simulations import Convergence, Corruption, Magnitude, Observation, Size
 from sensormend.bench.store import Store
 from sensormend.bench.tables import ResultTable, write_tables
 from sensormend.errors import ConfigError, DivergenceError, SensormendError
 from sensormend.files import now, surroundings
 
-__all__ = ["Ran", "RunProgress", "perform", "run", "show", "show_again"]
+__all__ = ["EXPERIMENTS", "Ran", "RunProgress", "perform", "run", "show", "show_again"]
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        Size(),
+        Corruption(),
+        Magnitude(),
+        Observation(),
+        Convergence(),
+        Noaa(),
+        Aot(),
+        Faults(),
+        Growth(),
+    )
+}
+"""All experiments, in the order in which the page shows them."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +124,7 @@ def run(
                     record |= {"done": sum(store.has(job.key) for job in jobs)}
                     store.record(experiment.stem(plan), record)
                     store.seal()
-                page = write_page(store)
+                page = write_page(store, EXPERIMENTS)
                 ran.append(Ran(done.name, done.tables, [*done.written, page]))
     return ran
 
@@ -113,10 +133,10 @@ def show(experiment: Experiment, plan: RunPlan, store: Store) -> Ran:
     """Write the tables and pictures of the runs of a plan that are in the store."""
     name = experiment.stem(plan)
     rows = store.rows(job.key for job in experiment.jobs(plan))
+    if rows.empty:
+        return Ran(name, [], [])
     tables = experiment.tables(rows, plan)
-    written = write_tables(tables, store.folder, name) if tables else []
-    written += experiment.charts(rows, plan, store.folder)
-    return Ran(name, tables, written)
+    return Ran(name, tables, write_tables(tables, store.folder, name) + experiment.charts(rows, plan, store.folder))
 
 
 def show_again(out: Path) -> Path:
@@ -126,7 +146,7 @@ def show_again(out: Path) -> Path:
             if record.get("experiment") in EXPERIMENTS:
                 done = show(EXPERIMENTS[record["experiment"]], RunPlan.from_dict(record["plan"]), store)
                 store.record(name, {**record, "pictures": _pictures(done)})
-        return write_page(store)
+        return write_page(store, EXPERIMENTS)
 
 
 def _pictures(done: Ran) -> list[str]:

@@ -98,7 +98,7 @@ def dates_of(folder: Path) -> range:
     """
     kind, _, text = folder.name.partition("=")
     if kind not in SPANS:
-        raise ValueError(f"{folder.name} is no date and no month")
+        raise ValueError(f"{folder.name} is neither a date nor a month")
     first = np.datetime64(text, SPANS[kind])
     begin, end = (int(edge.astype("datetime64[D]").astype(np.int64)) for edge in (first, first + 1))
     return range(begin, end)

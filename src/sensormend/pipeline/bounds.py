@@ -342,7 +342,7 @@ class AcceptedRange:
         shown = (end[sensors, :, None] for end in self._shown)
         far = far_outside(cells.cleaned, *shown) & (self.count >= FEW)[:, None]
         wrong = seen & (cells.flag == Flag.FAIL) & ~observed
-        # A gap that the model gives no estimate for is no estimate that was withheld.
+        # A gap without an estimate of the model does not count as a withheld estimate.
         needed = listed[..., None] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
         beyond, moved_out = self._outside_core(cells.cleaned, value, sensors)

@@ -790,7 +790,7 @@ def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> C
 
 WARM_UP = 28
 """Periods that are learned twice. On simulated networks the error over them falls by a twelfth (PM2.5) to nine tenths
-(benchmarks/first_weeks.py); a second pass without learning is no better."""
+(benchmarks/first_weeks.py); a second pass without learning is not better."""
 
 
 class PeriodSource(Protocol):
