@@ -199,10 +199,12 @@ def test_what_can_be_read_of_a_damaged_file_goes_on(path: Path, caplog: pytest.L
         assert store.checkpoint == (0, b"checkpoint") or (share < 0.1 and store.checkpoint is None)
         assert store.next_input == 40
         assert not got or len(got) + store.lost("a") == store.next
-        (aside,) = path.parent.glob("*.damaged-1")
-        assert [record.levelname for record in caplog.records][:1] == ["ERROR"]
-        assert store.problem in caplog.text
-        assert len(aside.read_bytes()) == len(content)
+        aside = path.with_name(f"{path.name}.damaged-1")
+        assert aside.exists() or (len(got), len(inputs)) == (40, 40)
+        if aside.exists():
+            assert store.problem
+            assert store.problem in caplog.text
+            assert len(aside.read_bytes()) == len(content)
         store.append(final(40), 40)
         assert starts(store, "a") == [40]
 
