@@ -12,18 +12,16 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
-from sensormend.io.folder import data_files, dates_of, read_spans
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.vocabularies import write_flags
-from sensormend.io.writing import MonthlyWriter, RowWriter
+from sensormend.io.writing import MonthlyWriter, RowSpool
 from sensormend.model.precompile import is_precompiled, precompile
 from sensormend.pipeline.channel_states import count_sensors
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
@@ -35,10 +33,10 @@ from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
-from sensormend.pipeline.tally import FaultEpisode, Tally, mark_dated_back
+from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.pipeline.times import in_words
 from sensormend.pipeline.units import described, record_of
-from sensormend.readings import DAY, Readings, Rows
+from sensormend.readings import Readings
 
 __all__ = ["Report", "Stages", "clean_archive", "notes_of", "run_record"]
 
@@ -47,9 +45,6 @@ CHECKPOINT = 20.0
 
 READ_AHEAD = 200_000
 """Readings that are fetched from the staging at once: 6 MB, and as much for the next group."""
-
-FILES_PER_QUERY = 8
-"""Files that are read at once for the readings that faults were dated back to: of 200,000 rows or less, mostly."""
 
 Stages = Callable[[str, int], Callable[[float], None]]
 """Called at the start of a stage with its name and its number of readings (0 where that is not known yet); returns a
@@ -176,26 +171,27 @@ class _ArchiveRun:
             precompile()
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
-        # What a run that was killed has written after its last checkpoint is written again, in other files.
+        # What a run that was killed has written after its last checkpoint is written again.
         begun = None if cleaner.period is None else survey.grid.start_of(cleaner.period + 1)
-        with MonthlyWriter(self.target.work, begun) as writer, ThreadPoolExecutor(1) as executor, source:
+        with self._output(begun) as output, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
             for mended in walk(source, cleaner, one_pass=one_pass, passes=self.options.passes):
                 tally.add(mended)
                 if written is not None:
                     written.result()
-                written = executor.submit(writer.write, mended.output, survey.grid.start_of(mended.period))
+                written = executor.submit(output.write, mended.output, survey.grid.start_of(mended.period))
                 # A push over silent periods returns several results; the cleaner's state is that of the last one.
                 if mended.period == cleaner.period and monotonic() - saved > CHECKPOINT:
                     written.result()
-                    writer.sync()
+                    output.sync()
                     self.checkpoint.save(cleaner, tally)
                     saved = monotonic()
             if written is not None:
                 written.result()
-            writer.sync()
-            if not one_pass:
-                self._mark_dated_back(cleaner, tally, writer)
+            if isinstance(output, MonthlyWriter):
+                output.sync()
+            elif not tally.looked_back:
+                self._write_dated(cleaner, tally, output)
         self.checkpoint.save(cleaner, tally)
         copies = tally.copies()
         return Report(
@@ -220,41 +216,28 @@ class _ArchiveRun:
             fill=tally.fill,
         )
 
-    def _mark_dated_back(self, cleaner: Cleaner, tally: Tally, writer: RowWriter) -> None:
-        """Mark the readings that faults were dated back to in the files already written.
+    def _output(self, start: int | None) -> RowSpool | MonthlyWriter:
+        """Return what takes the rows of each period: with look-ahead they may change until all are known."""
+        work = self.target.work
+        return MonthlyWriter(work, start) if self.options.one_pass else RowSpool(work / "spool", start)
 
-        They are counted before any file is changed, so that a run that is killed marks the same readings again.
-        """
+    def _write_dated(self, cleaner: Cleaner, tally: Tally, spool: RowSpool) -> None:
+        """Write all rows, and mark those readings in them that faults were dated back to."""
+        grid = self.survey.grid
         faults = [fault for fault in tally.faults if fault.dated_back]
-        if not faults:
-            return
-        start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
-        dates = {file: dates_of(file.parent) for file in data_files(self.target.work, start, end)}
-
-        def marking(first: range, last: range) -> list[FaultEpisode]:
-            return [fault for fault in faults if fault.marks(first.start * DAY, last.stop * DAY)]
-
-        files = [file for file, span in dates.items() if marking(span, span)]
-        marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
-        for first in range(0, len(files), FILES_PER_QUERY):
-            group = files[first : first + FILES_PER_QUERY]
-            in_group = marking(dates[group[0]], dates[group[-1]])
-            spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
-            before, file, place = read_spans(group, spans)
-            after, marked = mark_dated_back(
-                before, in_group, cleaner.maintenance, self.survey.grid, cleaner.correction_limits_of
-            )
-            if not tally.looked_back:
-                tally.count_dated_back(before, marked)
-            for number in np.unique(file[marked]).tolist():
-                in_file = marked & (file == number)
-                marks.append((group[number], after.taken(in_file), place[in_file]))
-        if not tally.looked_back:
-            tally.looked_back = True
-            self.checkpoint.save(cleaner, tally)
-        for path, rows, place in marks:
-            writer.amend(path, rows, place)
-        writer.sync()
+        first = np.array([fault.first for fault in faults], dtype=np.int64)
+        with MonthlyWriter(self.target.work) as writer:
+            for rows, periods in spool.parts(cleaner.sensors, self.staging.variables):
+                # Marked are readings of the period before the first wrong one.
+                near = np.flatnonzero((first > rows.time.min()) & (first <= rows.time.max() + grid.period))
+                after, marked = mark_dated_back(
+                    rows, [faults[k] for k in near], cleaner.maintenance, grid, cleaner.correction_limits_of
+                )
+                tally.count_dated_back(rows, marked)
+                for start, place in periods:
+                    writer.write(after.taken(place), start)
+            writer.sync()
+        tally.looked_back = True
 
     def finish(self, report: Report) -> None:
         """Write the files beside the rows, and remove the temporary ones."""
@@ -274,7 +257,8 @@ class _ArchiveRun:
         if self.target.ending:
             self.target.export(attributes, wide=self.options.wide)
         self.checkpoint.leave()
-        shutil.rmtree(work / "staging", ignore_errors=True)
+        for name in ("staging", "spool"):
+            shutil.rmtree(work / name, ignore_errors=True)
 
     def _stage(self) -> tuple[Staging, Survey]:
         folder = self.target.work / "staging"

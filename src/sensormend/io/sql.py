@@ -6,7 +6,11 @@ import glob
 import os
 from collections.abc import Iterable
 
-__all__ = ["harmless_text", "literal", "original_text", "path_literal", "quoted", "read_parquet", "reason_of"]
+__all__ = ["MEMORY", "harmless_text", "literal", "original_text", "path_literal", "quoted", "read_parquet", "reason_of"]
+
+MEMORY = "400MB"
+"""The engine's limit of memory for sorting; beyond it, it writes to a folder. With 1 GB the sorting of 20 million
+readings is a quarter faster (a fortieth of `clean`) and takes all of it."""
 
 
 def literal(text: object) -> str:

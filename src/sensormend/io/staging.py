@@ -17,7 +17,7 @@ from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
 from sensormend.io.loading import LEFT_OUT, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
-from sensormend.io.sql import harmless_text, literal, reason_of
+from sensormend.io.sql import MEMORY, harmless_text, literal, reason_of
 from sensormend.io.table_layout import TableLayout
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
@@ -32,9 +32,6 @@ VERSION = 1
 
 MOST_LAYOUTS = 20
 """Layouts of files that are recorded."""
-
-MEMORY = "1GB"
-"""The engine's limit of memory; beyond it, it writes to the folder."""
 
 
 class Staging(Closing):
