@@ -19,7 +19,6 @@ from sensormend import clean
 from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.folder import Archive
-from sensormend.io.writing import MonthlyWriter
 from sensormend.pipeline.options import Options
 from sensormend.readings import COLUMNS, DAY, Readings, Rows
 from simulated_city import START, all_rows, city_readings, write_csv
@@ -140,28 +139,6 @@ def test_a_killed_run_goes_on_and_gives_the_same(table: Path, mended: Path, tmp_
     same(rows_of(out), rows_of(mended))
     for name in ("faults.csv", "sensors.csv"):
         assert (out / name).read_text() == (mended / name).read_text()
-
-
-def test_a_run_that_stopped_when_it_wrote_its_rows_goes_on(
-    table: Path, mended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, stops = MonthlyWriter.write, iter([False, True, False, False, True])
-
-    def stopping(self: MonthlyWriter, *arguments: Any) -> Any:
-        if next(stops, False):
-            raise KeyboardInterrupt
-        return write(self, *arguments)
-
-    monkeypatch.setattr(MonthlyWriter, "write", stopping)
-    for resume in (False, True):
-        with pytest.raises(KeyboardInterrupt):
-            clean_archive(table, tmp_path / "out", resume=resume)
-    report = clean_archive(table, tmp_path / "out", resume=True)
-    same(rows_of(tmp_path / "out"), rows_of(mended))
-    assert report.flags == {
-        int(code): count for code, count in json.loads((mended / "run.json").read_text())["flags"].items()
-    }
-    assert (tmp_path / "out" / "sensors.csv").read_text() == (mended / "sensors.csv").read_text()
 
 
 def test_what_was_allowed_to_replace_still_is_when_it_goes_on(

@@ -5,12 +5,54 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable
+from typing import Generic, TypeVar
 
-__all__ = ["MEMORY", "harmless_text", "literal", "original_text", "path_literal", "quoted", "read_parquet", "reason_of"]
+__all__ = [
+    "MEMORY",
+    "Spare",
+    "harmless_text",
+    "literal",
+    "original_text",
+    "path_literal",
+    "quoted",
+    "read_parquet",
+    "reason_of",
+]
 
 MEMORY = "400MB"
 """The engine's limit of memory for sorting; beyond it, it writes to a folder. With 1 GB the sorting of 20 million
 readings is a quarter faster (a fortieth of `clean`) and takes all of it."""
+
+_Engine = TypeVar("_Engine")
+
+
+class Spare(Generic[_Engine]):
+    """Keeps an engine that its owner needs no more for the next one in this process: creating one takes 14 ms.
+
+    Examples
+    --------
+    >>> spare = Spare[str]()
+    >>> spare.take(), spare.leave("engine"), spare.leave("another"), spare.take(), spare.take()
+    (None, True, False, 'engine', None)
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[int, _Engine]] = []
+
+    def take(self) -> _Engine | None:
+        """Return the engine that was left; None where there is none, or it was left before this process was forked."""
+        try:
+            process, engine = self._kept.pop()
+        except IndexError:
+            return None
+        return engine if process == os.getpid() else None
+
+    def leave(self, engine: _Engine) -> bool:
+        """Keep an engine; return False where there is one already."""
+        if self._kept:
+            return False
+        self._kept.append((os.getpid(), engine))
+        return True
 
 
 def literal(text: object) -> str:

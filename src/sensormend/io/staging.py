@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
 from sensormend.io.loading import LEFT_OUT, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
-from sensormend.io.sql import MEMORY, harmless_text, literal, reason_of
+from sensormend.io.sql import MEMORY, Spare, harmless_text, literal, reason_of
 from sensormend.io.table_layout import TableLayout
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
@@ -30,6 +30,9 @@ Progress = Callable[[float], None]
 
 VERSION = 1
 
+_SPARE = Spare[Any]()
+"""The engine of a closed staging in memory."""
+
 MOST_LAYOUTS = 20
 """Layouts of files that are recorded."""
 
@@ -40,7 +43,9 @@ class Staging(Closing):
     Parameters
     ----------
     folder
-        The folder of the file and of temporary files, created where it is missing; None keeps all in memory.
+        The folder of the file and of temporary files, created where it is missing; None where there is none.
+    in_memory
+        Keep all in memory, as it is without a folder.
 
     Attributes
     ----------
@@ -60,8 +65,8 @@ class Staging(Closing):
     are kept in order of arrival: files by name, rows in the order of the file.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self._in_memory = folder is None
+    def __init__(self, folder: Path | None, *, in_memory: bool = False) -> None:
+        self._in_memory = in_memory or folder is None
         self.folder = Path() if folder is None else Path(folder)
         self.engine: Any = None
         self.sensors: tuple[str, ...] = ()
@@ -99,10 +104,17 @@ class Staging(Closing):
         return self.folder / "staging.duckdb"
 
     def close(self) -> None:
-        """Close the file."""
-        if self.engine is not None:
-            self.engine.close()
-            self.engine = None
+        """Close the file; an engine in memory is emptied and left to the next staging."""
+        engine, self.engine = self.engine, None
+        if engine is None:
+            return
+        if self._in_memory:
+            with suppress(duckdb.Error):
+                for (table,) in engine.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                    engine.execute(f"DROP TABLE {table}")
+                if _SPARE.leave(engine):
+                    return
+        engine.close()
 
     def _connect(self) -> None:
         """Open or create the file."""
@@ -110,6 +122,9 @@ class Staging(Closing):
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
         }
+        self.engine = _SPARE.take() if self._in_memory else None
+        if self.engine is not None:
+            return
         if not self._in_memory:
             config |= {"memory_limit": MEMORY, "temp_directory": str(self.folder / "tmp")}
         try:
