@@ -37,21 +37,21 @@ class Spare(Generic[_Engine]):
     """
 
     def __init__(self) -> None:
-        self._kept: list[tuple[int, _Engine]] = []
+        self._engines: list[tuple[int, _Engine]] = []
 
     def take(self) -> _Engine | None:
         """Return the engine that was left; None where there is none, or it was left before this process was forked."""
         try:
-            process, engine = self._kept.pop()
+            process, engine = self._engines.pop()
         except IndexError:
             return None
         return engine if process == os.getpid() else None
 
     def leave(self, engine: _Engine) -> bool:
         """Keep an engine; return False where there is one already."""
-        if self._kept:
+        if self._engines:
             return False
-        self._kept.append((os.getpid(), engine))
+        self._engines.append((os.getpid(), engine))
         return True
 
 

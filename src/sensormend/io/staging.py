@@ -55,6 +55,8 @@ class Staging(Closing):
         Their names, sorted; `Readings.sensor` and `Readings.variable` are indices into them.
     readings, rejected
         The number of readings, and of rows, or cells of wide tables, that could not be read.
+    has_positions
+        Whether some readings have a latitude, and some a longitude.
     periods
         After `sort`: the periods that have readings, in order.
 
@@ -72,6 +74,7 @@ class Staging(Closing):
         self.sensors: tuple[str, ...] = ()
         self.variables: tuple[str, ...] = ()
         self.readings = self.rejected = 0
+        self.has_positions = False
         self.periods = np.empty(0, dtype=np.int64)
 
     @classmethod
@@ -96,6 +99,7 @@ class Staging(Closing):
             staging.close()
             raise StateError(f"{folder}: the staged readings are not complete; start again without --resume")
         staging._refresh()
+        staging._read_periods()
         return staging
 
     @property
@@ -277,6 +281,8 @@ class Staging(Closing):
 
         Positions are rounded to four decimals, about ten metres, since the last digits of a GPS receiver vary.
         """
+        if not self.has_positions:
+            return []
         rows = self.ask("""
             WITH placed AS (
                 SELECT sensors.code, raw.rowid AS arrival, time, round(latitude, 4) AS latitude,
@@ -332,7 +338,7 @@ class Staging(Closing):
                 CREATE TABLE sorted AS SELECT {number} AS period, sensor, variable, time, value
                 FROM ({self._coded()}) ORDER BY period, arrival""")
         self._set("sorted", f"{early} {period} {origin}")
-        self._refresh()
+        self._read_periods()
 
     def read(self, period: int, count: int = 1) -> Readings:
         """Return the readings of one period, or of `count` consecutive ones, in order of arrival."""
@@ -380,11 +386,13 @@ class Staging(Closing):
         ask = self.ask
         self.sensors = tuple(row[0] for row in ask("SELECT name FROM sensors ORDER BY code"))
         self.variables = tuple(row[0] for row in ask("SELECT name FROM variables ORDER BY code"))
-        self.readings = int(ask("SELECT count(*) FROM raw WHERE reason IS NULL")[0][0])
+        counts = ask("SELECT count(*), count(latitude), count(longitude) FROM raw WHERE reason IS NULL")[0]
+        self.readings, self.has_positions = counts[0], counts[1] > 0 and counts[2] > 0
         self.rejected = int(ask("SELECT count(*) FROM rejected")[0][0])
-        if ask("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'sorted'")[0][0]:
-            periods = self.columns("SELECT DISTINCT period FROM sorted ORDER BY period")["period"]
-            self.periods = np.asarray(periods, dtype=np.int64)
+
+    def _read_periods(self) -> None:
+        periods = self.columns("SELECT DISTINCT period FROM sorted ORDER BY period")["period"]
+        self.periods = np.asarray(periods, dtype=np.int64)
 
     def _set(self, name: str, text: str) -> None:
         self.ask("INSERT INTO properties VALUES (?, ?)", [name, text])
