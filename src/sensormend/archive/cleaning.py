@@ -30,6 +30,7 @@ from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.options import EVERY, Options
+from sensormend.pipeline.owner_flags import with_owner_flags
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
@@ -195,7 +196,7 @@ class _ArchiveRun:
             if isinstance(output, MonthlyWriter):
                 output.sync()
             elif not tally.looked_back:
-                self._write_dated(cleaner, tally, output)
+                self._write(cleaner, tally, output)
         self.checkpoint.save(cleaner, tally)
         copies = tally.copies()
         return Report(
@@ -222,13 +223,13 @@ class _ArchiveRun:
 
     def _output(self, start: int | None) -> RowSpool | MonthlyWriter:
         """Return what takes the rows of each period: with look-ahead they may change until all are known."""
-        work = self.target.work
-        return MonthlyWriter(work, start) if self.options.one_pass else RowSpool(work / "spool", start)
+        work, is_final = self.target.work, self.options.one_pass and not self.staging.owner_flags
+        return MonthlyWriter(work, start) if is_final else RowSpool(work / "spool", start)
 
-    def _write_dated(self, cleaner: Cleaner, tally: Tally, spool: RowSpool) -> None:
-        """Write all rows, and mark those readings in them that faults were dated back to."""
-        grid = self.survey.grid
-        faults = [fault for fault in tally.faults if fault.dated_back]
+    def _write(self, cleaner: Cleaner, tally: Tally, spool: RowSpool) -> None:
+        """Write all rows, with the readings marked that faults were dated back to, and the owners' flags."""
+        grid, words = self.survey.grid, self.staging.owner_flags
+        faults = [] if self.options.one_pass else [fault for fault in tally.faults if fault.dated_back]
         first = np.array([fault.first for fault in faults], dtype=np.int64)
         with MonthlyWriter(self.target.work) as writer:
             for rows, periods in spool.parts(cleaner.sensors, self.staging.variables):
@@ -238,6 +239,10 @@ class _ArchiveRun:
                     rows, [faults[k] for k in near], cleaner.maintenance, grid, cleaner.correction_limits_of
                 )
                 tally.count_dated_back(rows, marked)
+                if words:
+                    came = self.staging.flagged(int(rows.time.min()) - grid.step, int(rows.time.max()) + grid.step)
+                    came = self.places.rename_moved(came)
+                    after = with_owner_flags(after, came, words, None if self.options.per_reading else grid)
                 for start, place in periods:
                     writer.write(after.taken(place), start)
             writer.sync()
@@ -251,12 +256,14 @@ class _ArchiveRun:
         write_csv(work / "sensors.csv", SENSORS_HEADER, (tuple(vars(entry).values()) for entry in report.summaries))
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
-        attributes = self._attributes()
+        attributes, owner_flags = self._attributes(), self.staging.owner_flags
+        if self.target.ending == ".nc":  # which has no place for them
+            owner_flags = ()
         if self.options.flags:
             write_flags(work, self.options.flags)
         self.staging.close()
         record = run_record(report, self.options, fill=self.survey.fill, variables=self.staging.variables,
-                            source=self.identity)  # fmt: skip
+                            source=self.identity, owner_flags=owner_flags)  # fmt: skip
         write_json(work / "run.json", record | dict(self.part or {}) | record_of(attributes))
         if self.target.ending:
             self.target.export(attributes, wide=self.options.wide)
@@ -334,7 +341,7 @@ def notes_of(
 
 def run_record(
     report: Report, options: Options, *, fill: Any, variables: Sequence[str],
-    source: Sequence[Sequence[str | int]] = (),
+    source: Sequence[Sequence[str | int]] = (), owner_flags: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the content of run.json."""
     grid = report.grid
@@ -365,6 +372,7 @@ def run_record(
         "copies": list(report.copies),
         "notes": list(report.notes),
         "surroundings": surroundings(),
+        **({"owner_flags": list(owner_flags[1:])} if owner_flags else {}),
     }
 
 

@@ -142,6 +142,7 @@ def _split(staging: Staging, folder: Path, progress: Progress) -> NetworkParts:
     folders = folders_of([network for network, *_ in networks])
     columns = ["variable"] if staging.variables != (EVERY,) else []
     columns += ["latitude", "longitude"] if staging.has_positions else []
+    columns += ["owner_flag"] if staging.owner_flags else []
     selected = ", ".join(["sensor", "make_timestamp(time) AS time", "value", *columns])
     ask(f"""
         CREATE TABLE apart AS SELECT code, {selected} FROM raw JOIN networks USING (network) WHERE reason IS NULL

@@ -50,8 +50,8 @@ class NetworkOverview:
         Whether a watch is writing now, the event time that it has reached, and when it last wrote.
     provisional_from
         Time of the first provisional value.
-    places
-        Whether coordinates of sensors are known.
+    places, owner_flags
+        Whether coordinates of sensors are known, and whether flags came with the readings.
     notes
         Notes from the survey of the readings.
     version
@@ -77,6 +77,7 @@ class NetworkOverview:
     updated: str | None
     provisional_from: str | None
     places: bool
+    owner_flags: bool
     notes: list[str]
     version: int
 
@@ -112,6 +113,7 @@ def network_overview(reader: OutReader) -> NetworkOverview:
         updated=_time(run.get("updated") or run.get("finished")),
         provisional_from=utc(int(later.min())) if later.size else None,
         places=bool(reader.places),
+        owner_flags=bool(run.get("owner_flags")),
         notes=[str(note) for note in _listed(run.get("notes"))],
         version=reader.version,
     )
