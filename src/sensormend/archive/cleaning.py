@@ -198,7 +198,7 @@ class _ArchiveRun:
             elif not tally.looked_back:
                 self._write(cleaner, tally, output)
         self.checkpoint.save(cleaner, tally)
-        copies = tally.copies()
+        copies, faults = tally.copies(), tally.intervals()
         return Report(
             out=self.target.path,
             grid=survey.grid,
@@ -213,8 +213,8 @@ class _ArchiveRun:
                 *staging.notes,
                 *notes_of(survey, self.options, cleaner, copies, self._remarks()),
             ),
-            faults=tally.intervals(),
-            summaries=tally.summaries(self.places),
+            faults=faults,
+            summaries=tally.summaries(self.places, faults),
             seconds=monotonic() - started,
             withheld=cleaner.withheld,
             copies=copies,

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 __all__ = [
-    "MEMORY",
     "Spare",
     "harmless_text",
     "literal",
@@ -18,10 +17,6 @@ __all__ = [
     "read_parquet",
     "reason_of",
 ]
-
-MEMORY = "400MB"
-"""The engine's limit of memory for sorting; beyond it, it writes to a folder. With 1 GB the sorting of 20 million
-readings is a quarter faster (a fortieth of `clean`) and takes all of it."""
 
 _Engine = TypeVar("_Engine")
 

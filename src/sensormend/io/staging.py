@@ -17,7 +17,7 @@ from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
 from sensormend.io.loading import FLAGGED, LEFT_OUT, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
-from sensormend.io.sql import MEMORY, Spare, harmless_text, literal, reason_of
+from sensormend.io.sql import Spare, harmless_text, literal, reason_of
 from sensormend.io.table_layout import TableLayout
 from sensormend.io.time_formats import EARLIEST, LATEST
 from sensormend.pipeline.options import Options
@@ -36,6 +36,10 @@ _SPARE = Spare[Any]()
 
 MOST_LAYOUTS = 20
 """Layouts of files that are recorded."""
+
+MEMORY = "400MB"
+"""The engine's limit of memory; beyond it, it writes to the folder. With 1 GB the sorting of 20 million readings is a
+quarter faster (a fortieth of `clean`) and takes all of it."""
 
 MOST_FLAGS = 1000
 """Flags of the owners; what has more different texts is a column of remarks."""

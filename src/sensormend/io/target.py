@@ -19,7 +19,7 @@ from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.files import beside, harmless, locked
 from sensormend.io.folder import ENDINGS, Archive, data_files, ending_of
 from sensormend.io.metadata import read_sensors
-from sensormend.io.sql import MEMORY, harmless_text, literal, quoted, read_parquet, reason_of
+from sensormend.io.sql import harmless_text, literal, quoted, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS, TEXTS
 from sensormend.readings import Rows
 
@@ -44,6 +44,10 @@ OTHER_FILES = (
 parts of the name of a folder."""
 
 LOCK = ".lock"
+
+MEMORY = "1GB"
+"""The limit of memory for sorting; the rest goes to disk beside the file that is written. With half of it long texts
+of hundreds of thousands of characters cannot be sorted."""
 
 
 @dataclass(frozen=True)

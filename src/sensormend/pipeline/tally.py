@@ -505,10 +505,10 @@ class Tally:
         }
         return final_states(last, faults, self._until)
 
-    def summaries(self, places: Places) -> list[SensorSummary]:
-        """Return the summary of every channel with rows, by sensor."""
+    def summaries(self, places: Places, faults: Sequence[FaultInterval]) -> list[SensorSummary]:
+        """Return the summary of every channel with rows, by sensor, from the `intervals`."""
         counts = dict(zip(COUNTS, self._counts, strict=True))
-        states = self.states(self.intervals())
+        states = self.states(faults)
         summaries = []
         for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
             latitude, longitude = places.coordinates.get(self.sensors[sensor], (math.nan, math.nan))
