@@ -119,7 +119,7 @@ def test_the_version_changes_with_the_code_and_not_with_its_comments(
         if name.endswith(".py"):
             (tmp_path / name).write_text("x = 1\n")
     method = tmp_path / "methods" / "olrtr.py"
-    shown = tmp_path / "bench" / "results_page.py"
+    shown = tmp_path / "bench" / "runner.py"
     monkeypatch.setattr(store_module, "__file__", str(tmp_path / "bench" / "store.py"))
     method.write_text("x = 1\n")
     shown.write_text("x = 1\n")

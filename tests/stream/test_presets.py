@@ -344,7 +344,7 @@ def test_no_topic_takes_longer_than_it_is_long(topic: str) -> None:
     assert time.process_time() - started < 2
 
 
-WEIRD = (
+WEIRD: tuple[Any, ...] = (
     None, True, -1, 10**400, 1e308, "", "\0", "x" * 5000, "1e999", [], [[[[[[1]]]]]], {}, {"": 1}, {"value": {}},
     [None], {"a": {"b": {"c": {"d": {"e": 1}}}}}, "9999-12-31T23:59:59.999999999Z", "2024-05-01T11:00:00+99:99", 9e18,
     {str(number): number for number in range(1500)},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -133,20 +132,6 @@ class RunPlan:
         """Return one of the options."""
         return dict(self.options).get(name, otherwise)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan for JSON; `from_dict` is the inverse."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "options": _without_folders(self.options)
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> RunPlan:
-        """Return the plan of `to_dict`."""
-        names = {field.name for field in fields(cls)} - {"options"}
-        options = {name: tuple(value) if isinstance(value, list) else value
-                   for name, value in record.get("options", {}).items()}  # fmt: skip
-        return cls(**{name: record[name] for name in names if name in record}, options=tuple(sorted(options.items())))
-
     def words(self) -> list[str]:
         """Return the command-line arguments of this plan; of a file its name only."""
         record: dict[str, Any] = {name: getattr(self, name) for name in ("trials", "seed", "minibatches")}
@@ -170,10 +155,7 @@ def _without_folders(options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 
 class Experiment:
-    """One experiment: one file, one subcommand, one entry of the page.
-
-    One that only draws pictures has no `jobs`, and so no `run` and no `tables`.
-    """
+    """One experiment: one file and one subcommand."""
 
     name: ClassVar[str]
     title: ClassVar[str]

@@ -35,7 +35,7 @@ SCHEMA: dict[str, str] = {
 """The columns of a row and their types."""
 
 # These only show results; a change to them does not make a run obsolete.
-SHOWING = {"charts", "results_page", "runner", "store", "tables"}
+SHOWING = {"charts", "runner", "store", "tables"}
 MEASURED = ("methods", "model", "bench", "simulate", "recovery.py", "tensor.py")
 
 

@@ -1,8 +1,7 @@
-"""`ResultTable` is a table of metrics for the screen, Markdown, CSV and the page; `summarize` makes one of rows."""
+"""`ResultTable` is a table of metrics for the screen, Markdown and CSV; `summarize` makes one of rows."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -94,7 +93,7 @@ class ResultTable:
     axis, figure
         Title of `column`, and the metric of every cell; empty where the columns are metrics.
     aside
-        Whether it is secondary: in the files and folded up on the page, not on the screen.
+        Whether it is secondary: in the files, not on the screen.
     """
 
     title: str
@@ -133,10 +132,6 @@ class ResultTable:
         lines = [list(wide.columns), ["---"] * wide.shape[1], *wide.to_numpy().tolist()]
         piped = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
         return "\n".join([f"### {self.title}", "", *piped, "", self.note, ""])
-
-    def html(self) -> str:
-        """Return it as a table of HTML, with its note."""
-        return f"{self.wide().to_html(index=False, border=0)}\n<p>{html.escape(self.note)}</p>\n"
 
     def records(self) -> Frame:
         """Return a line for each value, for CSV; none for a metric without one."""

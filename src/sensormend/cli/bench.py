@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sensormend.bench.experiment import RunPlan
     from sensormend.bench.runner import RunProgress
 
-__all__ = ["Common", "bench", "everything", "faults", "page", "wide_console"]
+__all__ = ["Common", "bench", "everything", "faults", "wide_console"]
 
 bench = cyclopts.App(name="bench", help="The paper's tables and figures, every method in them, and the fault bench.")
 
@@ -47,7 +47,7 @@ class Common:
     methods
         Comma-separated, like NetworkModel,OLRTR,RTR; or all.
     out
-        The folder for results, tables, figures and index.html. Existing results are not computed again.
+        The folder for results, tables, figures and index.md. Existing results are not computed again.
     quick
         A small run of everything.
     jobs
@@ -135,22 +135,6 @@ def everything(*, common: Common | None = None) -> None:
     from sensormend.bench.runner import EXPERIMENTS
 
     _run(list(EXPERIMENTS), common)
-
-
-@bench.command
-def page(*, out: Path = OUT) -> None:
-    """Make tables, figures and index.html again from the results in a folder, without measuring anything.
-
-    Parameters
-    ----------
-    out
-        The folder.
-    """
-    from sensormend.bench.runner import show_again
-
-    if not (out / "results.jsonl").is_file():
-        raise ConfigError(f"no results in {out}")
-    wide_console().print(f"Page: {show_again(out)}", soft_wrap=True, markup=False)
 
 
 def _run(names: list[str], common: Common | None, **options: Any) -> None:
