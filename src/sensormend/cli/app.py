@@ -1,6 +1,6 @@
 """`main` runs a command and reports its errors.
 
-Exit codes: 0 done; 2 a wrong call, also one that names a path that does not exist; 1 anything else. A failure is one line on
+Exit codes: 0 done; 2 a wrong call, also one with a path that does not exist; 1 anything else. A failure is one line on
 stderr that says what to do.
 """
 
