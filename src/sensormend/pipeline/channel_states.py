@@ -110,12 +110,12 @@ def final_states(
 
 
 def _with_reason(state: ChannelState, fault: FaultInterval | None) -> FinalState:
-    """Return a state with the reason and the start of the open fault, where it is the state of that fault."""
+    """Return a state with the reason of the open fault and the start of its incident, where it is due to that fault."""
     if state is ChannelState.SILENT:
         return FinalState(state, "silent", fault.start if fault is not None and fault.reason == "silent" else None)
     if fault is None or state in (ChannelState.ENDED, ChannelState.LEARNING, ChannelState.HEALTHY):
         return FinalState(state)
-    return FinalState(state, fault.reason, fault.start)
+    return FinalState(state, fault.reason, fault.start if fault.incident is None else fault.incident)
 
 
 def sensor_states(states: Mapping[ChannelName, str]) -> dict[str, str]:

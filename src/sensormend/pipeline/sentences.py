@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -16,6 +16,7 @@ __all__ = [
     "DEVICE_ADVICE",
     "comma",
     "counted",
+    "evidence_sentence",
     "fault_sentence",
     "faults_in_words",
     "how_far_judged",
@@ -191,6 +192,25 @@ def readable(time: int) -> str:
         return datetime.fromtimestamp(time // SECOND, UTC).strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
         return "an unknown time"
+
+
+def evidence_sentence(name: str, size: float, growth: float, unit: str, others: Sequence[str], since: int) -> str:
+    """Return one sentence on an open offset or drift and the sensors that contradict it; `growth` is that of a day.
+
+    Examples
+    --------
+    >>> evidence_sentence("S50", 7.21, 0.16, "°C", ["S47", "S13", "S34"], 1708041600_000000)
+    'S50 reads 7.2 °C above what S47, S13 and S34 imply, growing 0.16 a day since 2024-02-16 00:00.'
+    >>> evidence_sentence("S50", -7.21, 0.0, "", ["S47"], 1708041600_000000)
+    'S50 reads 7.2 below what S47 implies since 2024-02-16 00:00.'
+    """
+    *first, last = others
+    who_else = f"{', '.join(first)} and {last} imply" if first else f"{last} implies"
+    side, grows = ("above", growth > 0) if size > 0 else ("below", growth < 0)
+    course = f", {'growing' if grows else 'shrinking'} {unsigned(growth)} a day" if growth else ""
+    return (
+        f"{name} reads {unsigned(size)} {unit}".rstrip() + f" {side} what {who_else}{course} since {readable(since)}."
+    )
 
 
 def comma(words: str) -> str:

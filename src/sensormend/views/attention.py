@@ -102,8 +102,7 @@ def _entry(
 ) -> AttentionEntry:
     """Return the entry of a channel; its incident is its open fault, after others where short ones come and go."""
     fault = incident[-1] if incident else None
-    since = incident[0].start if len(incident) > 1 else status.since
-    begin = end if since is None else since
+    begin = end if status.since is None else status.since
     known = notes.acknowledgement(*name, begin, end)
     lasted = max(end - begin, 0)
     wrong = sum(fault.end - fault.start for fault in incident) if len(incident) > 1 else lasted
@@ -114,7 +113,7 @@ def _entry(
         others=[],
         state=status.state,
         reason=status.reason,
-        since=utc(since),
+        since=utc(status.since),
         seconds=lasted / SECOND,
         size_words=size_words(status.reason, size, rate) if len(incident) <= 1 else "",
         sure=how_sure(score, status.reason, fault.confidence if fault is not None else math.nan),

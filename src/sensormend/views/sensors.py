@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from sensormend.errors import ConfigError, InputError
 from sensormend.pipeline.faults import SensorSummary
-from sensormend.pipeline.health import PLAIN_REASONS, STATES
+from sensormend.pipeline.health import FILL, PLAIN_REASONS, STATES
 from sensormend.pipeline.maintenance import ACTIONS, EVER, FIXED, Maintenance, Note, remove_note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
 from sensormend.pipeline.times import time_of
 from sensormend.pipeline.units import axis_label
-from sensormend.readings import SECOND
+from sensormend.readings import SECOND, Flag
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
 from sensormend.views.fault_list import FaultEntry, open_incident
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
@@ -31,8 +33,13 @@ __all__ = [
     "sensor_notes",
     "sensor_page",
     "sensor_view",
+    "telling_reading",
     "undo_note",
+    "what_to_do",
 ]
+
+MAX_EVIDENCE = 10_000
+"""Most slots of a fault that are searched for its worst reading."""
 
 Order = Literal["trouble", "name", "heard", "faulty", "missing"]
 
@@ -90,6 +97,8 @@ class SensorView(SensorEntry):
         What is wrong with it and what to do, or its state.
     fault
         Its open fault, or the run of short ones that this belongs to; null where none is open.
+    evidence
+        The time of its wrong reading that is farthest off, which is explained first; null where there is none.
     label, unit
         The name of its variable for people, and its unit, empty where it is not known.
     """
@@ -98,6 +107,7 @@ class SensorView(SensorEntry):
     faults: int
     sentence: str
     fault: FaultEntry | None
+    evidence: str | None
     label: str
     unit: str
 
@@ -140,14 +150,33 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
         faults=len(faults),
         sentence=_sentence(reader, status, len(faults))
         if fault is None
-        else f"{fault.sentence} {_advice(status)}".strip(),
+        else f"{fault.sentence} {what_to_do(status)}".strip(),
         fault=fault,
+        evidence=None
+        if fault is None
+        else utc(telling_reading(reader, name, variable, time_of(fault.start), time_of(fault.end))),
         label=label,
         unit=unit,
     )
 
 
-def _advice(status: ChannelStatus) -> str:
+def telling_reading(reader: OutReader, name: str, variable: str, start: int, end: int) -> int | None:
+    """Return the time of the wrong reading of a span that is farthest off, None where there is none.
+
+    Of a long span the newest part counts; where no reading is wrong, a doubtful one counts.
+    """
+    rows, _ = reader.rows([name], max(start, end - MAX_EVIDENCE * reader.step), end, variable)
+    rows = rows.taken((rows.time < (reader.final() or 0)) & (rows.n > 0) & (rows.reason != FILL))
+    for flag in (Flag.FAIL, Flag.SUSPECT):
+        own = rows.taken(rows.flag == flag)
+        if len(own):
+            # What a doubtful reading should be is only told by its interval.
+            off = np.abs(own.value - own.cleaned) + np.nan_to_num(own.upper - own.lower)
+            return int(own.time[np.nan_to_num(off).argmax()])
+    return None
+
+
+def what_to_do(status: ChannelStatus) -> str:
     """Return what to do about a fault; one that is only suspected is looked at first."""
     if status.state == "recovering":
         return "Its last readings are good again."
