@@ -18,7 +18,7 @@ import pytest
 
 from html_pages import page_of
 from sensormend.cli import main
-from sensormend.pipeline.health import STATES
+from sensormend.pipeline.channel_states import STATES
 from sensormend.readings import DAY, HOUR
 from sensormend.simulate.network import city
 from sensormend.web.server import Server

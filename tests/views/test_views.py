@@ -157,7 +157,7 @@ def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Pa
         part = series(reader, "S04", start=begin + DAY, end=begin + 2 * DAY)
     # No row is flagged between: all of it is one shade all the same, and the first days are not part of it.
     faulty = [(one.start * SECOND, one.end * SECOND, one.word) for one in shown.spans if one.kind == "faulty"]
-    assert faulty == [(begin, end, "offset, too noisy")]
+    assert faulty == [(begin, end, "offset, noise")]
     assert [(one.start * SECOND, one.end * SECOND, one.word, one.size) for one in shown.lasting] == [
         (begin, end, "offset", "+2.1")
     ]

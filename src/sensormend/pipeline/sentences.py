@@ -15,8 +15,8 @@ __all__ = [
     "ADVICE",
     "DEVICE_ADVICE",
     "comma",
+    "contradiction_sentence",
     "counted",
-    "evidence_sentence",
     "fault_sentence",
     "faults_in_words",
     "how_far_judged",
@@ -194,14 +194,14 @@ def readable(time: int) -> str:
         return "an unknown time"
 
 
-def evidence_sentence(name: str, size: float, growth: float, unit: str, others: Sequence[str], since: int) -> str:
+def contradiction_sentence(name: str, size: float, growth: float, unit: str, others: Sequence[str], since: int) -> str:
     """Return one sentence on an open offset or drift and the sensors that contradict it; `growth` is that of a day.
 
     Examples
     --------
-    >>> evidence_sentence("S50", 7.21, 0.16, "°C", ["S47", "S13", "S34"], 1708041600_000000)
+    >>> contradiction_sentence("S50", 7.21, 0.16, "°C", ["S47", "S13", "S34"], 1708041600_000000)
     'S50 reads 7.2 °C above what S47, S13 and S34 imply, growing 0.16 a day since 2024-02-16 00:00.'
-    >>> evidence_sentence("S50", -7.21, 0.0, "", ["S47"], 1708041600_000000)
+    >>> contradiction_sentence("S50", -7.21, 0.0, "", ["S47"], 1708041600_000000)
     'S50 reads 7.2 below what S47 implies since 2024-02-16 00:00.'
     """
     *first, last = others

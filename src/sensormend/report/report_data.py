@@ -14,9 +14,8 @@ import duckdb
 
 from sensormend.errors import InputError
 from sensormend.io.folder import data_files, dates_of
-from sensormend.pipeline.channel_states import ChannelName
+from sensormend.pipeline.channel_states import STATES, ChannelName
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import STATES
 from sensormend.pipeline.sentences import counted
 from sensormend.readings import DAY, HOUR
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.pipeline.channel_states import STATES, ChannelState, channel_states
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid, is_fill
-from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.options import EVERY
 from sensormend.pipeline.sentences import counted, how_long, readable, who

@@ -19,7 +19,7 @@ from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import Closing
-from sensormend.pipeline.health import ChannelState
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.readings import SECOND
 from sensormend.stream.deliveries import SinkState
 

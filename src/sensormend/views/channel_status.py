@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sensormend.pipeline.channel_states import (
+    STATES,
     WRONG,
     ChannelName,
+    ChannelState,
     FinalState,
     PeriodCounts,
     final_states,
     is_open,
 )
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import PLAIN_REASONS, STATES, ChannelState, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.sentences import how_long, number, readable, who
 from sensormend.readings import DAY
 from sensormend.views.reader import OutReader
@@ -134,8 +136,8 @@ def _sentence(status: ChannelStatus, end: int | None) -> str:
     if status.state == "silent":
         return f"{name} is silent: {last}."
     lasted = f" for {how_long(end - since)}" if end is not None and since is not None and end > since else ""
-    why = PLAIN_REASONS.get(status.reason, status.reason)
-    return f"{name} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
+    why = f": {status.reason}" if status.reason not in ("", "faulty") else ""
+    return f"{name} is faulty{lasted}{why}; its period is not over."
 
 
 def _last_provisional(reader: OutReader) -> dict[ChannelName, int]:

@@ -12,7 +12,7 @@ from sensormend.explain.context import reading_context
 from sensormend.explain.correlated import correlated_sensors
 from sensormend.explain.paragraph import comparison, paragraph, verdict
 from sensormend.pipeline.places import Position
-from sensormend.pipeline.sentences import evidence_sentence, who
+from sensormend.pipeline.sentences import contradiction_sentence, who
 from sensormend.pipeline.times import time_of
 from sensormend.pipeline.units import axis_label, unit_of
 from sensormend.readings import DAY
@@ -96,10 +96,10 @@ def neighbours(reader: OutReader, name: str, variable: str | None = None, at: in
         if {name, other.sensor} <= positions.keys():
             kilometres = round(positions[name].metres_from(positions[other.sensor]) / 1000, 3)
         items.append(Neighbour(other.sensor, round(other.likeness, 4), usual or 0.0, spread or 0.0, kilometres))
-    return Neighbours(name, variable, utc(start), utc(end), items, _evidence(reader, name, variable, items))
+    return Neighbours(name, variable, utc(start), utc(end), items, _contradiction(reader, name, variable, items))
 
 
-def _evidence(reader: OutReader, name: str, variable: str, items: Sequence[Neighbour]) -> str:
+def _contradiction(reader: OutReader, name: str, variable: str, items: Sequence[Neighbour]) -> str:
     """Return the sentence of a channel whose open fault has a size in its unit."""
     fault, status = open_incident(reader, name, variable), channel_statuses(reader).get((name, variable))
     if not items or status is None or not status.needs_repair or fault is None or fault.size is None:
@@ -108,7 +108,7 @@ def _evidence(reader: OutReader, name: str, variable: str, items: Sequence[Neigh
         return ""
     growth = (fault.rate or 0.0) * DAY / (reader.period or DAY)
     others, unit = [one.sensor for one in items[:NAMED]], axis_label(variable, reader.run)[1]
-    sentence = evidence_sentence(
+    sentence = contradiction_sentence(
         who(name, unit_of(variable)[0]), fault.size, growth, unit, others, time_of(fault.start)
     )
     return f"{sentence} {what_to_do(status)}"

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from sensormend.errors import ConfigError, InputError
+from sensormend.pipeline.channel_states import STATES
 from sensormend.pipeline.faults import SensorSummary
-from sensormend.pipeline.health import FILL, PLAIN_REASONS, STATES
+from sensormend.pipeline.health import FILL
 from sensormend.pipeline.maintenance import ACTIONS, EVER, FIXED, Maintenance, Note, remove_note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
 from sensormend.pipeline.times import time_of
@@ -38,7 +39,7 @@ __all__ = [
     "what_to_do",
 ]
 
-MAX_EVIDENCE = 10_000
+MAX_SEARCHED = 10_000
 """Most slots of a fault that are searched for its worst reading."""
 
 Order = Literal["trouble", "name", "heard", "faulty", "missing"]
@@ -97,7 +98,7 @@ class SensorView(SensorEntry):
         What is wrong with it and what to do, or its state.
     fault
         Its open fault, or the run of short ones that this belongs to; null where none is open.
-    evidence
+    worst
         The time of its wrong reading that is farthest off, which is explained first; null where there is none.
     label, unit
         The name of its variable for people, and its unit, empty where it is not known.
@@ -107,7 +108,7 @@ class SensorView(SensorEntry):
     faults: int
     sentence: str
     fault: FaultEntry | None
-    evidence: str | None
+    worst: str | None
     label: str
     unit: str
 
@@ -152,7 +153,7 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
         if fault is None
         else f"{fault.sentence} {what_to_do(status)}".strip(),
         fault=fault,
-        evidence=None
+        worst=None
         if fault is None
         else utc(telling_reading(reader, name, variable, time_of(fault.start), time_of(fault.end))),
         label=label,
@@ -165,7 +166,7 @@ def telling_reading(reader: OutReader, name: str, variable: str, start: int, end
 
     Of a long span the newest part counts; where no reading is wrong, a doubtful one counts.
     """
-    rows, _ = reader.rows([name], max(start, end - MAX_EVIDENCE * reader.step), end, variable)
+    rows, _ = reader.rows([name], max(start, end - MAX_SEARCHED * reader.step), end, variable)
     rows = rows.taken((rows.time < (reader.final() or 0)) & (rows.n > 0) & (rows.reason != FILL))
     for flag in (Flag.FAIL, Flag.SUSPECT):
         own = rows.taken(rows.flag == flag)
@@ -222,14 +223,14 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
     span = reader.span()
     now = span[1] + reader.step if span else None
     since = f" for {how_long(max(now - status.since, SECOND))}" if now is not None and status.since else ""
-    reason = PLAIN_REASONS.get(status.reason, status.reason)
+    reason, ended = status.reason, status.heard if status.since is None else status.since
     state = {
         "faulty": f"Faulty{since}{f': {reason}' if reason else ''}",
         "silent": f"Silent{since}",
         "suspect": f"Suspect{since}{f': {reason}' if reason else ''}",
         "recovering": f"Recovering: {reason}",
         "learning": "Still learning: it cannot be judged yet",
-        "ended": f"Ended on {readable(status.since)}" if status.since is not None else "Ended: it has no rows any more",
+        "ended": "Ended" if ended is None else f"Ended on {readable(ended)}",
     }.get(status.state, "Healthy")
     if status.needs_repair and not faults:
         return f"{state}. {status.sentence}"

@@ -3,7 +3,7 @@ import { button, element, field, isAborted, iso, unix, variableChoice } from "./
 import { plural, sensorLink, seriesName, span, time, value, whole, zoneWords } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
-import { hasBar, nothingJudged, plainReason, sureWords } from "./words.js";
+import { hasBar, nothingJudged, sureWords } from "./words.js";
 
 const PAGE = 50;
 const STATES = [["all", "all"], ["open", "still going on"], ["over", "over"]];
@@ -120,7 +120,7 @@ export async function show(root, params, context) {
     if (reason.dataset.json === json) return;
     reason.dataset.json = json;
     reason.replaceChildren(element("option", { value: "", text: `all (${whole(sum(counts))})` }),
-      ...reasonsOf(counts).map(([name, number]) => element("option", { value: name, text: `${plainReason(name)} (${whole(number)})` })));
+      ...reasonsOf(counts).map(([name, number]) => element("option", { value: name, text: `${name} (${whole(number)})` })));
     reason.value = wanted.reason;
   }
 
@@ -187,8 +187,8 @@ function row(fault, key, spark) {
     cell("Since", element("time", { datetime: fault.from, text: time(fault.from) })),
     cell("Until", fault.open ? element("strong", { class: "still", text: "still going on" })
       : element("time", { datetime: fault.to, text: time(fault.to) })),
-    cell("How long", span(fault.seconds)),
-    cell("Reason", plainReason(fault.reason)),
+    cell("How long", fault.count > 1 ? `${span(fault.seconds)} in ${span(unix(fault.to) - unix(fault.from))}` : span(fault.seconds)),
+    cell("Reason", fault.reason),
     cell("How sure", sure(fault)),
     spark ? element("td", { class: "spark-cell" }, spark) : null,
     element("td", { class: "fault-words", text: fault.sentence }));

@@ -1,8 +1,8 @@
 // The overview: the network in one sentence, numbers of sensors by state, the health matrix, open faults, the map.
 
 import { attentionList } from "./attention.js";
-import { button, element, isAborted } from "./elements.js";
-import { percent, plural, whole } from "./format.js";
+import { button, element, isAborted, unix } from "./elements.js";
+import { day, percent, plural, whole } from "./format.js";
 import { mountMatrix } from "./matrix.js";
 import { mark } from "./palette.js";
 import { CHANNEL_STATES } from "./words.js";
@@ -31,7 +31,7 @@ export async function show(root, params, context) {
 
   function head(network) {
     // A number stays with its word where the line breaks.
-    const words = network.sentence.replaceAll(/(\d) (?=[\p{L}%])/gu, "$1\u00a0");
+    const words = network.sentence.replaceAll(/\d{4}-\d\d-\d\d/g, (date) => day(unix(`${date}T12:00:00Z`))).replaceAll(/(\d) (?=[\p{L}%])/gu, "$1\u00a0");
     if (sentence.textContent !== words) sentence.textContent = words;
     notes.replaceChildren(...network.notes.map((note) => element("li", {}, note)));
     notes.hidden = !network.notes.length;

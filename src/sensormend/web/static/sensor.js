@@ -46,8 +46,8 @@ export async function show(root, params, context) {
   const page = layOut(root);
   const fillHead = makeHead(page.head, page.figures, info, context);
   // What its neighbours say of its fault, once they are known.
-  let latest = info, evidence = "";
-  const updateHead = (next) => fillHead({ ...(latest = next), ...(evidence && next.fault ? { sentence: evidence } : {}) });
+  let latest = info, contradiction = "";
+  const updateHead = (next) => fillHead({ ...(latest = next), ...(contradiction && next.fault ? { sentence: contradiction } : {}) });
   updateHead(withLastReading(info, series));
   if (series.last === null) {
     page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
@@ -305,7 +305,7 @@ export async function show(root, params, context) {
 
   take(series);
   const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw(), (sentence) => {
-    evidence = sentence;
+    contradiction = sentence;
     updateHead(latest);
   });
   const second = context.isReport ? null : mountSecond(context, sensor, variable, () => draw());
@@ -353,8 +353,8 @@ export async function show(root, params, context) {
   if (explained) {
     setMark(explained.getTime() / 1000);
     why(context.isReport);
-  } else if (opened && info.evidence) {
-    setMark(unix(info.evidence));
+  } else if (opened && info.worst) {
+    setMark(unix(info.worst));
     why(true);
   }
 

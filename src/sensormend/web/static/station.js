@@ -22,7 +22,9 @@ export async function show(root, params, context) {
   context.title(sensor);
   const { network } = context;
   const first = unix(network.first ?? 0);
-  const end = () => unix(context.network.last ?? 0) + network.step;
+  // Where all of its variables have ended, there is nothing after their last readings.
+  const heard = infos.every(({ state }) => state === "ended") ? Math.max(...infos.map((info) => unix(info.heard ?? 0))) : Infinity;
+  const end = () => Math.min(unix(context.network.last ?? 0), heard) + network.step;
   const key = `station-${++groups}`;
   const wanted = ["from", "to"].map((name) => moment(params.get(name))?.getTime() / 1000);
   let range = wanted[1] > wanted[0] ? { from: wanted[0], to: wanted[1] } : newest(USUAL_DAYS);
