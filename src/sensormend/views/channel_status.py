@@ -110,6 +110,8 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     if tables_end is None or not reader.health:
         return faults
     listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, tables_end)}
+    # The line on a silence ends when its sensor counts as ended.
+    silences = {(fault.sensor, fault.variable) for fault in faults if fault.reason == "silent"}
     ends: dict[ChannelName, int] = {}
     for fault in reader.faults:
         name = fault.sensor, fault.variable
@@ -117,7 +119,9 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     for name, status in channel_statuses(reader).items():
         # A sensor stays faulty until an alert reports its recovery, also when its fault is over.
         over = status.state == "faulty" and name in ends and ends[name] > (status.since or 0)
-        if status.needs_repair and not over and not listed & {name, (status.sensor, "")}:
+        names = {name, (status.sensor, "")}
+        over |= status.state == "ended" and bool(silences & names)
+        if status.needs_repair and not over and not listed & names:
             since = tables_end if status.since is None else status.since
             reason = "silent" if status.state == "ended" else status.reason
             faults.append(FaultInterval(*name, since, max(tables_end, since), reason, math.nan, status.sentence))
