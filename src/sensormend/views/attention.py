@@ -75,13 +75,21 @@ def attention(reader: OutReader, *, notes: Maintenance = NO_NOTES, offset: int =
     """Return the sensors that need repair, the most urgent first and those that somebody knows of last."""
     end = reader.tables_end() or 0
     listed = all_faults(reader)
-    runs = {fault: line for line in incidents(listed) for fault in line}
+    lines = incidents(listed)
+    runs = {fault: line for line in lines for fault in line}
     faults = {name: runs[fault] for name, fault in open_faults(listed, end).items()}
+    # A channel stays faulty for a while after its last wrong reading.
+    newest = {
+        (line[-1].sensor, line[-1].variable): line for line in lines if line[-1].reason not in ("silent", "spike")
+    }
     usual = {(entry.sensor, entry.variable): entry.usual_error for entry in reader.summaries}
     by_sensor: dict[str, list[AttentionEntry]] = {}
     for name, status in channel_statuses(reader).items():
         if status.needs_repair:
             incident = faults.get((status.sensor, "")) or faults.get(name, ())
+            last = newest.get(name, ())
+            if not incident and status.state == "faulty" and last and last[-1].end > (status.since or end):
+                incident = last
             by_sensor.setdefault(status.sensor, []).append(_entry(name, status, incident, usual[name], end, notes))
     entries = []
     for own in by_sensor.values():
