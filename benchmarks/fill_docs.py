@@ -8,7 +8,8 @@ A document says which figures it wants between two marks, and what stands there 
 First the file in OUT, then what the rows must say (any number of conditions), then the columns: figures, with `:paper`
 for the paper's, `:difference` for ours less the paper's and `:spread` for the standard deviation. `by AXIS` in place of
 columns lays out one figure against the values of a column; `rows=LABEL` says what the rows are called where it is not
-the method; `rows=method+passes` names them by both.
+the method; `rows=method+passes` names them by both. Rows of methods that are not in the file stay as they are, so that
+`sensormend bench noaa --methods NetworkModel` is enough after a change of the engine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 import sys
 from pathlib import Path
 
-MARKED = re.compile(r"<!-- table ([^>]*?) -->\n.*?<!-- /table -->", re.DOTALL)
+MARKED = re.compile(r"<!-- table ([^>]*?) -->\n(.*?)<!-- /table -->", re.DOTALL)
 WORDS = {
     "uniform-90": "readings drawn at random, 90 % observed",
     "uniform-100": "the same, all observed",
@@ -51,9 +52,20 @@ def filled(page: str, out: Path) -> str:
         if not (out / name).is_file():
             return match[0]
         with (out / name).open(encoding="utf-8") as file:
-            return f"<!-- table {match[1]} -->\n{table(list(csv.DictReader(file)), parts)}\n<!-- /table -->"
+            text = table(list(csv.DictReader(file)), parts)
+        if all("method" in part for part in parts if part.startswith("rows=")):
+            text = merged(match[2], text)
+        return f"<!-- table {match[1]} -->\n{text}\n<!-- /table -->"
 
     return MARKED.sub(fill, page)
+
+
+def merged(before: str, after: str) -> str:
+    """Return a table with the rows of an earlier one that it lacks, in the order of the earlier one."""
+    old, new = ({line.split("|")[1]: line for line in text.splitlines()} for text in (before, after))
+    if not old or next(iter(old.values())) != next(iter(new.values())):
+        return after
+    return "\n".join((old | new).values())
 
 
 def table(records: list[Record], parts: list[str]) -> str:

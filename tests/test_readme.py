@@ -97,6 +97,16 @@ def test_the_pictures_are_small_enough_to_load_at_once(name: str) -> None:
     assert (ROOT / "docs" / f"{name}.png").stat().st_size < 300_000
 
 
+def test_rows_of_methods_that_were_not_run_again_stay(tmp_path: Path) -> None:
+    mark, head = "<!-- table a.csv | F1 -->", "| method | F1 |\n|---|---:|"
+    (tmp_path / "page.md").write_text(f"{mark}\n{head}\n| A | 0.100 |\n| B | 0.200 |\n<!-- /table -->\n")
+    (tmp_path / "a.csv").write_text("method,figure,mean,spread,paper,difference\nA,F1,0.5,,,\nC,F1,0.7,,,\n")
+    filler = [sys.executable, str(ROOT / "benchmarks" / "fill_docs.py"), str(tmp_path), str(tmp_path / "page.md")]
+    subprocess.run(filler, check=True, timeout=60)
+    rows = "| A | 0.500 |\n| B | 0.200 |\n| C | 0.700 |"
+    assert (tmp_path / "page.md").read_text() == f"{mark}\n{head}\n{rows}\n<!-- /table -->\n"
+
+
 def test_the_table_is_filled_from_what_the_bench_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = ["bench", "faults", "--data", "city", "--sensors", "8", "--days", "20", "--trials", "1", "--cases", "mix-90",
             "--methods", "NetworkModel"]  # fmt: skip

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
-from sensormend.io.folder import data_files, dates_of, read_spans
+from sensormend.io.folder import data_files, dates_of, file_rows, read_spans
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
@@ -32,6 +32,7 @@ from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.options import EVERY, Options
+from sensormend.pipeline.owner_flags import with_owner_flags
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
@@ -196,6 +197,8 @@ class _ArchiveRun:
             writer.sync()
             if not one_pass:
                 self._mark_dated_back(cleaner, tally, writer)
+            if staging.owner_flags:
+                self._keep_owner_flags(writer)
         self.checkpoint.save(cleaner, tally)
         copies = tally.copies()
         return Report(
@@ -256,6 +259,16 @@ class _ArchiveRun:
             writer.amend(path, rows, place)
         writer.sync()
 
+    def _keep_owner_flags(self, writer: RowWriter) -> None:
+        """Add the flags that came with the readings to the files already written."""
+        grid, words = self.survey.grid, self.staging.owner_flags
+        for path in data_files(self.target.work):
+            rows = file_rows(path)
+            flagged = self.staging.flagged(int(rows.time.min()) - grid.step, int(rows.time.max()) + grid.step)
+            flagged = self.places.rename_moved(flagged)
+            writer.rewrite(path, with_owner_flags(rows, flagged, words, None if self.options.per_reading else grid))
+        writer.sync()
+
     def finish(self, report: Report) -> None:
         """Write the files beside the rows, and remove the temporary ones."""
         work = self.target.work
@@ -264,12 +277,14 @@ class _ArchiveRun:
         write_csv(work / "sensors.csv", SENSORS_HEADER, (tuple(vars(entry).values()) for entry in report.summaries))
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
-        attributes = self._attributes()
+        attributes, owner_flags = self._attributes(), self.staging.owner_flags
+        if self.target.ending == ".nc":  # which has no place for them
+            owner_flags = ()
         if self.options.flags:
             write_flags(work, self.options.flags)
         self.staging.close()
         record = run_record(report, self.options, fill=self.survey.fill, variables=self.staging.variables,
-                            source=self.identity)  # fmt: skip
+                            source=self.identity, owner_flags=owner_flags)  # fmt: skip
         write_json(work / "run.json", record | dict(self.part or {}) | record_of(attributes))
         if self.target.ending:
             self.target.export(attributes, wide=self.options.wide)
@@ -344,7 +359,7 @@ def notes_of(
 
 def run_record(
     report: Report, options: Options, *, fill: Any, variables: Sequence[str],
-    source: Sequence[Sequence[str | int]] = (),
+    source: Sequence[Sequence[str | int]] = (), owner_flags: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the content of run.json."""
     grid = report.grid
@@ -375,6 +390,7 @@ def run_record(
         "copies": list(report.copies),
         "notes": list(report.notes),
         "surroundings": surroundings(),
+        **({"owner_flags": list(owner_flags[1:])} if owner_flags else {}),
     }
 
 

@@ -143,6 +143,7 @@ def _split(staging: Staging, folder: Path, progress: Progress) -> NetworkParts:
     has_positions = ask("SELECT count(latitude) > 0 AND count(longitude) > 0 FROM raw WHERE reason IS NULL")[0][0]
     columns = ["variable"] if staging.variables != (EVERY,) else []
     columns += ["latitude", "longitude"] if has_positions else []
+    columns += ["owner_flag"] if staging.owner_flags else []
     selected = ", ".join(["sensor", "make_timestamp(time) AS time", "value", *columns])
     ask(f"""
         CREATE TABLE apart AS SELECT code, {selected} FROM raw JOIN networks USING (network) WHERE reason IS NULL

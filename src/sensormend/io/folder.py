@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -21,7 +22,7 @@ from sensormend.files import Closing, signature
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
 from sensormend.io.sql import literal, original_text, path_literal, read_parquet, reason_of
-from sensormend.io.writing import COLUMNS
+from sensormend.io.writing import COLUMNS, TEXTS
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
 
@@ -97,7 +98,7 @@ def dates_of(folder: Path) -> range:
     """
     kind, _, text = folder.name.partition("=")
     if kind not in SPANS:
-        raise ValueError(f"{folder.name} is no date and no month")
+        raise ValueError(f"{folder.name} is neither a date nor a month")
     first = np.datetime64(text, SPANS[kind])
     begin, end = (int(edge.astype("datetime64[D]").astype(np.int64)) for edge in (first, first + 1))
     return range(begin, end)
@@ -139,7 +140,7 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
         with _engine().cursor() as engine:
             engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {read_parquet([path])}")
             columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
-            return _fetch(engine, "variable" in columns, order="taken.rowid")
+            return _fetch(engine, columns, order="taken.rowid")
     except duckdb.Error as error:
         raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
@@ -312,7 +313,7 @@ class Archive(Closing):
             with self.table(files) as (engine, columns):
                 if not columns:
                     return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
-                return _fetch(engine, "variable" in columns, wanted, start, end, variable)
+                return _fetch(engine, columns, wanted, start, end, variable)
 
         return self._retried(query, start, end)
 
@@ -355,7 +356,7 @@ class Archive(Closing):
                     return
                 engine.execute(f"CREATE TEMP VIEW source AS SELECT * {self._restored_names()} FROM {source}")
                 columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
-                lacking = [name for name in COLUMNS if name not in columns and name != "variable"]
+                lacking = [name for name in COLUMNS if name not in columns and name not in ("variable", "owner_flag")]
                 if lacking:
                     raise InputError(f"{self.path} has no column {lacking[0]!r}: sensormend did not write it")
                 yield engine, columns
@@ -366,7 +367,7 @@ class Archive(Closing):
         """Return SQL that gives the names in a CSV file back as they were before they were made harmless."""
         if self._ending not in (".csv", ".csv.gz"):
             return ""
-        names = [name for name in ("sensor", "variable") if name in self._csv_columns()]
+        names = [name for name in TEXTS if name in self._csv_columns()]
         return f"REPLACE ({', '.join(f'{original_text(name)} AS {name}' for name in names)})" if names else ""
 
     def _csv_columns(self) -> list[str]:
@@ -387,18 +388,18 @@ class Archive(Closing):
 
 
 def _fetch(
-    engine: Any, with_variable: bool, wanted: list[str] | None = None, start: int | None = None,
+    engine: Any, present: Sequence[str], wanted: list[str] | None = None, start: int | None = None,
     end: int | None = None, variable: str | None = None, order: str = "time, sensor, variable, taken.rowid",
 ) -> Rows:  # fmt: skip
     clauses: dict[str, tuple[str, object]] = {
         "sensors": ("list_contains($sensors, sensor)", wanted),
         "start": ("time >= make_timestamp($start)", start),
         "end": ("time < make_timestamp($end)", end),
-        "variable": ("variable = $variable" if with_variable else "$variable = ''", variable),
+        "variable": ("variable = $variable" if "variable" in present else "$variable = ''", variable),
     }
     parameters = {name: value for name, (_, value) in clauses.items() if value is not None}
     where = " AND ".join(clauses[name][0] for name in parameters) or "true"
-    unnamed = "" if with_variable else ", '' AS variable"
+    unnamed = "" if "variable" in present else ", '' AS variable"
     engine.execute(f"CREATE TEMP TABLE taken AS SELECT *{unnamed} FROM source WHERE {where}", parameters)
     # Names become numbers in the engine: a Python string per row would cost more than everything else.
     for kind in ("sensor", "variable"):
@@ -410,23 +411,29 @@ def _fetch(
         tuple(name for (name,) in engine.execute(f"SELECT name FROM {kind}s ORDER BY code").fetchall())
         for kind in ("sensor", "variable")
     )
+    owner, words = "", ("",)
+    if "owner_flag" in present:
+        given = "SELECT DISTINCT owner_flag FROM taken WHERE owner_flag <> '' ORDER BY 1"
+        words += tuple(word for (word,) in engine.execute(given).fetchall())
+        owner = f", {_code_of('owner_flag', words, 'INTEGER')} AS owner"
     columns = engine.execute(
         f"""SELECT s.code AS sensor, v.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper, flag,
-        {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin
+        {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin{owner}
         FROM taken JOIN sensors s ON s.name = sensor JOIN variables v ON v.name = variable
         ORDER BY {order}"""
     ).fetchnumpy()
-    return _rows_of(columns, sensors, variables or ("",))
+    rows = _rows_of(columns, sensors, variables or ("",))
+    return replace(rows, owner=np.ma.getdata(columns["owner"]), owner_flags=words) if owner else rows
 
 
-def _code_of(column: str, words: Sequence[str]) -> str:
+def _code_of(column: str, words: Sequence[str], kind: str = "TINYINT") -> str:
     """Return SQL of the index of a column's text in `words`; 0 for none, and for a word of a later version."""
-    return f"coalesce(nullif(list_position([{', '.join(map(literal, words))}], {column}), 0) - 1, 0)::TINYINT"
+    return f"coalesce(nullif(list_position([{', '.join(map(literal, words))}], {column}), 0) - 1, 0)::{kind}"
 
 
 def _rows_of(columns: dict[str, Any], sensors: Sequence[str], variables: Sequence[str]) -> Rows:
     """Return rows from masked arrays; without columns, no rows."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, dtype in DTYPES.items():
         column = np.ma.asarray(columns.get(name, np.empty(0)), dtype)
         arrays[name] = column.filled(np.nan) if dtype.kind == "f" else column.data

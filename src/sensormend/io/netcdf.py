@@ -324,7 +324,8 @@ def write_netcdf(
     """
     _, h5netcdf = _netcdf_libraries()
     table = _StationTable(sensors, variables, times)
-    none = Rows(sensors, variables, **{column: np.empty(0, dtype) for column, dtype in DTYPES.items()})
+    empty: dict[str, Any] = {column: np.empty(0, dtype) for column, dtype in DTYPES.items()}
+    none = Rows(sensors, variables, **empty)
     dataset = table.dataset(none, locations, attributes)
     with beside(Path(path)) as new:
         # Xarray writes the file without any time; the parts are appended to it.

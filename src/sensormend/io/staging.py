@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
-from sensormend.io.loading import LEFT_OUT, Loader
+from sensormend.io.loading import FLAGGED, LEFT_OUT, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
 from sensormend.io.sql import harmless_text, literal, reason_of
 from sensormend.io.table_layout import TableLayout
+from sensormend.io.time_formats import EARLIEST, LATEST
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
 from sensormend.readings import Readings, spans_of
@@ -32,6 +33,9 @@ VERSION = 1
 
 MOST_LAYOUTS = 20
 """Layouts of files that are recorded."""
+
+MOST_FLAGS = 1000
+"""Flags of the owners; what has more different texts is a column of remarks."""
 
 MEMORY = "1GB"
 """The engine's limit of memory; beyond it, it writes to the folder."""
@@ -207,6 +211,7 @@ class Staging(Closing):
                 self._set("layout", sentence)
             self._set("unit", loader.unit)
             self._number_names()
+            self._list_owner_flags()
             if not self.readings:
                 raise InputError(self._no_readings_message(files))
             self._set("version", str(VERSION))
@@ -236,6 +241,7 @@ class Staging(Closing):
         yield loader
         self._set("unit", loader.unit)
         self._number_names()
+        self._list_owner_flags()
         if not self.readings:
             raise InputError("there is no reading at all")
 
@@ -258,6 +264,30 @@ class Staging(Closing):
     def unit(self) -> str:
         """Return the unit of an unnamed variable, where the name of its column has one."""
         return "".join(unit for (unit,) in self.ask("SELECT text FROM properties WHERE name = 'unit'"))
+
+    @property
+    def owner_flags(self) -> tuple[str, ...]:
+        """Return the flags that came with the readings, after an empty one; nothing where none came."""
+        words = self.ask("SELECT text FROM properties WHERE name = 'owner flag' ORDER BY text")
+        return ("", *(word for (word,) in words)) if words else ()
+
+    def flagged(self, start: int = EARLIEST, end: int = LATEST) -> Readings:
+        """Return the times from `start` to before `end` at which a flag came; the values are indices of the flags."""
+        words = ", ".join(map(literal, self.owner_flags))
+        return self._as_readings(f"""
+            SELECT sensor, variable, time, list_position([{words}], owner_flag) - 1.0 AS value
+            FROM ({self._coded(f"owner_flag IS NOT NULL AND time >= {start} AND time < {end}")})""")
+
+    def _list_owner_flags(self) -> None:
+        """List the owners' flags; a column of too many different texts is left out with a note."""
+        words = self.ask(f"""
+            SELECT DISTINCT owner_flag FROM raw
+            WHERE {FLAGGED} AND owner_flag IS NOT NULL LIMIT {MOST_FLAGS + 1}""")
+        if len(words) > MOST_FLAGS:
+            self._set("note", f"the column of flags has more than {MOST_FLAGS:,} different texts: it is not used")
+            return
+        for (word,) in words:
+            self._set("owner flag", word)
 
     @property
     def locations(self) -> list[tuple[int, int, float, float]]:
@@ -387,12 +417,16 @@ class Staging(Closing):
         first = rejected[0]
         return f"{shown}: none of {self.rejected:,} rows can be read; {first[0]}, row {first[1]}: {first[2]}"
 
-    def _coded(self) -> str:
-        """Return SQL of the readings, with the numbers of sensors and variables for their names."""
+    def _coded(self, where: str = "") -> str:
+        """Return SQL of the readings, with the numbers of sensors and variables for their names.
+
+        With `where` of those rows, in which there may be an empty cell.
+        """
         cases = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(self.variables))
         variable = f"CASE raw.variable {cases} END" if len(self.variables) > 1 else "0"
-        return f"""SELECT raw.rowid AS arrival, sensors.code AS sensor, ({variable})::INTEGER AS variable, time, value
-            FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE reason IS NULL"""
+        which = f"{FLAGGED} AND {where}" if where else "reason IS NULL"
+        return f"""SELECT raw.rowid AS arrival, sensors.code AS sensor, ({variable})::INTEGER AS variable, time, value,
+            owner_flag FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE {which}"""
 
     def _as_readings(self, sql: str) -> Readings:
         columns = self.columns(sql)

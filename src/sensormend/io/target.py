@@ -20,7 +20,7 @@ from sensormend.files import beside, harmless, locked
 from sensormend.io.folder import ENDINGS, Archive, data_files, ending_of
 from sensormend.io.metadata import read_sensors
 from sensormend.io.sql import harmless_text, literal, quoted, read_parquet, reason_of
-from sensormend.io.writing import COLUMNS
+from sensormend.io.writing import COLUMNS, TEXTS
 from sensormend.readings import Rows
 
 __all__ = ["Target", "export"]
@@ -221,7 +221,7 @@ def _rows_query(engine: Any, *, is_csv: bool) -> str:
     # In CSV an empty text would be written as two quotation marks, NULL as an empty cell.
     expressions = {"reason": "nullif(reason, '')"} if is_csv else {}
     if is_csv:
-        expressions |= {name: harmless_text(f"source.{name}") for name in ("sensor", "variable")}
+        expressions |= {name: harmless_text(f"source.{name}") for name in TEXTS}
     columns = (f"{expressions.get(name, name)} AS {name}" for name in COLUMNS if name in present)
     keys = (f"source.{name}" for name in ("time", "sensor", "variable", "file_row_number") if name in present)
     return f"SELECT {', '.join(columns)} FROM source ORDER BY {', '.join(keys)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sensormend.files import Closing, beside, sync
 from sensormend.io.sql import literal, read_parquet, reason_of
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, SECOND, Rows
 
-__all__ = ["COLUMNS", "MonthlyWriter", "RowWriter", "named", "part_name"]
+__all__ = ["COLUMNS", "TEXTS", "MonthlyWriter", "RowWriter", "named", "part_name"]
 
 COLUMNS = {
     "sensor": "VARCHAR",
@@ -30,8 +30,13 @@ COLUMNS = {
     "reason": "VARCHAR",
     "origin": "VARCHAR",
     "variable": "VARCHAR",
+    "owner_flag": "VARCHAR",
 }
-"""The columns of a row with their types; `variable` only where variables have names."""
+"""The columns of a row with their types; `variable` only where variables have names, `owner_flag` only where flags came
+with the readings."""
+
+TEXTS = ("sensor", "variable", "owner_flag")
+"""The columns with texts that came with the readings; in CSV files they are made harmless."""
 
 LISTED = 2000
 """Up to so many names are passed to the engine as a list, which it searches for every row: a third less time for a
@@ -153,7 +158,9 @@ class RowWriter(Closing):
         self._register("sensor", rows.sensors)
         if "variable" in columns:
             self._register("variable", rows.variables)
-        return columns, self._selection("variable" in columns)
+        if "owner_flag" in columns:
+            self._engine.execute(f"SET VARIABLE owner_flags = {_enumerated(rows.owner_flags, unknown='')}")
+        return columns, self._selection(columns)
 
     def _register(self, kind: str, names: Sequence[str]) -> None:
         """Register names with the engine, which looks them up: no text per row is made in Python."""
@@ -169,12 +176,12 @@ class RowWriter(Closing):
             )
         self._names[kind] = names
 
-    def _selection(self, with_variable: bool) -> str:
+    def _selection(self, present: Collection[str]) -> str:
         """Return SQL of the rows with the columns of the files; the engine reads NaN in arrays as NULL."""
-        columns = {name: name for name in COLUMNS if with_variable or name != "variable"}
-        columns |= {name: sql.format(place=name) for name, sql in _CODED.items()} | {"time": "make_timestamp(time)"}
+        columns = {name: _CODED.get(name, "{place}").format(place=name) for name in present}
+        columns["time"] = "make_timestamp(time)"
         joins = ""
-        for kind in ("sensor", "variable") if with_variable else ("sensor",):
+        for kind in ("sensor", "variable") if "variable" in present else ("sensor",):
             if len(self._names[kind] or ()) <= LISTED:
                 columns[kind] = f"getvariable('{kind}s')[{kind} + 1]"
             else:
@@ -295,7 +302,7 @@ def part_name(start: int) -> str:
     return f"part-{text.replace('-', '').replace(':', '')}.parquet"
 
 
-_CODED = {"reason": "getvariable('reasons')[{place} + 1]", "origin": "getvariable('origins')[{place} + 1]"}
+_CODED = {kind: f"getvariable('{kind}s')[{{place}} + 1]" for kind in ("reason", "origin", "owner_flag")}
 """SQL of the columns of text that `Rows` holds as numbers."""
 
 _AMENDED = {name: _CODED.get(name, "{place}").format(place=f"rows_now.{name}")
@@ -314,5 +321,6 @@ def _enumerated(words: Sequence[str], unknown: str | None = None) -> str:
 
 
 def _columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
-    names = [name for name in COLUMNS if name != "variable" or named(rows.variables)]
-    return {name: np.ascontiguousarray(getattr(rows, name), DTYPES[name]) for name in names}
+    names = [name for name in DTYPES if name != "variable" or named(rows.variables)]
+    columns = {name: np.ascontiguousarray(getattr(rows, name), DTYPES[name]) for name in COLUMNS if name in names}
+    return columns if rows.owner is None else {**columns, "owner_flag": np.ascontiguousarray(rows.owner, np.int32)}

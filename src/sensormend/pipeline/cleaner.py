@@ -704,6 +704,9 @@ def _slot_rows(
         array = array.reshape(-1, slots)
         return array.reshape(-1) if count == listed.size else array[channel].reshape(-1)
 
+    verdicts: dict[str, Any] = {
+        name: flat(getattr(cells, name)) for name in ("cleaned", "lower", "upper", "flag", "reason", "origin")
+    }
     return Rows(
         sensors=cleaner.sensors,
         variables=cleaner.variables,
@@ -712,7 +715,7 @@ def _slot_rows(
         time=np.tile(cleaner.grid.times_of(period), count),
         value=flat(placed.value),
         n=flat(placed.n),
-        **{name: flat(getattr(cells, name)) for name in ("cleaned", "lower", "upper", "flag", "reason", "origin")},
+        **verdicts,
     )
 
 
@@ -787,7 +790,7 @@ def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> C
 
 WARM_UP = 28
 """Periods that are learned twice. On simulated networks the error over them falls by a twelfth (PM2.5) to nine tenths
-(benchmarks/first_weeks.py); a second pass without learning is no better."""
+(benchmarks/first_weeks.py); a second pass without learning is not better."""
 
 
 class PeriodSource(Protocol):

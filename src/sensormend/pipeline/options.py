@@ -270,6 +270,21 @@ class Options:
     variable: str | None = _column("The column that says what was measured, where there are several things.")
     latitude: str | None = _column("The column with the latitude; a sensor whose place changes becomes a new one.")
     longitude: str | None = _column("The column with the longitude.")
+    owner_flag: str | None = option(
+        column,
+        "The column with the owners' flags, where its name does not say so; it is kept beside ours as owner_flag.",
+        group="columns",
+        command="clean",
+    )
+    owner_wrong: tuple[str, ...] = option(
+        _columns,
+        "The owners' flags that say that a reading is wrong: 4,bad; those of QARTOD, IOC, SaQC and NERRS are known.",
+        (),
+        group="columns",
+        command="clean",
+        parse=listed,
+        leading_hyphen=True,
+    )
     networks: str | None = option(
         column,
         "The column that says which network a reading is from. Each is mended on its own, into OUT/<network>, and "

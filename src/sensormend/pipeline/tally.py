@@ -76,7 +76,7 @@ class FaultEpisode:
         The latest time until which it may have lasted: while the model's episode is open, and while only missing slots
         follow its last wrong one.
     fault
-        The model's fault; None where it is no episode of the model.
+        The model's fault; None where it is not an episode of the model.
     first
         The first slot that rows show as wrong; 0 while there is none.
     dated_size, dated_rate, dated_at, half_width
@@ -118,7 +118,7 @@ class FaultEpisode:
 
     @property
     def size(self) -> float:
-        """The size of the model's fault, as far as the rows agree with it; NaN where it is no episode of the model.
+        """The size of the model's fault, as far as the rows agree with it; NaN where it is not an episode of the model.
 
         The model revises the size as it sees more, while rows stay. Where the offset or drift that the rows show has
         another sign, or is more than twice or less than half as large, the size is that of the rows.

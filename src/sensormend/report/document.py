@@ -100,7 +100,7 @@ def page(data: ReportData) -> str:
     parts = [(name, title, part) for name, title, part in _sections(data, shown) if part is not None]
     head = header_section(data, [(name, title) for name, title, _ in parts])
     footer = tag("footer", f"Written by sensormend on {now().replace('T', ' ').removesuffix('Z')[:16]} UTC.")
-    # The data is no script; what could end the element is written as JSON can write it.
+    # The data is not a script; what could end the element is written as JSON can write it.
     text = as_json(shown).decode("utf-8").replace("<", "\\u003c").replace("\u2028", "\\u2028")
     style, theme, plotter, views = (
         "\n".join(path.read_text(encoding="utf-8") for path in STYLES),

@@ -416,12 +416,20 @@ class Alerts:
         )
 
     def health(
-        self, names: Sequence[ChannelName], last: NDArray[np.int64], removed: BoolArray, judged: BoolArray
-    ) -> list[Health]:
-        """Return the health of every channel that has reported and is not removed; arguments as in `check_silence`."""
-        entries = []
-        states = self.states(names, judged)
-        for place in np.flatnonzero(~removed).tolist():
+        self, names: Sequence[ChannelName], last: NDArray[np.int64], removed: BoolArray, judged: BoolArray,
+        most: int | None = None,
+    ) -> list[Health]:  # fmt: skip
+        """Return the health of every channel that has reported and is not removed; arguments as in `check_silence`.
+
+        With `most` only of so many, those with the worst states.
+        """
+        entries: list[Health] = []
+        states, places = self.states(names, judged), np.flatnonzero(~removed)
+        if most is not None:
+            places = places[np.argsort(states[places], kind="stable")]
+        for place in places.tolist():
+            if len(entries) == most:
+                break
             name, newest = names[place], int(last[place])
             channel = self._channels.get(name)
             if channel is None and newest == NEVER:
@@ -734,10 +742,10 @@ class ChannelMonitor:
         """Return which channels are silent at a time, without a change of state."""
         return self.silence.is_silent(time) & ~self._with_note(time, maintenance)
 
-    def health(self) -> list[Health]:
-        """Return the health of every channel that is not removed."""
+    def health(self, most: int | None = None) -> list[Health]:
+        """Return the health of every channel that is not removed, or of as many with the worst states."""
         names = self._names()
-        return self.alerts.health(names, self.silence.last, *self._removed_and_judged())
+        return self.alerts.health(names, self.silence.last, *self._removed_and_judged(), most)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -39,11 +39,11 @@ from sensormend.stream.deliveries import DAMAGE, Alert, Delivery, Kind, identifi
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.event_time import EventClock
 from sensormend.stream.feed_summary import FeedSummary, joined
-from sensormend.stream.formats.values import TOO_MANY_NAMES
+from sensormend.stream.formats.values import NOT_DECODED, TOO_MANY_NAMES
 from sensormend.stream.integrity import Inspection, inspect
 from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.logs import ConditionLog, say
-from sensormend.stream.metrics import Metrics, MetricsServer
+from sensormend.stream.metrics import MOST_CHANNELS, Metrics, MetricsServer
 from sensormend.stream.output import Output
 from sensormend.stream.retrying import DiskRetry, StoppedError
 from sensormend.stream.service_state import ServiceState
@@ -86,6 +86,7 @@ MAINTENANCE_INTERVAL = 5.0
 HINTS = {
     UNKNOWN: {"hint": "variables names all that will come, before the first start, or the one that --from has"},
     RARE: {"hint": "variables names all that will come, before the first start"},
+    NOT_DECODED: {"hint": "give the devices a payload formatter, which decodes what they send, in the network server"},
     TOO_MANY_NAMES: {"hint": "the pattern may take something else for the sensor; coordinates names those that are"},
 }
 """Hints on how to avoid a refusal, by reason."""
@@ -530,6 +531,7 @@ class Service:
         if stream.watermark.time != NEVER:
             metrics.watermark = stream.watermark.time
         metrics.sensors = {"known": len(stream.sensors), "unknown_sensors": stream.admission.unknown, **stream.counts}
+        metrics.channels = stream.health(MOST_CHANNELS)
         metrics.damaged = len(self._damage)
         metrics.readings_gone = sum(damage["readings"] for damage in self._damage)
         metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._queue.size

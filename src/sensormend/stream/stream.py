@@ -310,9 +310,9 @@ class Stream:
         if self.cleaner is not None:
             self.cleaner.maintenance = maintenance
 
-    def health(self) -> list[Health]:
-        """Return the health of every channel."""
-        return self.monitor.health() if self.cleaner else []
+    def health(self, most: int | None = None) -> list[Health]:
+        """Return the health of every channel, or of as many with the worst states."""
+        return self.monitor.health(most) if self.cleaner else []
 
     @property
     def counts(self) -> dict[str, int]:

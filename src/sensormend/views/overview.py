@@ -53,8 +53,8 @@ class NetworkOverview:
         Whether a watch is writing now, the event time that it has reached, and when it last wrote.
     provisional_from
         Time of the first provisional value.
-    places
-        Whether coordinates of sensors are known.
+    places, owner_flags
+        Whether coordinates of sensors are known, and whether flags came with the readings.
     notes
         Notes from the survey of the readings.
     version
@@ -81,6 +81,7 @@ class NetworkOverview:
     updated: str | None
     provisional_from: str | None
     places: bool
+    owner_flags: bool
     notes: list[str]
     version: int
 
@@ -118,6 +119,7 @@ def network_overview(reader: OutReader) -> NetworkOverview:
         updated=_time(run.get("updated") or run.get("finished")),
         provisional_from=utc(int(later.min())) if later.size else None,
         places=bool(reader.places),
+        owner_flags=bool(run.get("owner_flags")),
         notes=[str(note) for note in _listed(run.get("notes"))],
         version=reader.version,
     )

@@ -38,8 +38,10 @@ from sensormend.stream.formats.presets import (
     BY_KEYS,
     SENML,
     Preset,
+    Unreadable,
     at,
     is_diagnostic,
+    is_place,
     preset_of,
     with_zone,
 )  # fmt: skip
@@ -487,6 +489,10 @@ class Decoder:
             raise InvalidReadingError(NOT_IN_FORMAT) from None
         for row in rows:
             try:
+                if isinstance(row, Unreadable):
+                    self._buffer.refuse(row.reason, row.content)
+                    measured = True
+                    continue
                 if preset.wraps:
                     self._add_wrapped(row)
                     measured = True
@@ -507,10 +513,7 @@ class Decoder:
         if not outer.sure:
             self._topic = TopicFields(str(row["sensor"]), outer.variable, sure=True)
         try:
-            if type(row["data"]) is dict:
-                self._decode_object(row["data"])
-            else:
-                self._buffer.add(self._topic.sensor, self._topic.variable, None, number(row["data"]))
+            self._decode_object(row["data"])
         finally:
             self._topic, self._form = outer, form
 
@@ -553,7 +556,7 @@ class Decoder:
     def _chosen(self, numbers: dict[str, float], preset: Preset) -> tuple[list[tuple[str, float]], list[str]]:
         """Return the readings among the numbers of a row, and the names of those that were passed over."""
         if not self._options.variables:
-            passed = [name for name in numbers if name in preset.apart or is_diagnostic(name)]
+            passed = [name for name in numbers if name in preset.apart or is_diagnostic(name) or is_place(name)]
             return [(name, value) for name, value in numbers.items() if name not in passed], passed
         chosen = []
         for variable in self._options.variables:

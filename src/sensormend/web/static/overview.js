@@ -21,9 +21,10 @@ export async function show(root, params, context) {
   const tiles = element("div", { class: "tiles", role: "group", "aria-label": "Sensors by state; choose one to see only those" });
   const matrixRoot = element("section", { class: "section", id: "matrix", "aria-labelledby": "matrix-title" });
   const trouble = element("section", { class: "section", "aria-labelledby": "trouble-title" });
+  const ownersRoot = element("section", { class: "section", id: "owners", hidden: true, "aria-labelledby": "owners-title" });
   const gridRoot = element("section", { class: "section", id: "grid", hidden: true });
   const mapRoot = element("section", { class: "section", id: "map", hidden: true });
-  root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), trouble, gridRoot, matrixRoot, mapRoot);
+  root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), trouble, gridRoot, matrixRoot, ownersRoot, mapRoot);
   let state = CHANNEL_STATES.includes(params.get("state")) ? params.get("state") : "";
   let listed = "";
   let map = null;
@@ -104,6 +105,10 @@ export async function show(root, params, context) {
   if (!network.live && network.variables.length > 1) {
     context.load("./station-grid.js").then(({ mountGrid }) => mountGrid(gridRoot, context))
       .catch((error) => isAborted(error) || context.signal.aborted || context.say(`The stations could not be shown: ${error.message}.`, "error"));
+  }
+  if (network.owner_flags) {
+    context.load("./owners.js").then(({ mountOwners }) => mountOwners(ownersRoot, context))
+      .catch((error) => isAborted(error) || context.signal.aborted || context.say(`The owners' flags could not be shown: ${error.message}.`, "error"));
   }
   const attended = attention();
   attended.catch(() => {});

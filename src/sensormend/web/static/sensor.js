@@ -192,6 +192,8 @@ export async function show(root, params, context) {
   const spanAt = (moment) => loaded.spans.filter((one) => moment >= one.from && moment < Math.max(one.to, one.from + loaded.step))
     .sort((a, b) => (a.to - a.from) - (b.to - b.from))[0];
 
+  const ownerAt = (moment) => loaded.owner.filter((one) => moment >= one.from && moment < one.to).slice(0, 1);
+
   function updateReadout() {
     const at = hover ?? (mark === null ? -1 : nearest(loaded.time, mark));
     page.readout.replaceChildren(...(at < 0 || at >= loaded.time.length ? [hint()] : described(at)));
@@ -213,6 +215,7 @@ export async function show(root, params, context) {
       part("raw", many ? `${value(loaded.low[at])} to ${value(loaded.high[at])}` : value(raw, 4, "nothing came"), "read-raw"),
       part(loaded.corrected[at] ? "corrected" : "cleaned", value(loaded.cleaned[at], 4, "unknown"), "read-cleaned"),
       part("interval", lower === null || upper === null ? "unknown" : `${value(lower)} to ${value(upper)}`),
+      ...ownerAt(moment).map((one) => part("owners", one.word)),
       element("span", { class: "read", text: `${word}${provisional ? ", provisional" : ""}` }),
     ];
   }
