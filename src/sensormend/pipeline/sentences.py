@@ -22,6 +22,7 @@ __all__ = [
     "how_far_judged",
     "how_long",
     "how_often",
+    "learning_sentence",
     "little_judged",
     "number",
     "percent",
@@ -323,6 +324,18 @@ def states_in_words(states: Mapping[str, int]) -> str:
     others += [f"{ended:,} {'has' if ended == 1 else 'have'} ended"] if ended else []
     first = f"{healthy:,} of {sensors} {_is_or_are(healthy)} healthy" if healthy else f"None of {sensors} is healthy"
     return f"{first}. {', '.join(others)}."
+
+
+def learning_sentence(done: int, needed: int, first: int, *, daily: bool) -> str:
+    """Return how far a network has learned of which nothing can be judged before `first`.
+
+    Examples
+    --------
+    >>> learning_sentence(0, 5, 1704499200_000000, daily=True)
+    'Still learning: day 1 of 5, first verdicts on 2024-01-06.'
+    """
+    date = readable(first).removesuffix(" 00:00")
+    return f"Still learning: {'day' if daily else 'period'} {done + 1} of {needed}, first verdicts on {date}."
 
 
 def _is_or_are(count: int) -> str:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sensormend.pipeline.channel_states import count_sensors
-from sensormend.pipeline.sentences import how_far_judged, percent, readable, states_in_words, without_number
+from sensormend.pipeline.sentences import (
+    how_far_judged,
+    learning_sentence,
+    percent,
+    readable,
+    states_in_words,
+    without_number,
+)
 from sensormend.pipeline.times import time_of
 from sensormend.readings import DAY, SECOND, Flag
 from sensormend.views.channel_status import all_faults, channel_statuses
@@ -96,9 +104,11 @@ def network_overview(reader: OutReader) -> NetworkOverview:
     later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
     later = later if final is None else later[later >= final]
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
+    reached = max(times, default=None)
     return NetworkOverview(
         name=reader.name,
-        sentence=f"{_judged(reader)} {_sentence(states, reader.live, days, (wrong, filled))}".lstrip()
+        sentence=_learning(reader, states, reached)
+        or f"{_judged(reader)} {_sentence(states, reader.live, days, (wrong, filled))}".lstrip()
         if reader.folder.is_dir()
         else f"{reader.name} does not exist any more.",
         sensors=sum(states.values()),
@@ -115,7 +125,7 @@ def network_overview(reader: OutReader) -> NetworkOverview:
         interval=_interval(run),
         command=str(run.get("command", "")),
         live=reader.live,
-        reached=utc(max(times, default=None)),
+        reached=utc(reached),
         updated=_time(run.get("updated") or run.get("finished")),
         provisional_from=utc(int(later.min())) if later.size else None,
         places=bool(reader.places),
@@ -158,6 +168,19 @@ def _days(reader: OutReader) -> tuple[int, int] | None:
         return None
     first, last = span[0] // DAY, (final - 1) // DAY
     return (max(first, last - FILLED_DAYS + 1) if reader.live else first), last
+
+
+def _learning(reader: OutReader, states: Mapping[str, int], reached: int | None) -> str:
+    """Return how far a feed has learned that is too young for any verdict; empty for others."""
+    span, total = reader.span(), sum(states.values())
+    if not reader.live or span is None or reached is None or not total or states["learning"] < total:
+        return ""
+    from sensormend.model.network_model import LEARNING_PERIODS
+
+    period = reader.period or DAY
+    begin = span[0] // period * period
+    done, first = (reached - begin) // period, begin + LEARNING_PERIODS * period
+    return learning_sentence(done, LEARNING_PERIODS, first, daily=period == DAY) if done < LEARNING_PERIODS else ""
 
 
 def _sentence(states: dict[str, int], live: bool, days: tuple[int, int] | None, shares: Shares) -> str:
