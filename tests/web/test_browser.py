@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import urllib.request
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
