@@ -48,7 +48,7 @@ CHOSEN = {
     "phone": ("overview-phone-dark", 1500),
     "report": ("report-wide-light", 1500),
     "grid": ("grid-wide-light", 985),
-    "station": ("station-wide-light", 1450),
+    "station": ("station-wide-light", 1385),
 }
 """Which of them are in docs/, and how much of each from its top."""
 
