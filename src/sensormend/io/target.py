@@ -46,7 +46,8 @@ parts of the name of a folder."""
 LOCK = ".lock"
 
 MEMORY = "1GB"
-"""The limit of memory for sorting; the rest goes to disk beside the file that is written."""
+"""The limit of memory for sorting; the rest goes to disk beside the file that is written. With half of it long texts
+of hundreds of thousands of characters cannot be sorted."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Target:
             raise ConfigError("--resume continues an interrupted run and --overwrite starts over: give one of them")
         for path in dict.fromkeys((self.path, self.folder)):
             if os.path.lexists(path) and not replaces:
-                raise ConfigError(f"{str(path)!r} already exists; use --overwrite to replace it")
+                raise ConfigError(f"{str(path)!r} already exists; --overwrite replaces it")
             if path.is_dir() and not (path / "run.json").exists() and any(path.iterdir()):
                 raise ConfigError(f"{path} is a folder that sensormend did not write; --overwrite does not replace it")
         if resume and not self.work.exists():
