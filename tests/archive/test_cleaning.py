@@ -199,7 +199,7 @@ def test_the_readings_are_never_replaced(tmp_path: Path) -> None:
             clean_archive(path, out, overwrite=True)
     assert {entry.name for entry in folder.iterdir()} == {"readings.csv", "run.json"}
     (tmp_path / "nowhere").symlink_to(tmp_path / "not-there")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         clean_archive(path, tmp_path / "nowhere")
 
 

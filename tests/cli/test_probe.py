@@ -85,7 +85,7 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "expected"),
     [
-        (["probe", "nowhere.csv"], 1, "there is no file or folder nowhere.csv"),
+        (["probe", "nowhere.csv"], 2, "there is no file or folder nowhere.csv"),
         (["probe", "readings.csv", "--format", "ttn"], 2, "format is for messages"),
         (["probe", "-", "--seconds", "0"], 2, "seconds is a number above 0"),
     ],

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.pipeline.channel_states import STATES, ChannelState
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.health import STATES, ChannelState, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows

@@ -313,7 +313,7 @@ class _ArchiveRun:
             from sensormend.io.netcdf import read_attributes
 
             attributes.update(read_attributes(path, self.options))
-        return described(self.staging.variables, self.options, attributes)
+        return described(self.staging.variables, self.options, attributes, self.survey.usual)
 
     def _remarks(self) -> list[str]:
         """Return remarks on the sensors: those that moved, and those in maintenance.csv without a reading."""

@@ -112,7 +112,7 @@ def clean_table(readings: Any, options: Options) -> CleanedTable:
     if isinstance(kind, LabelledArray):
         kind.places = places.coordinates
     run = run_record(report, options, fill=survey.fill, variables=table.variables, owner_flags=words)
-    run |= record_of(described(table.variables, options, attributes))
+    run |= record_of(described(table.variables, options, attributes, survey.usual))
     return CleanedTable(rows, report.faults, report.summaries, run, kind)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import duckdb
 import numpy as np
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError, InputError, MissingError
 from sensormend.files import Closing, signature
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
@@ -160,7 +160,7 @@ class Archive(Closing):
         self.path = Path(path).absolute()
         self.meta = meta_of(self.path)
         if not self.path.exists():
-            raise InputError(f"there is no {path}: name what sensormend clean or watch wrote")
+            raise MissingError(f"no such output: {str(path)!r}; give what clean or watch wrote")
         if self.path.is_file() and (self.meta / "data").is_dir():
             self.path = self.meta  # a wide table, whose rows are in the folder beside it
         self._ending = None if self.path.is_dir() else ending_of(self.path)
@@ -168,10 +168,10 @@ class Archive(Closing):
         if self.path.is_dir() and not (self.path / "data").is_dir():
             self._refuse_too_early()
             if (self.path / "networks.csv").exists():
-                raise InputError(f"{path} holds many networks: give one of the folders that its networks.csv names")
-            raise InputError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
+                raise MissingError(f"{path} holds many networks: give one of the folders that its networks.csv names")
+            raise MissingError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
         if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
-            raise InputError(
+            raise MissingError(
                 f"{path} is nothing that sensormend clean wrote: there is no {self.path.name}.meta beside it"
             )
 

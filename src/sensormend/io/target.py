@@ -107,7 +107,7 @@ class Target:
             raise ConfigError("--resume continues an interrupted run and --overwrite starts over: give one of them")
         for path in dict.fromkeys((self.path, self.folder)):
             if os.path.lexists(path) and not replaces:
-                raise ConfigError(f"{path} is there already; --overwrite replaces it")
+                raise ConfigError(f"{str(path)!r} already exists; --overwrite replaces it")
             if path.is_dir() and not (path / "run.json").exists() and any(path.iterdir()):
                 raise ConfigError(f"{path} is a folder that sensormend did not write; --overwrite does not replace it")
         if resume and not self.work.exists():

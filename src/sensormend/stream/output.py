@@ -25,11 +25,12 @@ from sensormend.io.folder import covered, dates_of, span_of
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, csv_lines, write_csv, write_json
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import ChannelState
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.times import in_words, iso
+from sensormend.pipeline.units import described, record_of
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.integrity import is_readable
@@ -445,6 +446,7 @@ class Output:
                 "withheld": stream.cleaner.withheld,
                 "copies": copies,
                 "notes": [*stream.survey.notes, *sentences(copies), *stream.cleaner.remarks()],
+                **record_of(described(stream.cleaner.variables, stream.options)),
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}
 

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.sources import listed
 from sensormend.model.network_model import LEARNING_PERIODS
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, Cleaner, cleaner_for
 from sensormend.pipeline.grid import ANCHOR, Grid
-from sensormend.pipeline.health import ChannelState, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places
