@@ -429,6 +429,10 @@ def learn_moments(w, network, p, m, s):
             present = math.sqrt(w.scratch.vector[i] * w.scratch.vector[j])
             moments[i, j] = past * moments[i, j] + present * w.covariance[i, j]
         moments[i, i] = max(moments[i, i], 1e-12)
+        if standing[network.members[p, i]] == ADMITTED:
+            # More on the diagonal contradicts nothing: how far it goes is learned at its own rate.
+            faster = max(1.0 / (w.stats[i, AGE] + 2.0) - w.scratch.vector[i], 0.0)
+            moments[i, i] += faster * max(w.covariance[i, i] - moments[i, i], 0.0)
     v = network.variables[network.variable[network.members[p, 0]]]
     if v[HIGH] > v[LOW]:
         square = (forward(v[HIGH], v) - forward(v[LOW], v)) ** 2
