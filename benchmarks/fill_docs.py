@@ -61,11 +61,14 @@ def filled(page: str, out: Path) -> str:
 
 
 def merged(before: str, after: str) -> str:
-    """Return a table with the rows of an earlier one that it lacks, in the order of the earlier one."""
-    old, new = ({line.split("|")[1]: line for line in text.splitlines()} for text in (before, after))
-    if not old or next(iter(old.values())) != next(iter(new.values())):
+    """Return an earlier table with the rows of a new one; the new one alone where it lacks a column of the earlier."""
+    old, new = ([line.strip("| ").split(" | ") for line in text.splitlines()] for text in (before, after))
+    if not old or not set(old[0]) <= set(new[0]):
         return after
-    return "\n".join((old | new).values())
+    places = [new[0].index(name) for name in old[0]]
+    rows = {row[0]: row for row in old[2:]} | {row[0]: [row[place] for place in places] for row in new[2:]}
+    lines = ["| " + " | ".join(row) + " |" for row in (old[0], *rows.values())]
+    return "\n".join([lines[0], before.splitlines()[1], *lines[1:]])
 
 
 def table(records: list[Record], parts: list[str]) -> str:

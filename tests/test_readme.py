@@ -97,14 +97,23 @@ def test_the_pictures_are_small_enough_to_load_at_once(name: str) -> None:
     assert (ROOT / "docs" / f"{name}.png").stat().st_size < 300_000
 
 
-def test_rows_of_methods_that_were_not_run_again_stay(tmp_path: Path) -> None:
-    mark, head = "<!-- table a.csv | F1 -->", "| method | F1 |\n|---|---:|"
-    (tmp_path / "page.md").write_text(f"{mark}\n{head}\n| A | 0.100 |\n| B | 0.200 |\n<!-- /table -->\n")
-    (tmp_path / "a.csv").write_text("method,figure,mean,spread,paper,difference\nA,F1,0.5,,,\nC,F1,0.7,,,\n")
-    filler = [sys.executable, str(ROOT / "benchmarks" / "fill_docs.py"), str(tmp_path), str(tmp_path / "page.md")]
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        (["| method | x |", "|---|---:|", "| A | 0.100 |", "| B | 0.200 |"],
+         ["| method | x |", "|---|---:|", "| A | 0.500 |", "| B | 0.200 |", "| C | 0.700 |"]),
+        (["| method | z |", "|---|---:|", "| A | 0.100 |"],
+         ["| method | x | y |", "|---|---:|---:|", "| A | 0.500 | 0.600 |", "| C | 0.700 | - |"]),
+    ],
+)  # fmt: skip
+def test_rows_of_methods_that_were_not_run_again_stay(tmp_path: Path, known: list[str], expected: list[str]) -> None:
+    page, mark = tmp_path / "page.md", "<!-- table a.csv | figure=F1 | by case -->"
+    page.write_text("\n".join([mark, *known, "<!-- /table -->", ""]))
+    lines = ["method,case,figure,mean", "A,x,F1,0.5", "A,y,F1,0.6", "C,x,F1,0.7"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    filler = [sys.executable, str(ROOT / "benchmarks" / "fill_docs.py"), str(tmp_path), str(page)]
     subprocess.run(filler, check=True, timeout=60)
-    rows = "| A | 0.500 |\n| B | 0.200 |\n| C | 0.700 |"
-    assert (tmp_path / "page.md").read_text() == f"{mark}\n{head}\n{rows}\n<!-- /table -->\n"
+    assert page.read_text().splitlines() == [mark, *expected, "<!-- /table -->"]
 
 
 def test_the_table_is_filled_from_what_the_bench_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
