@@ -260,6 +260,8 @@ def test_former_guests_have_nothing_more_in_common_than_their_hosts_say(
         for other in range(hosts, channels):
             if one != other:
                 expected[one, other] = true[one, :hosts] @ np.linalg.solve(inner, true[:hosts, other])
+        # How far a guest goes is hardly known: at least as far as the median channel.
+        expected[one, one] = max(true[one, one], np.median(np.diagonal(expected)[:one]))
     assert np.allclose(out[0], expected, rtol=0.02, atol=0.02 * np.abs(true).max())
     assert np.linalg.eigvalsh(out[0].astype(float)).min() > -1e-3 * np.abs(true).max()
 
