@@ -243,6 +243,7 @@ def test_a_run_that_is_stopped_while_they_are_added_goes_on(tmp_path: Path, monk
         return with_owner_flags(rows, *more)
 
     monkeypatch.setattr("sensormend.archive.cleaning.with_owner_flags", full)
+    monkeypatch.setattr("sensormend.io.writing.MOST_ROWS", 100)
     with pytest.raises(StorageError):
         clean_archive(tmp_path / "readings.csv", tmp_path / "out")
     monkeypatch.undo()

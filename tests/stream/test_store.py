@@ -325,7 +325,7 @@ def test_damaged_deliveries_are_emptied_and_lost_to_those_that_wait(
         database.execute(f"DELETE FROM outbox WHERE id >> {PART_BITS} = 3")
     database.close()
     with Store(path, ["a", "b"]) as store:
-        assert store.unsound == {"inbox": 0, "outbox": 3, "checkpoint": 0}
+        assert store.unsound == {"inbox": 0, "outbox": 3, "checkpoint": 0, "sinks": 0}
         # The newest one still has its number: what is made again is passed over.
         store.append(final(5), 5)
         store.append(final(6), 6)
@@ -334,6 +334,23 @@ def test_damaged_deliveries_are_emptied_and_lost_to_those_that_wait(
         assert (store.lost("a"), store.lost("b")) == (2, 3)
         assert (store.backlog("a"), store.backlog("b")) == (0, 0)
     assert "are lost" in caplog.text
+
+
+def test_progress_that_is_damaged_sends_again_what_is_left(path: Path) -> None:
+    with Store(path, ["a", "b"]) as store:
+        for number in range(6):
+            store.append(final(number), number)
+        assert take(store, "a", 4) == [0, 1, 2, 3]
+        assert take(store, "b", 2) == [0, 1]
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE sinks SET next = 5 WHERE name = 'a'")
+    database.close()
+    with Store(path, ["b"]) as store:
+        assert store.unsound["sinks"] == 1
+        assert starts(store, "b") == [2, 3, 4, 5]
+    with Store(path, ["a", "b"]) as store:
+        assert store.unsound["sinks"] == 0
+        assert starts(store, "a") == starts(store, "b") == [2, 3, 4, 5]
 
 
 contents_given = st.lists(

@@ -144,14 +144,14 @@ def _mend(
         faults = [fault for fault in tally.faults if fault.dated_back]
         rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.correction_limits_of)
         tally.count_dated_back(before, marked)
-    copies = tally.copies()
+    copies, intervals = tally.copies(), tally.intervals()
     noted = (*notes, *notes_of(survey, options, cleaner, copies))
     report = Report(
         out=Path(), grid=survey.grid, readings=len(readings), rejected=rejected,
         sensors=len(cleaner.sensors), periods=len(source.periods), flags=tally.flags, filled=tally.filled,
-        corrected=tally.corrected, notes=noted, faults=tally.intervals(),
-        summaries=tally.summaries(places), seconds=monotonic() - started, withheld=cleaner.withheld, copies=copies,
-        fill=tally.fill,
+        corrected=tally.corrected, notes=noted, faults=intervals,
+        summaries=tally.summaries(places, intervals), seconds=monotonic() - started, withheld=cleaner.withheld,
+        copies=copies, fill=tally.fill,
     )  # fmt: skip
     return sorted_rows(rows), report
 

@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeVar
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.files import Closing, signature
@@ -36,7 +35,6 @@ __all__ = [
     "file_metadata",
     "file_rows",
     "meta_of",
-    "read_spans",
     "span_of",
 ]
 
@@ -153,47 +151,6 @@ def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
             return dict(pairs.fetchall())
     except duckdb.Error as error:
         raise InputError(f"cannot read {path}: {reason_of(error)}") from error
-
-
-def read_spans(
-    files: Sequence[Path], spans: Sequence[tuple[str, str, int, int]]
-) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of some channels and spans, with the index of each row's file and its position in that file.
-
-    A span is (sensor, variable, start, end), in microseconds since 1970; the variable of rows without one is empty.
-    """
-    sensors, variables = sorted({span[0] for span in spans}), sorted({span[1] for span in spans})
-    channel_spans = {
-        "s": np.array([sensors.index(span[0]) for span in spans], dtype=np.int32),
-        "v": np.array([variables.index(span[1]) for span in spans], dtype=np.int32),
-        "start": np.array([span[2] for span in spans], dtype=np.int64),
-        "stop": np.array([span[3] for span in spans], dtype=np.int64),
-    }
-    rows = read_parquet(files, "filename = true", "file_row_number = true")
-    try:
-        with _engine().cursor() as engine:
-            names_in_files = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
-            variable = "variable" if "variable" in names_in_files else "''"
-            for name, names in (("span_sensors", sensors), ("span_variables", variables), ("span_files", files)):
-                texts = np.array([str(text) for text in names], dtype=object)
-                engine.register(name, {"code": np.arange(len(texts)), "name": texts})
-            engine.register("spans", channel_spans)
-            # The names are compared first: the engine then skips the parts of a file that have none of them.
-            wanted = ", ".join(map(literal, sensors))
-            columns = engine.execute(f"""
-                SELECT a.code AS sensor, b.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper,
-                    flag, {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin,
-                    c.code AS file, file_row_number AS row
-                FROM (SELECT * FROM {rows} WHERE sensor IN ({wanted})) AS taken
-                    JOIN span_sensors AS a ON a.name = sensor JOIN span_variables AS b ON b.name = {variable}
-                    JOIN span_files AS c ON c.name = filename
-                WHERE EXISTS (SELECT 1 FROM spans WHERE spans.s = a.code AND spans.v = b.code
-                    AND time >= make_timestamp(spans.start) AND time < make_timestamp(spans.stop))
-                ORDER BY file, row""").fetchnumpy()
-    except duckdb.Error as error:
-        raise InputError(f"cannot read {files[0]}: {reason_of(error)}") from error
-    file, row = (np.ma.getdata(columns[name]).astype(np.int64, copy=False) for name in ("file", "row"))
-    return _rows_of(columns, sensors, variables), file, row
 
 
 class Archive(Closing):

@@ -46,7 +46,8 @@ parts of the name of a folder."""
 LOCK = ".lock"
 
 MEMORY = "1GB"
-"""The limit of memory for sorting; the rest goes to disk beside the file that is written."""
+"""The limit of memory for sorting; the rest goes to disk beside the file that is written. With half of it long texts
+of hundreds of thousands of characters cannot be sorted."""
 
 
 @dataclass(frozen=True)

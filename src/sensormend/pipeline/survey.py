@@ -128,7 +128,12 @@ def _circular(sample: Readings, fill: Mapping[str, Sequence[float]], options: Op
 
 
 def _by_channel(sample: Readings) -> Readings:
-    return sample.taken(np.lexsort((sample.time, sample.variable, sample.sensor)))
+    channel = sample.sensor.astype(np.int64) * len(sample.variables) + sample.variable
+    if len(sample.sensors) * len(sample.variables) <= 2**16:
+        # Numbers of 16 bits are sorted in a fifth of the time.
+        channel = channel.astype(np.uint16)
+    order = np.argsort(sample.time, kind="stable")
+    return sample.taken(order[np.argsort(channel[order], kind="stable")])
 
 
 def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ...]], list[str]]:

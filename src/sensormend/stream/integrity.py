@@ -99,6 +99,8 @@ def _inspect_store(result: Inspection, store: Store) -> dict[str, Any]:
     if gone:
         waiting = min(gone, int(acknowledged.get("waiting", 0)))
         note(f"lacks {gone:,} deliveries, {waiting:,} of which waited for sinks")
+    if store.unsound["sinks"]:
+        note(f"does not know what {store.unsound['sinks']} sinks have: they get again what is left")
     return saved
 
 

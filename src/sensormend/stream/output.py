@@ -379,10 +379,11 @@ class Output:
             tally, grid = stream.tally, stream.cleaner.grid
             # The tally drops them; if the disk is full, the next attempt needs them.
             self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
-            self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
+            faults = tally.intervals()
+            self._faults.write(map(astuple, self._settled), map(astuple, faults))
             self._settled = []
             places = Places(coordinates={**stream.coordinates, **stream.places.coordinates})
-            write_csv(self.folder / "sensors.csv", SENSORS_HEADER, map(astuple, tally.summaries(places)))
+            write_csv(self.folder / "sensors.csv", SENSORS_HEADER, map(astuple, tally.summaries(places, faults)))
         write_json(self.folder / "run.json", self._record(stream, settings))
 
     def tidy(self, stream: Stream) -> None:

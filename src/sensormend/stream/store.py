@@ -13,7 +13,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ PART_BITS, PART = 12, 1 << 28
 """Most bytes in one row: SQLite takes no more than a billion, and a day of a million sensors has more. A content of
 several rows has its number, times 4096, and those after that for ids."""
 
-FORM = 2
+FORM = 3
 """The version of the tables."""
 
 CONTENTS = ("inbox", "outbox", "checkpoint")
@@ -50,7 +50,7 @@ _TABLES = f"""
         f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, note INTEGER, crc INTEGER, content BLOB);" for name in CONTENTS
     )
 }
-    CREATE TABLE sinks (name TEXT PRIMARY KEY, next INTEGER, lost INTEGER);
+    CREATE TABLE sinks (name TEXT PRIMARY KEY, next INTEGER, lost INTEGER, crc INTEGER);
     CREATE TABLE rewritten (name TEXT PRIMARY KEY);
     PRAGMA user_version = {FORM};
     COMMIT;
@@ -101,7 +101,7 @@ class Store(Closing):
     acknowledged
         What was acknowledged.
     problem, unsound
-        Why the file was set aside, and how many contents of each table were left out.
+        Why the file was set aside, and how many entries of each table were left out.
 
     Raises
     ------
@@ -125,7 +125,7 @@ class Store(Closing):
 
     def __init__(self, path: Path, names: Sequence[str] = (), limit: int = LIMIT) -> None:
         self.path, self.limit = path, limit
-        self.problem, self.unsound = "", dict.fromkeys(CONTENTS, 0)
+        self.problem, self.unsound = "", dict.fromkeys((*CONTENTS, "sinks"), 0)
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
         self._overflowing: set[str] = set()
@@ -185,12 +185,16 @@ class Store(Closing):
         saved, *_ = self._extent("checkpoint")
         self.next_input = max(after, saved, int(self.acknowledged.record.get("number", 0)))
         self.rewritten = {name for (name,) in self._database.execute("SELECT name FROM rewritten")}
+        known = {name: (entry, crc) for name, *entry, crc in self._database.execute("SELECT * FROM sinks").fetchall()}
+        sound = {name: _Progress(*entry) for name, (entry, crc) in known.items() if _crc(name, *entry) == crc}
+        self.unsound["sinks"] = len(known) - len(sound)
+        # Where its progress is lost, a sink gets again what is left.
+        new = _Progress(self._first if self.problem or self.unsound["sinks"] else self.next, 0)
+        self._progress = {name: sound.get(name) or replace(new) for name in names}
         with self._database as database:
-            # Where its progress is lost, a sink gets again what is left.
-            new = [(name, self._first if self.problem else self.next) for name in names]
-            database.executemany("INSERT OR IGNORE INTO sinks VALUES (?, ?, 0)", new)
-        rows = {name: _Progress(*progress) for name, *progress in self._database.execute("SELECT * FROM sinks")}
-        self._progress = {name: rows[name] for name in names}
+            for name, progress in {**dict.fromkeys(known, new), **sound, **self._progress}.items():
+                if name not in sound:
+                    _put_progress(database, name, progress)
 
     def _extent(self, table: str) -> tuple[int, int, int, int]:
         """Return the first number in a table, the one after the last, the bytes of all, and the highest note."""
@@ -351,7 +355,7 @@ class Store(Closing):
         oldest = min(self.next - 1, *(progress.next for progress in self._progress.values()))
         try:
             with self._database as database:
-                database.execute("UPDATE sinks SET next = ?, lost = ? WHERE name = ?", [to, lost, name])
+                _put_progress(database, name, progress)
                 if oldest > self._first:
                     older = "FROM outbox WHERE id < ?", [oldest << PART_BITS]
                     (size,) = database.execute(f"SELECT SUM(LENGTH(content)) {older[0]}", older[1]).fetchone()
@@ -446,17 +450,22 @@ def copied(path: Path) -> Iterator[Store]:
 
 def _insert(database: sqlite3.Connection, table: str, number: int, note: int, content: bytes) -> None:
     parts = [memoryview(content)[start : start + PART] for start in range(0, max(len(content), 1), PART)]
-    rows = [(id_, note, _crc(id_, note, part), part) for id_, part in enumerate(parts, number << PART_BITS)]
+    rows = [(id_, note, _crc(id_, note, content=part), part) for id_, part in enumerate(parts, number << PART_BITS)]
     database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?)", rows)
 
 
-def _crc(id_: int, note: int, content: bytes | memoryview) -> int:
-    return zlib.crc32(content, zlib.crc32(f"{id_} {note}".encode()))
+def _put_progress(database: sqlite3.Connection, name: str, progress: _Progress) -> None:
+    entry = (name, progress.next, progress.lost)
+    changed = "ON CONFLICT (name) DO UPDATE SET next = excluded.next, lost = excluded.lost, crc = excluded.crc"
+    database.execute(f"INSERT INTO sinks VALUES (?, ?, ?, ?) {changed}", [*entry, _crc(*entry)])
+
+
+def _crc(*entries: object, content: bytes | memoryview = b"") -> int:
+    return zlib.crc32(content, zlib.crc32(repr(entries).encode()))
 
 
 def _is_sound(id_: Any, note: Any, crc: Any, content: Any) -> bool:
-    whole = isinstance(id_, int) and isinstance(note, int) and isinstance(content, bytes)
-    return whole and _crc(id_, note, content) == crc
+    return isinstance(content, bytes) and _crc(id_, note, content=content) == crc
 
 
 def _salvage(path: Path, new: sqlite3.Connection) -> None:
