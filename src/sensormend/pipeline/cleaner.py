@@ -568,7 +568,10 @@ class Cleaner:
         if self.model.periods <= DIRECTION_PERIODS:
             from sensormend.model.scales import looks_circular
 
-            counting = self.model.counting(names) if _is_network(self.model) else np.ones(minibatch.shape[:2], bool)
+            counting = np.ones(minibatch.shape[:2], dtype=bool)
+            if _is_network(self.model) and self.model.periods:
+                # Sensors that join decide nothing for the others.
+                counting = self.model.counting(names)
             for number in range(len(self.variables)):
                 known = number in self._circular or number in self._unjudged_from
                 if not known and looks_circular(minibatch[counting[:, number], number]):
