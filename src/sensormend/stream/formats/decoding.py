@@ -475,12 +475,7 @@ class Decoder:
 
     def _add_preset(self, message: Any, preset: Preset) -> None:
         """Add the readings of a message in the format of a preset; an invalid row is refused alone."""
-        time = " or ".join(preset.time) if preset.time else "that of arrival"
-        self._record_format(
-            preset.name,
-            f"{preset.title}: the sensor is {' or '.join(preset.sensor)}, the time {time}, numbers are in "
-            f"{preset.values or 'the message'}",
-        )
+        self._record_format(preset.name, preset.sentence)
         measured = passed = False
         try:
             rows = list(preset.rows(message, self._topic_name))
@@ -502,6 +497,9 @@ class Decoder:
                 measured |= len(self._buffer) > before
             except InvalidReadingError as refused:
                 self._buffer.refuse(str(refused), row)
+                measured = True
+            except (AttributeError, IndexError, KeyError, TypeError):
+                self._buffer.refuse(NOT_IN_FORMAT, message)
                 measured = True
         if not measured:
             raise InvalidReadingError(NOT_MEASURED if passed else NO_READING)
@@ -632,7 +630,7 @@ def _numbers(values: Any, prefix: str = "", depth: int = 1) -> dict[str, float]:
             with suppress(InvalidReadingError):
                 value = number(content)
                 if not math.isnan(value):
-                    numbers[prefix + key] = value
+                    numbers[f"{prefix}{key}"] = value
     return numbers
 
 
