@@ -97,7 +97,7 @@ def clean_table(readings: Any, options: Options) -> CleanedTable:
                 "clean takes a pandas or polars frame, an xarray.DataArray, or the path of a file, "
                 f"not {type(readings).__name__}"
             )
-        rejected = staging.left_out
+        rejected, notes = staging.left_out, staging.notes
         # The staging is closed before they are mended.
         survey, table = survey_readings(staging.sample(), options), staging.all_readings()
         words = staging.owner_flags
@@ -105,7 +105,7 @@ def clean_table(readings: Any, options: Options) -> CleanedTable:
     if rejected:
         warnings.warn(f"{rejected} readings a year and more from all others were left out", stacklevel=3)
     places = Places.read(options.coordinates) if options.coordinates else Places.of(positions, table.sensors)
-    rows, report = _mend(table, survey, options, places, rejected=rejected, started=started)
+    rows, report = _mend(table, survey, options, places, notes, rejected=rejected, started=started)
     if words:
         grid = None if options.per_reading else survey.grid
         rows = with_owner_flags(rows, places.rename_moved(flagged), words, grid)
@@ -117,7 +117,14 @@ def clean_table(readings: Any, options: Options) -> CleanedTable:
 
 
 def _mend(
-    readings: Readings, survey: Survey, options: Options, places: Places, *, rejected: int, started: float
+    readings: Readings,
+    survey: Survey,
+    options: Options,
+    places: Places,
+    notes: Sequence[str],
+    *,
+    rejected: int,
+    started: float,
 ) -> tuple[Rows, Report]:
     readings = places.rename_moved(readings)
     source = InMemory(readings, survey.grid)
@@ -138,10 +145,11 @@ def _mend(
         rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.correction_limits_of)
         tally.count_dated_back(before, marked)
     copies, intervals = tally.copies(), tally.intervals()
+    noted = (*notes, *notes_of(survey, options, cleaner, copies))
     report = Report(
         out=Path(), grid=survey.grid, readings=len(readings), rejected=rejected,
         sensors=len(cleaner.sensors), periods=len(source.periods), flags=tally.flags, filled=tally.filled,
-        corrected=tally.corrected, notes=notes_of(survey, options, cleaner, copies), faults=intervals,
+        corrected=tally.corrected, notes=noted, faults=intervals,
         summaries=tally.summaries(places, intervals), seconds=monotonic() - started, withheld=cleaner.withheld,
         copies=copies, fill=tally.fill,
     )  # fmt: skip

@@ -54,6 +54,9 @@ EMPTY = 1
 
 NO_SENSOR, OUT_OF_RANGE, NOT_A_NUMBER, WRONG_CLOCK = 2, 5, 6, 8
 
+PASSED_OVER = 10
+"""A reading of a sensor that the user does not admit."""
+
 LEFT_OUT = (OUT_OF_RANGE, WRONG_CLOCK)
 """The reasons for which a row of a frame is left out with a warning: its clock was not set."""
 

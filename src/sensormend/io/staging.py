@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
-from sensormend.io.loading import FLAGGED, LEFT_OUT, Loader
+from sensormend.io.loading import FLAGGED, LEFT_OUT, PASSED_OVER, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
 from sensormend.io.sql import Spare, harmless_text, literal, reason_of
 from sensormend.io.table_layout import TableLayout
@@ -230,6 +230,7 @@ class Staging(Closing):
             for sentence in loader.layouts[:MOST_LAYOUTS]:
                 self._set("layout", sentence)
             self._set("unit", loader.unit)
+            self._pass_over(options or Options())
             self._number_names()
             self._list_owner_flags()
             if not self.readings:
@@ -260,10 +261,27 @@ class Staging(Closing):
         loader = Loader(self, options, None)
         yield loader
         self._set("unit", loader.unit)
+        self._pass_over(options)
         self._number_names()
         self._list_owner_flags()
         if not self.readings:
             raise InputError("there is no reading at all")
+
+    def _pass_over(self, options: Options) -> None:
+        """Leave out the readings of sensors that are not admitted, with one note."""
+        if not options.known:
+            return
+        counts = self.ask("SELECT sensor, count(*) FROM raw WHERE reason IS NULL GROUP BY sensor ORDER BY sensor")
+        passed = {name: count for name, count in counts if not options.admits(name)}
+        if len(passed) == len(counts):
+            raise InputError(f"no sensor is known by {listed(options.known)}; there are {listed(passed)}")
+        if not passed:
+            return
+        self.engine.register("passed", {"name": np.array(list(passed), dtype=object)})
+        self.ask(f"UPDATE raw SET reason = {PASSED_OVER} FROM passed WHERE reason IS NULL AND sensor = passed.name")
+        self.engine.unregister("passed")
+        readings = f"{sum(passed.values()):,} readings of {len(passed):,} sensors"
+        self._set("note", f"passed over, since they are not known: {readings}, {listed(passed)}")
 
     @property
     def left_out(self) -> int:

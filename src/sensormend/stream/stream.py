@@ -223,6 +223,7 @@ class Stream:
                 # The clock of this machine may be behind event time.
                 latest=max(arrived.received, self.watermark.time) + MAX_FUTURE,
                 received=arrived.received,
+                admits=self.options.admits,
             )
             if rejected or admitted.rejected:
                 yield ReadingsRejected([*rejected, *admitted.rejected])
