@@ -67,6 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--readings", type=int, default=20_000_000)
     parser.add_argument("--sensors", type=int, default=SENSORS)
+    parser.add_argument("--variables", type=int, default=1, help="that each sensor measures")
     parser.add_argument("--formats", nargs="+", choices=["parquet", "csv"], default=["parquet", "csv"])
     parser.add_argument("--folder", type=Path, help="where the files go; a temporary folder otherwise")
     parser.add_argument("--out", type=Path, help="also write the figures to this JSON file")
@@ -75,7 +76,7 @@ def main() -> int:
     results = []
     with tempfile.TemporaryDirectory(dir=args.folder) as place:
         folder = Path(place)
-        source = simulate(folder / "readings.parquet", args.readings, args.sensors)
+        source = simulate(folder / "readings.parquet", args.readings, args.sensors, args.variables)
         for kind in args.formats:
             if kind == "csv":
                 duckdb.execute(f"COPY '{source}' TO '{folder / 'readings.csv'}' (FORMAT csv)")
@@ -86,14 +87,15 @@ def main() -> int:
     return 0
 
 
-def simulate(path: Path, readings: int, sensors: int) -> Path:
-    """Write a city's readings in no order."""
+def simulate(path: Path, readings: int, sensors: int, variables: int) -> Path:
+    """Write a city's readings in no order; each of its channels is a sensor or, with several variables, one of them."""
     place = duckdb.connect(str(path.with_suffix(".duckdb")), config={"memory_limit": "2GB"})
     place.execute("CREATE TABLE raw (sensor INTEGER, time BIGINT, value DOUBLE)")
-    left, code = readings, np.repeat(np.arange(sensors, dtype=np.int32), 24)
-    for number, day in enumerate(stream(sensors, seed=0)):
+    channels = sensors * variables
+    left, code = readings, np.repeat(np.arange(channels, dtype=np.int32), 24)
+    for number, day in enumerate(stream(channels, seed=0)):
         value = day.readings.ravel()
-        time = np.tile(START + number * DAY + np.arange(24, dtype=np.int64) * HOUR, sensors)
+        time = np.tile(START + number * DAY + np.arange(24, dtype=np.int64) * HOUR, channels)
         came = np.flatnonzero(np.isfinite(value))[:left]
         part = {"sensor": code[came], "time": time[came], "value": value[came]}
         place.register("part", part)
@@ -101,8 +103,10 @@ def simulate(path: Path, readings: int, sensors: int) -> Path:
         left -= came.size
         if left <= 0:
             break
+    variable = f"format('variable-{{:02d}}', sensor % {variables}) AS variable, " if variables > 1 else ""
     place.execute(f"""
-        COPY (SELECT format('sensor-{{:04d}}', sensor) AS sensor, make_timestamp(time) AS time, value
+        COPY (SELECT format('sensor-{{:04d}}', sensor // {variables}) AS sensor, {variable}
+                     make_timestamp(time) AS time, value
               FROM raw ORDER BY hash(sensor, time)) TO '{path}' (FORMAT parquet)""")
     place.close()
     path.with_suffix(".duckdb").unlink()

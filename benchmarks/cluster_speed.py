@@ -2,6 +2,7 @@
 
     python benchmarks/cluster_speed.py                  500 networks of 50 sensors, 60 days hourly
     python benchmarks/cluster_speed.py --networks 40 --out networks.json
+    python benchmarks/cluster_speed.py --networks 40 --sensors 5 --days 2 --alone       the fixed cost of a network
 
 Scheduler and workers are processes of their own, with one thread for products each. The same table is cleaned
 without a cluster, with one worker and with two, in one run. `beside_ms_per_network` is the time of a worker that is not
@@ -127,6 +128,7 @@ def networks(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         ended = perf_counter()
         if report.failed:
             raise SystemExit(f"{len(report.failed)} networks failed: {report.failed[0].outcome}")
+        files = sum(file.is_file() for file in out.rglob("*"))
         shutil.rmtree(out)
         inside, workers = sum(network.seconds for network in report.networks), max(len(processes) - 1, 1)
         results[name] = {
@@ -134,12 +136,17 @@ def networks(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "splitting": round(stages["mending"] - stages["reading"], 1),
             "mending": round(ended - stages["mending"], 1),
             "processor_seconds": round(processor_seconds(processes) - used, 1),
+            "processor_ms_per_network": round(1e3 * (processor_seconds(processes) - used) / args.networks, 1),
+            "files_per_network": round(files / args.networks, 1),
             "in_networks": round(inside, 1),
             "beside_ms_per_network": round(1e3 * (workers * (ended - stages["mending"]) - inside) / args.networks, 1),
             "readings_per_second": round(readings / (ended - start)),
         }
         print(name, results[name], file=sys.stderr)
 
+    if args.alone:
+        timed("without a cluster", None, [])
+        return results
     # A cluster that waits takes no core: both are started first, so that both are measured warm.
     with running(1, folder) as one, running(2, folder) as two:
         timed("without a cluster", None, [])
@@ -158,6 +165,7 @@ def main() -> None:
     parser.add_argument("--sensors", type=int, default=50)
     parser.add_argument("--days", type=int, default=60)
     parser.add_argument("--one-pass", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="without a cluster only")
     parser.add_argument("--out", type=Path, help="write the figures here as JSON")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="sensormend-cluster-speed-"))

@@ -36,13 +36,15 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 THREADS = "SENSORMEND_THREADS"
 """The environment variable that says how many threads NetworkModel may use."""
 
-PARTS = ("noaa", "step", "medium", "large", "threads", "start")
+PARTS = ("noaa", "step", "gaps", "medium", "large", "threads", "start")
 PERIODS = 12
 """Days of a simulated field; the last four are timed, when nothing is new to the model any more."""
 TIMED = 4
 LIMIT = 300.0
 """Seconds of processor time after which no further day of a field is begun."""
 STEP_DAYS, STEP_WARM = 60, 20
+GAPS = ("a silent day", "half a day dark", "3-hourly readings on an hourly grid")
+GAPS_SENSORS, GAPS_DAYS = 1000, 32
 REPEATS = 3
 """Small runs are repeated and the quickest counts: what else the machine does makes them slower, never faster."""
 START = "import sys, numpy; from sensormend import NetworkModel; NetworkModel().update(numpy.load(sys.argv[1]))"
@@ -80,6 +82,7 @@ def main() -> int:
         runs = {
             "noaa": lambda source: noaa(source, folders),
             "step": lambda source: step(source, folders),
+            "gaps": lambda source: gaps(source, folders),
             "medium": lambda source: field(source, folders, "medium", args.medium),
             "large": lambda source: field(source, folders, "large", args.large),
             "threads": lambda source: threads(source, folders, args.medium),
@@ -133,6 +136,21 @@ class Folders:
         """Return some days of the first sensors of a city of 65."""
         return self._written(f"few{sensors}", lambda: city(65, STEP_DAYS, seed=0).readings[:sensors])
 
+    def gaps(self, kind: str) -> Path:
+        """Return days of a city; every other one, of three-hourly readings every one, has gaps of a kind."""
+
+        def make() -> NDArray[np.float64]:
+            readings = city(GAPS_SENSORS, GAPS_DAYS, seed=0).readings.copy()
+            if kind == GAPS[0]:
+                readings[..., STEP_WARM::2] = np.nan
+            elif kind == GAPS[1]:
+                readings[:, 12:, STEP_WARM::2] = np.nan
+            elif kind == GAPS[2]:
+                readings[:, np.arange(24) % 3 != 0] = np.nan
+            return readings
+
+        return self._written(f"gaps{GAPS.index(kind) if kind else ''}", make)
+
     def field(self, sensors: int) -> Path:
         """Return the days of a simulated city of so many sensors."""
         folder = self._root / f"{sensors}x{self._periods}"
@@ -178,6 +196,20 @@ def step(source: Path, folders: Folders) -> list[Measured]:
         Measured("step", "64 sensors, a day", "ms", 1e3 * min(days[64])),
         Measured("step", "65 sensors over 64, a day", "ratio", min(days[65]) / min(days[64])),
     ]
+
+
+def gaps(source: Path, folders: Folders) -> list[Measured]:
+    """Measure days with gaps over full ones."""
+    days = {
+        kind: min(
+            median(walked(source, folders.gaps(kind), Task("NetworkModel")).seconds[STEP_WARM::2])
+            for _ in range(REPEATS)
+        )
+        for kind in ("", *GAPS)
+    }
+    name = f"{GAPS_SENSORS:,} sensors"
+    ratios = [Measured("gaps", f"{name}, {kind}", "of a full day", days[kind] / days[""]) for kind in GAPS]
+    return [Measured("gaps", f"{name}, a full day", "ms", 1e3 * days[""]), *ratios]
 
 
 def field(source: Path, folders: Folders, part: str, sensors: int) -> list[Measured]:

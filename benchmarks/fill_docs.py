@@ -8,7 +8,8 @@ A document says which figures it wants between two marks, and what stands there 
 First the file in OUT, then what the rows must say (any number of conditions), then the columns: figures, with `:paper`
 for the paper's, `:difference` for ours less the paper's and `:spread` for the standard deviation. `by AXIS` in place of
 columns lays out one figure against the values of a column; `rows=LABEL` says what the rows are called where it is not
-the method; `rows=method+passes` names them by both.
+the method; `rows=method+passes` names them by both. Rows of methods that are not in the file stay as they are, so that
+`sensormend bench noaa --methods NetworkModel` is enough after a change of the engine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 import sys
 from pathlib import Path
 
-MARKED = re.compile(r"<!-- table ([^>]*?) -->\n.*?<!-- /table -->", re.DOTALL)
+MARKED = re.compile(r"<!-- table ([^>]*?) -->\n(.*?)<!-- /table -->", re.DOTALL)
 WORDS = {
     "uniform-90": "readings drawn at random, 90 % observed",
     "uniform-100": "the same, all observed",
@@ -51,9 +52,23 @@ def filled(page: str, out: Path) -> str:
         if not (out / name).is_file():
             return match[0]
         with (out / name).open(encoding="utf-8") as file:
-            return f"<!-- table {match[1]} -->\n{table(list(csv.DictReader(file)), parts)}\n<!-- /table -->"
+            text = table(list(csv.DictReader(file)), parts)
+        if all("method" in part for part in parts if part.startswith("rows=")):
+            text = merged(match[2], text)
+        return f"<!-- table {match[1]} -->\n{text}\n<!-- /table -->"
 
     return MARKED.sub(fill, page)
+
+
+def merged(before: str, after: str) -> str:
+    """Return an earlier table with the rows of a new one; the new one alone where it lacks a column of the earlier."""
+    old, new = ([line.strip("| ").split(" | ") for line in text.splitlines()] for text in (before, after))
+    if not old or not set(old[0]) <= set(new[0]):
+        return after
+    places = [new[0].index(name) for name in old[0]]
+    rows = {row[0]: row for row in old[2:]} | {row[0]: [row[place] for place in places] for row in new[2:]}
+    lines = ["| " + " | ".join(row) + " |" for row in (old[0], *rows.values())]
+    return "\n".join([lines[0], before.splitlines()[1], *lines[1:]])
 
 
 def table(records: list[Record], parts: list[str]) -> str:

@@ -3,7 +3,7 @@
 A persistent session of each contestant is filled first and drained then, so that no publisher is in the way. All
 have QoS 1, MQTT 5, and the same number in flight; the bare subscriber is also measured with 3.1.1, with which paho is
 faster and the broker says how many are in flight. `sensormend` is all that happens to a message until its period is
-over: it is decoded, in the journal with an fsync for each group, acknowledged, and sorted in by the stream.
+over: it is decoded, in the store with an fsync for each group, acknowledged, and sorted in by the stream.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from sensormend.pipeline.options import Options
-from sensormend.stream.acknowledged import Acknowledged
 from sensormend.stream.arrivals import Arrived, Source
 from sensormend.stream.codec import input_to_bytes
-from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.settings import MqttSettings
 from sensormend.stream.sources.mqtt_source import MqttSource
+from sensormend.stream.store import Store
 from sensormend.stream.stream import Stream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
@@ -48,13 +47,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     with running_mosquitto() as broker, tempfile.TemporaryDirectory() as folder:
-        journal, stream = WriteAheadLog(Path(folder, "journal")), Stream(Options.of(step="1h", period="200d"))
-        acknowledged = Acknowledged(Path(folder, "acknowledged"))
+        store, stream = Store(Path(folder, "store.sqlite")), Stream(Options.of(step="1h", period="200d"))
 
         def keep(arrived: Arrived) -> None:
-            before = stream.readings
-            number = journal.write(input_to_bytes(arrived, before))
-            acknowledged.write({"number": number + 1, "readings": before + len(arrived.readings)})
+            known = {"before": stream.readings, "readings": stream.readings + len(arrived.readings)}
+            store.put(store.next_input, input_to_bytes(arrived), **known)
             for event in stream.take(arrived):
                 raise AssertionError(event)
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from sensormend.bench.real import (
     clean_readings,
     draw_faults,
     find_archives,
+    is_rain,
     judge,
     judge_faults,
     read_judged,
@@ -144,27 +146,29 @@ def draw(path: Path, name: str, readings: JudgedReadings, faults: Sequence[Judge
 def line(one: ArchiveRun) -> dict[str, str]:
     """Return the line of the table of an archive."""
     scores, agreement = one.scores, one.scores.agreement
-    worst = next(iter(scores.variables), None)
-    changed = [entry for entry in scores.changes if np.isfinite(entry.change)]
-    change = next(iter(changed), None)
-    rain = next((entry for entry in changed if entry.is_rain), None)
-    distance = next(iter(scores.distances), None)
+    worst, change = scores.variables["flagged"].head(1), scores.changes.dropna()
+    rain = change[[is_rain(variable) for _, variable in change.index]]
+    distance = scores.distances
     return {
         "archive": one.name,
         "flag 4": f"{scores.flagged:.2%}",
         "flag 3": f"{scores.suspect:.2%}",
-        "worst variable": f"{worst.variable} {worst.flagged:.1%}" if worst else NOTHING,
+        "worst variable": "".join(f"{variable} {share:.1%}" for variable, share in worst.items()) or NOTHING,
         "precision": f"{agreement.precision:.2f}" if agreement else NOTHING,
         "recall": f"{agreement.recall:.2f}" if agreement else NOTHING,
         "of bad": f"{agreement.recall_of['bad']:.2f}" if agreement and "bad" in agreement.recall_of else NOTHING,
         "events: precision": f"{agreement.event_precision:.2f}" if agreement else NOTHING,
         "events: recall": f"{agreement.event_recall:.2f}" if agreement else NOTHING,
-        "impossible": f"{sum(entry.count for entry in scores.impossible):,}",
-        "largest change": f"{change.sensor} {change.variable} {change.change:+.1%}" if change else NOTHING,
-        "of rain": f"{rain.change:+.1%}" if rain else NOTHING,
-        "distance": f"{distance.raw:.4f} -> {distance.cleaned:.4f}" if distance else NOTHING,
+        "impossible": f"{scores.impossible['count'].sum():,}",
+        "largest change": changed(change[:1]) or NOTHING,
+        "of rain": f"{rain.iloc[0]:+.1%}" if len(rain) else NOTHING,
+        "distance": f"{distance['raw'].iloc[0]:.4f} -> {distance['cleaned'].iloc[0]:.4f}" if len(distance) else NOTHING,
         "seconds": NOTHING if np.isnan(one.seconds) else f"{one.seconds:.0f}",
     }
+
+
+def changed(series: Any) -> str:
+    return ", ".join(f"{sensor} {variable} {change:+.1%}" for (sensor, variable), change in series.items())
 
 
 def details(scores: ArchiveScores) -> Iterator[str]:
@@ -182,31 +186,33 @@ def details(scores: ArchiveScores) -> Iterator[str]:
             f"by event: precision {agreement.event_precision:.2f} of {agreement.flagged_events:,}, "
             f"recall {agreement.event_recall:.2f} of {agreement.labelled_events:,}"
         )
-    shares = ", ".join(f"{share.variable} {share.flagged:.1%} and {share.suspect:.1%}" for share in scores.variables)
+    shares = ", ".join(f"{own.Index} {own.flagged:.1%} and {own.suspect:.1%}" for own in scores.variables.itertuples())
     yield f"{'good' if agreement else 'all'} readings with flag 4 and 3 by variable: {shares}"
-    if scores.reasons:
-        reasons = ", ".join(f"{share.name} {share.share:.0%}" for share in scores.reasons[:4])
-        channels = ", ".join(f"{share.name} ({share.share:.0%} of {share.readings:,})" for share in scores.channels[:4])
+    if len(scores.reasons):
+        total = scores.reasons.sum()
+        reasons = ", ".join(f"{reason or NOTHING} {count / total:.0%}" for reason, count in scores.reasons[:4].items())
+        channels = ", ".join(
+            f"{' '.join(own.Index)} ({own.flagged:.0%} of {own.readings:,})" for own in scores.channels[:4].itertuples()
+        )
         yield f"those with flag 4 by reason: {reasons}; most in {channels}"
-    for share in scores.true_events:
-        yield f"{share.share:.1%} of the {share.readings:,} readings with the label {share.name!r} are flagged"
-    for entry in scores.impossible:
-        yield f"impossible estimates of {entry.variable}: {entry.count:,}, {entry.lowest:.4g} to {entry.highest:.4g}"
-    sizes = np.abs([entry.change for entry in scores.changes])
-    if np.isfinite(sizes).any():
-        largest = ", ".join(f"{entry.sensor} {entry.variable} {entry.change:+.1%}" for entry in scores.changes[:3])
+    for own in scores.true_events.itertuples():
+        yield f"{own.flagged:.1%} of the {own.readings:,} readings with the label {own.Index!r} are flagged"
+    for own in scores.impossible.itertuples():
+        yield f"impossible estimates of {own.Index}: {own.count:,}, {own.lowest:.4g} to {own.highest:.4g}"
+    sizes = scores.changes.abs()
+    if sizes.notna().any():
         yield (
-            f"total or mean of a series: changed by {np.nanmedian(sizes):.2%} in the median, "
-            f"by more than {MUCH:.0%} in {(sizes > MUCH).mean():.0%} of them; {largest}"
+            f"total or mean of a series: changed by {sizes.median():.2%} in the median, "
+            f"by more than {MUCH:.0%} in {(sizes > MUCH).mean():.0%} of them; {changed(scores.changes[:3])}"
         )
-    for distance in scores.distances:
+    for own in scores.distances.itertuples():
         yield (
-            f"distance from the owners' values over the spread, {distance.name} ({distance.readings:,}): "
-            f"{distance.raw:.4f} raw, {distance.cleaned:.4f} cleaned"
+            f"distance from the owners' values over the spread, {own.Index} ({own.readings:,}): "
+            f"{own.raw:.4f} raw, {own.cleaned:.4f} cleaned"
         )
-    if scores.distances_by_variable:
+    if len(scores.distances_by_variable):
         yield "the same by variable: " + ", ".join(
-            f"{distance.name} {distance.raw:.4f} -> {distance.cleaned:.4f}" for distance in scores.distances_by_variable
+            f"{own.Index} {own.raw:.4f} -> {own.cleaned:.4f}" for own in scores.distances_by_variable.itertuples()
         )
 
 
@@ -226,7 +232,7 @@ def show_calibration(runs: Sequence[ArchiveRun]) -> None:
             "confirmed by readings": f"{entry.confirmed_readings:.2f}",
         }
         for name, faults in groups
-        for entry in calibration(faults)
+        for entry in calibration(faults).itertuples()
     ]
     print(f"\ncalibration\n\n{markdown(lines) if lines else 'no faults in labelled archives'}")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sensormend.bench.charts import finish_axes
-from sensormend.bench.styles import style_of
-from sensormend.plot.style import GREYS, blank, heading, save
+from sensormend.bench.charts import line_style
+from sensormend.plot.style import GREYS, bare, blank, heading, save
 
 __all__ = ["draw_sizes"]
 
@@ -48,7 +47,9 @@ def _draw(
     axes.plot(places, values, color=GREYS[1], lw=1.2, ls=(0, (4, 2)), zorder=1, label=called)
     for method in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == method and row[column] > 0]
-        style = style_of(method.split()[0])
-        axes.plot([row["sensors"] for row in own], [row[column] for row in own], label=method, **style.line)
-    finish_axes(axes, "sensors", label)
+        name = method.split()[0]
+        style = line_style(name, "ours" if name == "NetworkModel" else "online")
+        axes.plot([row["sensors"] for row in own], [row[column] for row in own], label=method, **style)
+    axes.set(xlabel="sensors", ylabel=label)
+    bare(axes, sides=("left", "bottom"))
     axes.legend(frameon=False, fontsize=9)

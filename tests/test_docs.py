@@ -31,7 +31,7 @@ from sensormend.stream.settings import AlertSettings, MqttSettings, Settings
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
-CLEAN_ONLY = {"one_pass", "per_reading", "wide", "networks", "passes", "flags"}
+CLEAN_ONLY = {"one_pass", "per_reading", "wide", "networks", "passes", "flags", "owner_flag", "owner_wrong"}
 
 
 def text_of(name: str) -> str:

@@ -97,6 +97,25 @@ def test_the_pictures_are_small_enough_to_load_at_once(name: str) -> None:
     assert (ROOT / "docs" / f"{name}.png").stat().st_size < 300_000
 
 
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        (["| method | x |", "|---|---:|", "| A | 0.100 |", "| B | 0.200 |"],
+         ["| method | x |", "|---|---:|", "| A | 0.500 |", "| B | 0.200 |", "| C | 0.700 |"]),
+        (["| method | z |", "|---|---:|", "| A | 0.100 |"],
+         ["| method | x | y |", "|---|---:|---:|", "| A | 0.500 | 0.600 |", "| C | 0.700 | - |"]),
+    ],
+)  # fmt: skip
+def test_rows_of_methods_that_were_not_run_again_stay(tmp_path: Path, known: list[str], expected: list[str]) -> None:
+    page, mark = tmp_path / "page.md", "<!-- table a.csv | figure=F1 | by case -->"
+    page.write_text("\n".join([mark, *known, "<!-- /table -->", ""]))
+    lines = ["method,case,figure,mean", "A,x,F1,0.5", "A,y,F1,0.6", "C,x,F1,0.7"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    filler = [sys.executable, str(ROOT / "benchmarks" / "fill_docs.py"), str(tmp_path), str(page)]
+    subprocess.run(filler, check=True, timeout=60)
+    assert page.read_text().splitlines() == [mark, *expected, "<!-- /table -->"]
+
+
 def test_the_table_is_filled_from_what_the_bench_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = ["bench", "faults", "--data", "city", "--sensors", "8", "--days", "20", "--trials", "1", "--cases", "mix-90",
             "--methods", "NetworkModel"]  # fmt: skip

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -25,16 +26,16 @@ from sensormend.errors import ConfigError, SensormendError, StateError, StorageE
 
 __all__ = [
     "Closing",
+    "StateFiles",
     "beside",
     "harmless",
     "is_locked",
-    "is_whole_state",
     "locked",
     "now",
     "original",
-    "read_header",
     "read_state",
     "read_table",
+    "set_aside",
     "signature",
     "surroundings",
     "sync",
@@ -147,6 +148,14 @@ def write_beside(path: Path) -> Iterator[IO[str]]:
         os.fsync(file.fileno())
 
 
+def set_aside(path: Path) -> Path:
+    """Return a name beside a damaged file that no file has yet."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return aside
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or the entries of a folder, are on disk and survive a power cut."""
     if os.name == "nt" and path.is_dir():
@@ -167,6 +176,48 @@ _UNREADABLE = (
 """The errors of a damaged `.npz` file."""
 
 
+class _StateBytes:
+    """The content of a state file that is kept elsewhere; what reads and writes state files takes it for a path."""
+
+    def __init__(self, name: str, content: bytes = b"") -> None:
+        self.file, self._name = BytesIO(content), name
+
+    def __fspath__(self) -> str:
+        return self._name
+
+
+class StateFiles(dict[str, _StateBytes]):
+    """State files in memory by name; `/` gives one, as it does for a folder.
+
+    Examples
+    --------
+    >>> place = StateFiles("OUT/state")
+    >>> write_state(place / "sum.npz", method="Sum", version=1, settings={"total": 7}, arrays={})
+    >>> read_state(place / "sum.npz", method="Sum", version=1), list(place)
+    (({'total': 7}, {}), ['sum.npz'])
+    """
+
+    def __init__(self, folder: str, contents: Mapping[str, bytes] | None = None) -> None:
+        self._folder = folder
+        super().__init__({name: _StateBytes(f"{folder}/{name}", own) for name, own in (contents or {}).items()})
+
+    def __truediv__(self, name: str) -> _StateBytes:
+        return self.setdefault(name, _StateBytes(f"{self._folder}/{name}"))
+
+    def __str__(self) -> str:
+        return self._folder
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    if isinstance(path, _StateBytes):
+        path.file.seek(0)
+        yield path.file
+    else:
+        with Path(path).open("rb") as file:
+            yield file
+
+
 def write_state(
     path: str | os.PathLike[str],
     *,
@@ -176,13 +227,16 @@ def write_state(
     arrays: Mapping[str, NDArray[Any]],
 ) -> None:
     """Write a method's state; a reader sees the old file or the new one, never half of one."""
+    header = {"format": FORMAT, "method": method, "version": version, "settings": dict(settings)}
+    # The stub of np.savez has named parameters of other types; the keywords here are all arrays.
+    contents: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
+    if isinstance(path, _StateBytes):
+        np.savez(path.file, allow_pickle=False, **contents)
+        return
     target = Path(path)
     new = target.with_name(target.name + ".new")
-    header = {"format": FORMAT, "method": method, "version": version, "settings": dict(settings)}
     try:
         with new.open("wb") as file:
-            # The stub of np.savez has named parameters of other types; the keywords here are all arrays.
-            contents: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
             np.savez(file, allow_pickle=False, **contents)
             file.flush()
             os.fsync(file.fileno())
@@ -204,7 +258,7 @@ def read_state(
     """
     name = Path(path).name
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with _opened(path) as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
         header = json.loads(str(arrays.pop("header")))
         writer, written, settings = header["method"], header["version"], header["settings"]
@@ -223,29 +277,10 @@ def read_state(
     return settings, arrays
 
 
-def is_whole_state(path: Path) -> bool:
-    """Return whether a state file is complete, of whatever method and version: its checksums are compared."""
-    try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            return archive.testzip() is None and "header.npy" in archive.namelist()
-    except _UNREADABLE:
-        return False
-
-
-def read_header(path: Path) -> dict[str, Any]:
-    """Return the settings in a state file, of whatever version; empty where it cannot be read."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            settings = json.loads(str(archive["header"]))["settings"]
-    except _UNREADABLE:
-        return {}
-    return settings if isinstance(settings, dict) else {}
-
-
 def written_by(path: str | os.PathLike[str]) -> str:
     """Return the name of the method that wrote a state file; empty where it cannot be read."""
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with _opened(path) as file, np.load(file, allow_pickle=False) as archive:
             return str(json.loads(str(archive["header"]))["method"])
     except _UNREADABLE:
         return ""

@@ -169,6 +169,9 @@ class Rows:
         Index into `sensormend.readings.REASONS`.
     origin
         Index into `ORIGINS`.
+    owner, owner_flags
+        Index into `owner_flags`, the flags that came with the readings, of which the first one is empty; None where
+        none came.
     """
 
     sensors: Sequence[str]
@@ -184,6 +187,8 @@ class Rows:
     flag: NDArray[np.int8]
     reason: NDArray[np.int8]
     origin: NDArray[np.int8]
+    owner: IntArray | None = None
+    owner_flags: Sequence[str] = ("",)
 
     def __len__(self) -> int:
         return int(self.time.size)
@@ -192,12 +197,18 @@ class Rows:
     def concatenate(parts: Sequence[Rows]) -> Rows:
         """Join rows; the names are those of the last part, which begin with those of all parts before it."""
         last = parts[-1]
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
-        return Rows(last.sensors, last.variables, **joined)
+        joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+        if all(part.owner is None for part in parts):
+            return Rows(last.sensors, last.variables, **joined)
+        words = NameIndex(("",))
+        owner = [words.codes(part.owner_flags, np.zeros(len(part), np.int32) if part.owner is None else part.owner)
+                 for part in parts]  # fmt: skip
+        return Rows(last.sensors, last.variables, **joined, owner=np.concatenate(owner), owner_flags=words.all)
 
     def taken(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Rows:
         """Return a part of them."""
-        return Rows(self.sensors, self.variables, **{name: getattr(self, name)[rows] for name in COLUMNS})
+        owner = None if self.owner is None else self.owner[rows]
+        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS}, owner=owner)
 
     def with_gaps(self, step: int) -> Rows:
         """Return rows of one channel with an empty row in each gap, so that plots draw no line across it."""
@@ -206,8 +217,8 @@ class Rows:
             return self
         empty: dict[str, Any] = {name: np.nan if dtype.kind == "f" else 0 for name, dtype in DTYPES.items()}
         empty |= {"sensor": self.sensor[0], "variable": self.variable[0], "time": self.time[gaps - 1] + step}
-        columns = {name: np.insert(getattr(self, name), gaps, empty[name]) for name in COLUMNS}
-        return Rows(self.sensors, self.variables, **columns)
+        columns: dict[str, Any] = {name: np.insert(getattr(self, name), gaps, empty[name]) for name in COLUMNS}
+        return replace(self, **columns, owner=None if self.owner is None else np.insert(self.owner, gaps, 0))
 
 
 class NameIndex:

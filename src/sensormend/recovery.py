@@ -126,9 +126,10 @@ class Recovery:
         return _join(parts, lambda arrays: np.concatenate(arrays, axis=-1))
 
     @classmethod
-    def unjudged(cls, readings: FloatArray) -> Recovery:
-        """Return the recovery of (sensor, variable, slot) that was not judged: the readings as they came."""
-        cells, fibers = np.zeros(readings.shape, dtype=bool), np.zeros(readings.shape[:2], dtype=bool)
+    def unjudged(cls, readings: FloatArray, fiber_axis: int = 2) -> Recovery:
+        """Return the recovery of readings that were not judged: the readings as they came."""
+        cells = np.zeros(readings.shape, dtype=bool)
+        fibers: BoolArray = np.any(cells, axis=fiber_axis)
         return cls(
             expected=readings,
             outliers=np.zeros(readings.shape),
@@ -143,7 +144,7 @@ class Recovery:
             suspect=fibers,
             evaluated=fibers,
             score=np.zeros(fibers.shape),
-            reason=np.full(fibers.shape, ""),
+            reason=np.full(fibers.shape, "", dtype="<U11"),
             faults=(),
             iterations=0,
         )

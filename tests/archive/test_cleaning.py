@@ -121,7 +121,7 @@ def test_a_killed_run_goes_on_and_gives_the_same(table: Path, mended: Path, tmp_
     out, work = tmp_path / "out", tmp_path / "out.partial"
     run = subprocess.Popen([sys.executable, "-c", SCRIPT, str(table), str(out)])
     deadline = time.monotonic() + 60
-    while len(list((work / "data").glob("*/*.parquet"))) < periods and time.monotonic() < deadline:
+    while len(list((work / "spool").glob("*.npz"))) < periods and time.monotonic() < deadline:
         assert run.poll() is None
         time.sleep(0.01)
     os.kill(run.pid, signal.SIGKILL)
@@ -199,7 +199,7 @@ def test_the_readings_are_never_replaced(tmp_path: Path) -> None:
             clean_archive(path, out, overwrite=True)
     assert {entry.name for entry in folder.iterdir()} == {"readings.csv", "run.json"}
     (tmp_path / "nowhere").symlink_to(tmp_path / "not-there")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         clean_archive(path, tmp_path / "nowhere")
 
 

@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from sensormend.bench import aot, measure
 from sensormend.bench.data import load_network, load_reference
-from sensormend.bench.experiment import Row, RunPlan, by_method, pivot
+from sensormend.bench.experiment import RunPlan
 from sensormend.bench.fault_bench import BARS, CASES, EVERY_CASE, LASTING, SMALL, chosen_cases
 from sensormend.bench.measure import measured
-from sensormend.bench.registry import EXPERIMENTS
-from sensormend.bench.runner import run
+from sensormend.bench.runner import EXPERIMENTS, run
 from sensormend.bench.simulations import drawn, joined, relative_error
 from sensormend.bench.store import SCHEMA
-from sensormend.bench.tables import Bar, Cell, ResultTable, mean_and_spread, write_tables
+from sensormend.bench.tables import FIGURES, Bar, ResultTable, number, summarize, write_tables
 from sensormend.cli import main
 from sensormend.errors import ConfigError
 from sensormend.recovery import FloatArray
@@ -28,9 +28,30 @@ NAN = float("nan")
 THREE = "NetworkModel,OLRTR,RTR"
 
 
-def row(**values: object) -> Row:
-    known: Row = {name: NAN if kind == "DOUBLE" else None for name, kind in SCHEMA.items()}
-    return known | {"method": "NetworkModel", "kind": "ours", "status": "done", "trial": 0, "setting": "", **values}
+def frame(*rows: dict[str, object]) -> pd.DataFrame:
+    """Return rows as the store does, with every column."""
+    return pd.DataFrame(list(rows), columns=list(SCHEMA)).astype(SCHEMA)
+
+
+def row(**values: object) -> dict[str, object]:
+    return {"method": "NetworkModel", "kind": "ours", "status": "done", "trial": 0, "setting": "", **values}
+
+
+def lines(table: ResultTable) -> list[tuple[str, ...]]:
+    """Return the labels of every row."""
+    return list(table.wide()[list(table.labels)].itertuples(index=False, name=None))
+
+
+def means(table: ResultTable, *labels: str) -> dict[str, float]:
+    """Return the means of the row with these labels after its kind."""
+    cells = table.cells.set_index(list(table.labels)[1:]).loc[[labels if len(labels) > 1 else labels[0]]]
+    return dict(zip(cells["column"], cells["mean"], strict=True))
+
+
+def met(table: ResultTable) -> dict[str, bool]:
+    """Return by column whether the targets are reached."""
+    cells = table.cells[table.cells["bar"].notna() & table.cells["mean"].notna()]
+    return {cell.column: cell.bar.met(cell.mean) for cell in cells.itertuples()}
 
 
 def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,15 +62,15 @@ def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pyt
         assert word in shown
     with (tmp_path / "faults_city.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    means = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
-    assert 0 <= means["NetworkModel", "mix-90", "F1"] <= means["NetworkModel", "mix-90", "F1 (oracle)"] <= 1
-    assert ("NetworkModel", "none-90", "F1") not in means, "there is nothing to find"
-    assert means["NetworkModel", "none-90", "missing"] > 0
-    assert means["NetworkModel", "mix-90", "seconds"] > 0
+    found = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
+    assert 0 <= found["NetworkModel", "mix-90", "F1"] <= found["NetworkModel", "mix-90", "F1 (oracle)"] <= 1
+    assert ("NetworkModel", "none-90", "F1") not in found, "there is nothing to find"
+    assert found["NetworkModel", "none-90", "missing"] > 0
+    assert found["NetworkModel", "mix-90", "seconds"] > 0
     markdown = (tmp_path / "faults_city.md").read_text(encoding="utf-8")
     table = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 2, "two tables"
-    methods = {method for method, _, _ in means}
+    methods = {method for method, _, _ in found}
     assert len(table) == 2 * (2 + 2 * len(methods))
     assert {"NetworkModel", "OLRTR r3", "OLRTR r20"} <= methods
     assert "exceeds 0.01" in markdown
@@ -59,7 +80,6 @@ def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize("name", ["size", "observation", "convergence", "growth"])
 def test_a_tiny_run_of_every_kind_of_simulation(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = EXPERIMENTS[name]
-    monkeypatch.setattr("sensormend.bench.simulations.QUICK_SIZE", (10, 1))
     monkeypatch.setattr("sensormend.bench.simulations.QUICK_SIZE", (10, 1))
     monkeypatch.setattr("sensormend.bench.simulations.QUICK_SIZES", (10,))
     monkeypatch.setattr("sensormend.bench.growth.QUICK_LENGTHS", (4, 8))
@@ -71,7 +91,7 @@ def test_a_tiny_run_of_every_kind_of_simulation(name: str, tmp_path: Path, monke
         assert ("RE" in table.note or "F1" in table.note) or table.figure in ("seconds", "peak MB", "missing", "faulty")
         assert "11 minibatches" in table.note or name == "growth"
     assert {path.name for path in done.written} >= {f"{name}.md", f"{name}.csv", f"{name}.png", f"{name}.svg"}
-    kinds = [row[0] for row in done.tables[0].rows]
+    kinds = [row[0] for row in lines(done.tables[0])]
     assert kinds == sorted(kinds, key=["ours", "online", "batch"].index)
     with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
         records = [row for row in csv.DictReader(file) if row["figure"] in ("RE", "seconds")]
@@ -130,24 +150,24 @@ def test_relative_error_is_that_of_sound_fibers() -> None:
 def test_targets_stand_beside_their_metrics() -> None:
     scores = dict.fromkeys(("f1", "precision", "recall", "missing", "repaired", "trusted", "re", "seconds"), 0.5)
     scores |= {"false_alarms": 0.7, "coverage_missing": 0.9, "coverage_repaired": 0.99}
-    rows = [row(setting="mix-90", method=name, kind=kind, **scores) for name, kind in (("NetworkModel", "ours"),
-                                                                                      ("RTR", "batch"))]  # fmt: skip
+    rows = frame(*(row(setting="mix-90", method=name, kind=kind, **scores)
+                   for name, kind in (("NetworkModel", "ours"), ("RTR", "batch"))))  # fmt: skip
     table, more = EXPERIMENTS["faults"].tables(rows, RunPlan())
     assert more.aside
-    assert "RE (code)" in more.columns
-    by_name = dict(zip(table.columns, table.cells[0], strict=True))
-    assert by_name["F1"].bar == Bar(low=0.94)
-    met = {name: cell.bar.met(cell.mean) for name, cell in by_name.items() if cell.bar is not None}
-    assert met == {
+    assert "RE (code)" in more.wide().columns
+    assert table.cells.loc[
+        (table.cells["method"] == "NetworkModel") & (table.cells["column"] == "F1"), "bar"
+    ].tolist() == [Bar(low=0.94)]
+    assert met(table) == {
         "F1": False, "missing": True, "repaired": True, "trusted": False, "false alarms, %": False,
         "coverage, missing": True, "coverage, repaired": False,
     }  # fmt: skip
-    assert all(cell.bar is None for cell in table.cells[1])
+    assert table.cells.loc[table.cells["method"] == "RTR", "bar"].isna().all()
     fewer = EXPERIMENTS["faults"].tables(rows, RunPlan(options=(("unscored", (27,)),)))[0]
-    assert all(cell.bar is None for cell in fewer.cells[0]), "the bars are for all sensors"
+    assert fewer.cells["bar"].isna().all(), "the bars are for all sensors"
     assert "27" in fewer.note
-    (swept, *_) = EXPERIMENTS["observation"].tables([row(x=0.9, re=0.02, f1=1.0)], RunPlan())
-    assert swept.cells[0][0].bar == Bar(high=0.01)
+    (swept, *_) = EXPERIMENTS["observation"].tables(frame(row(x=0.9, re=0.02, f1=1.0)), RunPlan())
+    assert swept.cells["bar"].tolist() == [Bar(high=0.01)]
     assert "misses" in swept.markdown()
 
 
@@ -156,28 +176,25 @@ def test_faults_of_hours_and_latency_have_tables_of_their_own(tmp_path: Path) ->
     plan = RunPlan(methods="NetworkModel,buddy check", trials=1, options=options)
     (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
     by_day, by_reading, latency, aside = done.tables
-    assert [line[1:] for line in latency.rows] == [("NetworkModel", "latency")], "nobody else can be asked within a day"
-    assert [line[1:] for line in by_reading.rows] == [("NetworkModel", "hours-90"), ("buddy check", "hours-90")]
-    assert {line[2] for line in (*by_day.rows, *aside.rows)} == {"mix-90"}
-    means = dict(zip(by_reading.columns, (cell.mean for cell in by_reading.cells[0]), strict=True))
-    assert 0 < means["F1"] <= 1
-    assert 0 <= means["sound flagged, %"] < 10
-    assert means["faulty"] > means["trusted"]
-    assert 0 <= dict(zip(latency.columns, latency.cells[0], strict=True))["false alarms, %"].mean < 10
-    assert all(cell.bar is None for table in done.tables for cell in table.cells[0]), "bars are for noaa"
+    assert [line[1:] for line in lines(latency)] == [("NetworkModel", "latency")], (
+        "nobody else can be asked within a day"
+    )
+    assert [line[1:] for line in lines(by_reading)] == [("NetworkModel", "hours-90"), ("buddy check", "hours-90")]
+    assert {line[2] for line in (*lines(by_day), *lines(aside))} == {"mix-90"}
+    found = means(by_reading, "NetworkModel", "hours-90")
+    assert 0 < found["F1"] <= 1
+    assert 0 <= found["sound flagged, %"] < 10
+    assert found["faulty"] > found["trusted"]
+    assert 0 <= means(latency, "NetworkModel", "latency")["false alarms, %"] < 10
+    assert all(table.cells["bar"].isna().all() for table in done.tables), "bars are for noaa"
     assert (tmp_path / "faults_city.png").is_file()
 
 
 def test_the_bars_of_hours_and_latency() -> None:
-    rows = [row(setting="hours-90", f1=0.9, sound_flagged=0.5, detected_short=0.7), row(setting="latency", within_3=0.5,
-            within_6=0.5, within_24=0.9, never=0.1, false_alarms=0.2)]  # fmt: skip
-    by_reading, latency = EXPERIMENTS["faults"].tables(rows, RunPlan())
-    met = [
-        {name: cell.bar.met(cell.mean) for name, cell in zip(table.columns, table.cells[0], strict=True)
-         if cell.bar is not None and np.isfinite(cell.mean)}
-        for table in (by_reading, latency)
-    ]  # fmt: skip
-    assert met == [
+    rows = frame(row(setting="hours-90", f1=0.9, sound_flagged=0.5, detected_short=0.7),
+                 row(setting="latency", within_3=0.5, within_6=0.5, within_24=0.9, never=0.1,
+                     false_alarms=0.2))  # fmt: skip
+    assert [met(table) for table in EXPERIMENTS["faults"].tables(rows, RunPlan())] == [
         {"F1": True, "sound flagged, %": False, "found, < 12 h": True},
         {"within 3 h": True, "within 6 h": False, "within 24 h": True, "never": True, "false alarms, %": True},
     ]
@@ -189,36 +206,30 @@ def test_lasting_faults_and_small_networks_have_tables_of_their_own(tmp_path: Pa
     plan = RunPlan(methods="NetworkModel,buddy check", trials=1, options=options)
     (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
     lasting, small = done.tables
-    assert [line[1:] for line in lasting.rows] == [
+    assert [line[1:] for line in lines(lasting)] == [
         ("NetworkModel", "lasting-offset-6"),
         ("buddy check", "lasting-offset-6"),
     ]
-    assert {line[2] for line in small.rows} == {"small-1", "small-3"}
-    means = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[0]), strict=True))
+    assert {line[2] for line in lines(small)} == {"small-1", "small-3"}
+    found = means(lasting, "NetworkModel", "lasting-offset-6")
     truth = load_network("city", seed=0, sensors=8, days=175, slots=8)
-    assert means["raw"] == pytest.approx(6 * truth.std() / 11.5, rel=1e-6), "six units, whatever is made of them"
-    assert 0 <= means["sound flagged, %"] < 10
-    assert means["sound judged wrong, %"] <= means["sound flagged, %"]
-    assert means["false lasting"] >= 0
-    plain = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[1]), strict=True))
+    assert found["raw"] == pytest.approx(6 * truth.std() / 11.5, rel=1e-6), "six units, whatever is made of them"
+    assert 0 <= found["sound flagged, %"] < 10
+    assert found["sound judged wrong, %"] <= found["sound flagged, %"]
+    assert found["false lasting"] >= 0
+    plain = means(lasting, "buddy check", "lasting-offset-6")
     assert np.isnan(plain["false lasting"]), "it reports no faults from when to when"
-    for cells in small.cells:
-        means = dict(zip(small.columns, (cell.mean for cell in cells), strict=True))
-        assert 0 <= means["F1"] <= 1
-        assert means["missing"] > 0
+    for line in lines(small):
+        assert 0 <= means(small, *line[1:])["F1"] <= 1
+        assert means(small, *line[1:])["missing"] > 0
 
 
 def test_the_bars_of_lasting_faults_and_small_networks() -> None:
-    rows = [
+    rows = frame(
         row(setting="lasting-drift-05", recall=0.3, faulty=2.2, trusted=0.4, sound_flagged=0.5, false_lasting=0.9),
         row(setting="small-2", f1=0.44, sound_flagged=1.1, missing=0.9),
-    ]
-    met = [
-        {name: cell.bar.met(cell.mean) for name, cell in zip(table.columns, table.cells[0], strict=True)
-         if cell.bar is not None and np.isfinite(cell.mean)}
-        for table in EXPERIMENTS["faults"].tables(rows, RunPlan())
-    ]  # fmt: skip
-    assert met == [
+    )
+    assert [met(table) for table in EXPERIMENTS["faults"].tables(rows, RunPlan())] == [
         {"recall": True, "faulty": False, "trusted": True, "sound flagged, %": False, "false lasting": True},
         {"F1": False, "sound flagged, %": True, "missing": True},
     ]
@@ -235,11 +246,14 @@ def test_too_little_data_for_lasting_faults_and_too_few_sensors_are_refused() ->
 
 
 def test_the_papers_figure_stands_beside_ours_with_the_difference(tmp_path: Path) -> None:
-    rows = [row(method="RTR", kind="batch", re=0.04, f1=0.9), row(method="OLRTR", kind="online", re=0.2, f1=0.9)]
-    table = by_method(rows, ("re", "f1"), paper={("RTR",): {"re": 0.03}}, title="A table", note="Of RE.")
-    assert table.headers == ["kind", "method", "RE", "paper", "difference", "F1"]
-    assert [cell.value for cell in table.line(0)] == ["0.200", "-", "-", "0.900"]
-    assert [cell.value for cell in table.line(1)] == ["0.040", "0.030", "0.010", "0.900"]
+    rows = frame(row(method="RTR", kind="batch", re=0.04, f1=0.9), row(method="OLRTR", kind="online", re=0.2, f1=0.9))
+    table = summarize(rows, ("re", "f1"), paper={("RTR", "re"): 0.03}, title="A table", note="Of RE.")
+    wide = table.wide()
+    assert list(wide.columns) == ["kind", "method", "RE", "RE, paper", "RE, difference", "F1"]
+    assert wide.to_numpy().tolist() == [
+        ["online", "OLRTR", "0.200", "-", "-", "0.900"],
+        ["batch", "RTR", "0.040", "0.030", "0.010", "0.900"],
+    ]
     _, comma = write_tables([table], tmp_path, "a")
     with comma.open(encoding="utf-8") as file:
         records = {(row["method"], row["figure"]): row for row in csv.DictReader(file)}
@@ -249,15 +263,17 @@ def test_the_papers_figure_stands_beside_ours_with_the_difference(tmp_path: Path
 
 
 def test_the_table_of_noaa_says_which_re_and_which_rule() -> None:
-    rows = [row(setting=at, method="RTR", kind="batch", re=0.04, re_text=0.05, re_code=0.03, f1=0.9, f1_best=0.95)
-            for at in ("100 %", "90 %")]  # fmt: skip
+    scores = {"re": 0.04, "re_text": 0.05, "re_code": 0.03, "f1": 0.9, "f1_best": 0.95}
+    rows = frame(*(row(setting=at, method="RTR", kind="batch", **scores) for at in ("100 %", "90 %")))
     full, part = EXPERIMENTS["noaa"].tables(rows, RunPlan())
     for table in (full, part):
         for word in ("RE:", "RE (text):", "RE (code):", "exceeds 0.01", "oracle", "first 10 days"):
             assert word in table.note
-        assert table.headers[2:9] == ["observed", "RE", "paper", "difference", "F1", "paper", "difference"]
-    assert full.cells[0][0].paper == pytest.approx(0.029)
-    assert part.cells[0][1].paper == pytest.approx(0.984)
+        assert list(table.wide().columns)[2:9] == [
+            "observed", "RE", "RE, paper", "RE, difference", "F1", "F1, paper", "F1, difference"
+        ]  # fmt: skip
+    assert full.wide()["RE, paper"].tolist() == ["0.029"]
+    assert part.wide()["F1, paper"].tolist() == ["0.984"]
 
 
 def test_diverged_runs_are_shown_once_in_a_line_and_in_every_cell_of_a_sweep() -> None:
@@ -265,46 +281,53 @@ def test_diverged_runs_are_shown_once_in_a_line_and_in_every_cell_of_a_sweep() -
     rows = [row(**lost, trial=trial) for trial in range(4)] + [
         row(method="OLRTR", kind="online", trial=4, re=0.5, f1=1)
     ]
-    table = by_method(rows, ("re", "f1"), title="", note="")
-    assert (table.cells[0][0].value, table.cells[0][0].beside) == ("0.500", "(diverged in 4 of 5)")
-    assert table.cells[0][1].beside == ""
-    sweep = pivot([row(**lost, x=x) for x in (1.0, 2.0)], "re", axis="x", title="", note="")
-    assert [cell.value for cell in sweep.cells[0]] == ["diverged in 1 of 1"] * 2
+    table = summarize(frame(*rows), ("re", "f1"), title="", note="")
+    assert table.wide()[["RE", "F1"]].to_numpy().tolist() == [["0.500 (diverged in 4 of 5)", "1.000"]]
+    swept = frame(*(row(**lost, x=x) for x in (1.0, 2.0)))
+    sweep = summarize(swept, ["re"], at="x", axis="x", title="", note="")
+    assert sweep.wide()[["1", "2"]].to_numpy().tolist() == [["diverged in 1 of 1"] * 2]
+    # A run that diverged has no minibatches; it is counted in all of them.
+    parts = frame(row(**lost), *(row(method="OLRTR", kind="online", minibatch=n, re=0.5) for n in (1, 2)))
+    sweep = summarize(parts, ["re"], at="minibatch", axis="minibatch", title="", note="")
+    assert sweep.wide()[["1", "2"]].to_numpy().tolist() == [["0.500 (diverged in 1 of 2)"] * 2]
+
+
+def test_means_and_spreads_leave_out_what_does_not_exist() -> None:
+    rows = frame(*(row(re=value, trial=trial) for trial, value in enumerate((1.0, 3.0, NAN, np.inf))), row(f1=2.0))
+    (re, f1) = summarize(rows, ("re", "f1"), title="", note="").cells.itertuples()
+    assert (re.mean, re.spread, re.runs) == pytest.approx((2.0, 2**0.5, 5))
+    assert f1.mean == 2.0
+    assert np.isnan(f1.spread), "one run has no spread"
 
 
 def test_numbers_keep_the_digits_that_mean_something() -> None:
     numbers = [0.12345, 123.456, 1.5e-7, 3.2e9, 0.0, NAN, -0.02]
-    assert [Cell(value).value for value in numbers] == ["0.123", "123.5", "1.5e-07", "3.2e+09", "0.000", "-", "-0.020"]
+    assert [number(value) for value in numbers] == ["0.123", "123.5", "1.5e-07", "3.2e+09", "0.000", "-", "-0.020"]
 
 
 def test_odd_names_do_not_break_a_table() -> None:
-    table = ResultTable("a", "b", ("method",), [("x | [red]y",)], ("F1",), [[Cell(0.5)]])
+    table = summarize(frame(row(method="x | [red]y", f1=0.5)), ["f1"], title="a", note="b")
     assert "x \\| [red]y" in table.markdown()
     shown = Console(width=60, record=True, file=io.StringIO())
     shown.print(table.screen())
-    assert "<td>x | [red]y</td>" in table.html()
     assert "x | [red]y" in shown.export_text()
 
 
 def test_a_table_too_wide_for_the_screen_is_folded() -> None:
-    columns = tuple(f"figure{number}" for number in range(9))
-    cells = [[Cell(0.1 * n, 0.1, Bar(high=0.5)) for n in range(9)]]
-    table = ResultTable("Wide", "Note.", ("method",), [("NetworkModel",)], columns, cells)
+    figures = list(FIGURES)[:9]
+    values = {name: 0.1 * number for number, name in enumerate(figures)}
+    rows = frame(row(**values), row(trial=1, **{name: value + 0.1 for name, value in values.items()}))
+    bars = {("NetworkModel", name): Bar(high=0.5) for name in figures}
+    table = summarize(rows, figures, bars=bars, title="Wide", note="Note.")
     for width in (100, 200):
         shown = Console(width=width, record=True, file=io.StringIO())
         shown.print(table.screen())
         text = shown.export_text()
-        assert all(f"{0.1 * number:.3f}" in text for number in range(9))
+        assert all(f"{0.1 * number + 0.05:.3f}" in text for number in range(9))
         assert "…" not in text
         assert text.count("Note.") == 1
-    assert "0.800 ± 0.100 (**misses <= 0.5**)" in table.markdown()
-    assert "<td>0.400 ± 0.100 (&lt;= 0.5)</td>" in table.html()
-
-
-def test_a_mean_leaves_out_what_does_not_exist() -> None:
-    assert mean_and_spread([1.0, 3.0, float("nan")]) == pytest.approx((2.0, 2**0.5))
-    assert np.isnan(mean_and_spread([1.0])[1]), "one run has no spread"
-    assert all(np.isnan(mean_and_spread([float("nan")])))
+    assert "0.850 ± 0.071 (**misses <= 0.5**)" in table.markdown()
+    assert "0.450 ± 0.071 (<= 0.5)" in table.markdown()
 
 
 def test_names_stand_for_groups_and_wrong_ones_are_refused() -> None:
@@ -370,9 +393,9 @@ def test_the_array_of_things_has_raw_rows_and_ours_with_one_pass_and_three(
     assert {job.setting for job in jobs if job.option("kind") == "online"} == {"3 passes"}
     columns = {"kind": "raw", "status": "done"}
     rows = [job.row() | columns | result for job in jobs[:2] for result in experiment.run(job)]
-    (table,) = experiment.tables([row(**result) for result in rows], RunPlan(quick=True))
-    assert [labels[:3] for labels in table.rows] == [("raw", "raw", "readings"), ("raw", "raw", "missing as 0")]
-    assert np.isfinite(table.cells[1][0].mean)
+    (table,) = experiment.tables(frame(*rows), RunPlan(quick=True))
+    assert [labels[:3] for labels in lines(table)] == [("raw", "raw", "readings"), ("raw", "raw", "missing as 0")]
+    assert np.isfinite(means(table, "raw", "missing as 0", "raw")["correlation"])
 
 
 @pytest.fixture

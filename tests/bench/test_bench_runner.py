@@ -1,11 +1,11 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import duckdb
@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from sensormend.bench.experiment import Job, RunPlan
-from sensormend.bench.registry import EXPERIMENTS
-from sensormend.bench.runner import RunProgress, run, show_again
+from sensormend.bench.runner import EXPERIMENTS, RunProgress, run
 from sensormend.cli import main
 from sensormend.errors import ConfigError, SensormendError
 from toy_experiment import ToyExperiment
@@ -77,9 +76,9 @@ def test_a_run_that_fails_keeps_what_was_done_and_can_go_on(tmp_path: Path) -> N
 
 def test_divergence_is_a_result_and_is_shown(tmp_path: Path) -> None:
     (done,) = run([(TOY, RunPlan(trials=5))], tmp_path, processes=0)
-    rows = {row[1]: cells for row, cells in zip(done.tables[0].rows, done.tables[0].cells, strict=True)}
-    assert [cell.diverged for cell in rows["wild"]] == [0, 5, 0]
-    for page in ("toy.md", "index.html"):
+    cells = done.tables[0].cells
+    assert cells.loc[cells["method"] == "wild", "diverged"].tolist() == [0, 5, 0]
+    for page in ("toy.md", "index.md"):
         assert "diverged in 5 of 5" in (tmp_path / page).read_text(encoding="utf-8")
     assert "wild,2,RE,nan,nan,5,5" in (tmp_path / "toy.csv").read_text()
     table = duckdb.read_parquet(str(tmp_path / "results.parquet"))
@@ -172,77 +171,42 @@ def test_the_progress_is_weighed_by_what_runs_cost(tmp_path: Path, monkeypatch: 
     assert [tick.share for tick in ticks] == pytest.approx([0, *(np.cumsum(weights) / sum(weights))])
 
 
-class Links(HTMLParser):
-    """Collects what a page points to, and what it says of its pictures."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.to: list[str] = []
-        self.pictures: dict[str, str] = {}
-        self.names: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        self.to += [value for name in ("href", "src") if (value := attributes.get(name))]
-        if tag == "img":
-            self.pictures[str(attributes["src"])] = attributes.get("alt") or ""
-        if attributes.get("id"):
-            self.names.add(str(attributes["id"]))
-
-
-def test_the_page_has_everything_and_nothing_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.bench.pictures.QUICK_DAYS", 20)
-    monkeypatch.setattr("sensormend.bench.pictures.SENSORS", 12)
+def test_the_index_has_every_table_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sensormend.bench.growth.QUICK_LENGTHS", (2, 4))
     run([(TOY, RunPlan(trials=1))], tmp_path, processes=0)
-    run([(EXPERIMENTS["pictures"], RunPlan(quick=True)), (EXPERIMENTS["growth"], RunPlan(quick=True, methods="OLRTR"))],
-        tmp_path, processes=0)  # fmt: skip
-    text = (tmp_path / "index.html").read_text(encoding="utf-8")
-    page = Links()
-    page.feed(text)
-    assert "://" not in text
-    assert "@import" not in text
-    assert "url(" not in text
-    for link in page.to:
-        assert link[1:] in page.names if link.startswith("#") else (tmp_path / link).is_file(), link
-    assert set(page.pictures) == {path.name for path in tmp_path.glob("*.png")}
-    assert all(len(alt) > 10 for alt in page.pictures.values())
-    assert "color-scheme: light dark" in text
-    assert "A &lt;toy&gt; &amp; more" in text
-    assert "<toy" not in text
-    assert json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]["python"] in text
+    (done,) = run([(EXPERIMENTS["growth"], RunPlan(quick=True, methods="OLRTR"))], tmp_path, processes=0)
+    text = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert tmp_path / "index.md" in done.written
+    assert set(re.findall(r"!\[.{10,}\]\((.*)\)", text)) == {path.name for path in tmp_path.glob("*.png")}
+    for name in ("toy", "growth"):
+        assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") in text
+    assert "`sensormend bench growth --methods OLRTR --quick`" in text
+    assert "Unfinished" not in text
+    with pytest.raises(SensormendError):
+        run([(TOY, RunPlan(trials=1, methods="broken"))], tmp_path, processes=0)
+    run([(EXPERIMENTS["growth"], RunPlan(quick=True, methods="OLRTR"))], tmp_path, processes=0)
+    assert "**Unfinished: 0 of 3 runs.**" in (tmp_path / "index.md").read_text(encoding="utf-8")
 
 
-def test_page_and_tables_can_be_made_again_without_running(tmp_path: Path) -> None:
+def test_the_index_says_which_versions_made_the_runs(tmp_path: Path) -> None:
     run([(TOY, RunPlan(trials=1))], tmp_path, processes=0)
-    page, table = tmp_path / "index.html", tmp_path / "toy.md"
-    before = page.read_text(), table.read_text()
-    page.unlink()
-    table.unlink()
-    assert show_again(tmp_path) == page
-    assert (page.read_text(), table.read_text()) == before
-    assert len(ToyExperiment.done) == 6
-    assert "more than one version" not in page.read_text()
     lines = (tmp_path / "results.jsonl").read_text().splitlines()
-    lines[0] = json.dumps(json.loads(lines[0]) | {"version": "0.0.9"})
-    (tmp_path / "results.jsonl").write_text("\n".join(lines) + "\n")
-    show_again(tmp_path)
-    assert "more than one version of the code: 0.0.9, " in page.read_text()
-    assert main(["bench", "page", "--out", str(tmp_path / "nothing")]) == 2
+    record = json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]
+    assert record["versions"] == [json.loads(lines[0])["version"]]
+    assert record["versions"][0] in (tmp_path / "index.md").read_text()
 
 
-def test_a_plan_survives_json_and_says_what_was_asked() -> None:
+def test_a_plan_says_what_was_asked() -> None:
     plan = RunPlan(
         trials=3, seed=2, methods="OLRTR", quick=True, options=(("data", "/home/me/x.npy"), ("unscored", (3, 27)))
     )
-    assert RunPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
     assert " ".join(plan.words()) == "--trials 3 --seed 2 --methods OLRTR --quick --data x.npy --unscored 3,27"
     assert RunPlan().words() == []
     assert RunPlan(quick=True).repeats == 1
     assert RunPlan().repeats == 5
     for name, wrong in (("trials", 0), ("seed", -1), ("minibatches", 10)):
         with pytest.raises(ConfigError, match=f"--{name}"):
-            RunPlan.from_dict({name: wrong})
+            RunPlan(**{name: wrong})  # type: ignore[arg-type]
 
 
 def test_of_a_file_only_its_name_and_its_digest_are_stored(tmp_path: Path) -> None:
@@ -253,7 +217,7 @@ def test_of_a_file_only_its_name_and_its_digest_are_stored(tmp_path: Path) -> No
         np.save(tmp_path / "net.npy", np.random.default_rng(days).normal(size=(4, 24, 12)))
         assert main([*call, "--trials", "1", "--days", "12", "--out", str(out)]) == 0
     assert len(results(out)) == 2, "another file of the same name is another run"
-    for file in ("results.jsonl", "run.json", "index.html", "faults_net.md"):
+    for file in ("results.jsonl", "run.json", "index.md", "faults_net.md"):
         assert str(tmp_path) not in (out / file).read_text(encoding="utf-8")
     assert "--methods 'buddy check'" in (out / "run.json").read_text()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,28 +69,12 @@ def in_order(readings: list[Reading]) -> list[Reading]:
 
 
 def judged(readings: list[Reading], estimates: list[tuple[str, float]] | None = None) -> JudgedReadings:
-    channels = sorted({(one.sensor, one.variable) for one in readings})
-
-    def numbers(values: list[float | None]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.array([np.nan if value is None else value for value in values], dtype=float)
-
-    hours = np.arange(len(readings), dtype=np.int64) * HOUR
-    return JudgedReadings(
-        channels=tuple(channels),
-        reasons=("", "stuck"),
-        channel=np.array([channels.index((one.sensor, one.variable)) for one in readings]),
-        time=hours,
-        value=numbers([one.value for one in readings]),
-        label=np.array([LABELS.index(one.label) for one in readings]),
-        corrected=numbers([one.corrected for one in readings]),
-        slot=hours,
-        flag=np.array([one.flag for one in readings]),
-        cleaned=numbers([one.cleaned for one in readings]),
-        reason=np.array([int(one.flag == 4) for one in readings]),
-        estimate_variable=np.array([name for name, _ in estimates or ()], dtype=np.str_),
-        estimates=np.array([value for _, value in estimates or ()], dtype=float),
-        step=HOUR,
-    )
+    rows = pd.DataFrame([asdict(one) for one in readings])
+    rows["channel"] = rows.groupby(["sensor", "variable"]).ngroup()
+    rows["time"] = rows["slot"] = np.arange(len(rows)) * HOUR
+    rows["reason"] = np.where(rows["flag"] == 4, "stuck", "")
+    rows = rows.astype({"corrected": float, "cleaned": float})
+    return JudgedReadings(rows, pd.DataFrame(estimates or [], columns=["variable", "value"]), HOUR)
 
 
 @given(READINGS)
@@ -109,11 +94,14 @@ def test_shares_of_good_readings_are_those_of_the_oracle(readings: list[Reading]
     assert (scores.flagged, scores.suspect) == pytest.approx(oracle.shares(readings))
     assert (scores.agreement is not None) == any(one.label in oracle.WRONG for one in readings)
     if scores.agreement is None:
-        for share in scores.variables:
-            of_variable = [one for one in readings if one.variable == share.variable]
+        for share in scores.variables.itertuples():
+            of_variable = [one for one in readings if one.variable == share.Index]
             assert (share.flagged, share.suspect) == pytest.approx(oracle.shares(of_variable))
     flagged = [one for one in readings if one.flag in (4, 9) and one.label in ("", "unknown")]
-    assert sum(share.readings for share in scores.reasons) == len(flagged)
+    assert scores.reasons.sum() == len(flagged)
+    for label, share in scores.true_events.iterrows():
+        of_label = [one.flag in (4, 9) for one in readings if one.label == label]
+        assert (share["flagged"], share["readings"]) == pytest.approx((np.mean(of_label), len(of_label)))
 
 
 @given(READINGS, st.integers(0, 5))
@@ -123,13 +111,11 @@ def test_changes_and_distances_are_those_of_the_oracle(readings: list[Reading], 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(real, "SHORT_SERIES", least)
         result = changes(table)
-    expected = oracle.changes(readings, least)
-    assert {(entry.sensor, entry.variable): entry.change for entry in result} == pytest.approx(expected, nan_ok=True)
-    sizes = [abs(entry.change) for entry in result if np.isfinite(entry.change)]
-    assert sizes == sorted(sizes, reverse=True)
-    assert all(np.isfinite(entry.change) for entry in result[: len(sizes)])
-    measured = {entry.name: (entry.raw, entry.cleaned, entry.readings) for entry in distances(table)}
-    wanted = oracle.distances(readings)
+    assert result.to_dict() == pytest.approx(oracle.changes(readings, least), nan_ok=True)
+    assert result.abs().dropna().is_monotonic_decreasing
+    assert result[: result.notna().sum()].notna().all(), "NaN comes last"
+    measured = {name: tuple(own) for name, own in distances(table).iterrows()}
+    wanted = oracle.distances(readings) if any(one.corrected is not None for one in readings) else {}
     assert measured.keys() == wanted.keys()
     for name, group in wanted.items():
         assert measured[name] == pytest.approx(group)
@@ -141,15 +127,14 @@ def test_impossible_estimates_are_those_of_the_oracle(
 ) -> None:
     readings = in_order(readings)
     result = impossible_estimates(judged(readings, estimates))
-    assert {entry.variable: (entry.count, entry.lowest, entry.highest) for entry in result} == oracle.impossible(
-        readings, estimates
-    )
+    found = {own.Index: (own.count, own.lowest, own.highest) for own in result.itertuples()}
+    assert found == oracle.impossible(readings, estimates)
 
 
 def test_a_run_ends_with_its_channel_and_unscored_readings_do_not_end_it() -> None:
-    mask = np.array([True, False, True, True, True, True])
-    assert runs_of(mask, np.array([0, 0, 0, 0, 1, 1])).tolist() == [1, 0, 2, 2, 3, 3]
-    assert runs_of(mask[:0], np.array([], dtype=int)).tolist() == []
+    mask = pd.Series([True, False, True, True, True, True])
+    assert runs_of(mask, pd.Series([0, 0, 0, 0, 1, 1])).tolist() == [1, 0, 2, 2, 3, 3]
+    assert runs_of(mask[:0], pd.Series([], dtype=int)).tolist() == []
     labels = ["bad", "suspect", "bad", "", "bad"]
     series = [Reading("a", "temp", 1.0, label, None, 4 if place == 2 else 1, 1.0) for place, label in enumerate(labels)]
     result = agreement(judged(series))
@@ -185,13 +170,13 @@ def test_a_fault_is_confirmed_by_half_of_its_flagged_readings() -> None:
         True,
     )
     assert (late.scored, late.wrong, late.confirmed) == (1, 0, False)
-    assert table.flag[first.place].tolist() == [1, 4, 4, 4, 4]
+    assert table.rows["flag"].iloc[first.place].tolist() == [1, 4, 4, 4, 4]
     # An archive of one variable does not name it in its faults.
-    assert judge_faults(table, [fault(0, 5 * HOUR, variable="")])[0].channel == 0
+    assert judge_faults(table, [fault(0, 5 * HOUR, variable="")])[0].name == ("a", "temp")
 
 
 def counted(confidence: float, scored: int, wrong: int, failed: int = 1, suspect: int = 0) -> JudgedFault:
-    return JudgedFault(fault(0, HOUR, confidence), 0, slice(0, 1), failed, suspect, scored, wrong)
+    return JudgedFault(fault(0, HOUR, confidence), ("a", "temp"), slice(0, 1), failed, suspect, scored, wrong)
 
 
 def test_faults_are_binned_by_confidence() -> None:
@@ -206,14 +191,13 @@ def test_faults_are_binned_by_confidence() -> None:
             counted(0.9, 0, 0),
         ]
     )
-    assert [(entry.low, entry.high) for entry in bins[:3]] == [(0.0, 0.5), (0.5, 0.7), (0.95, 1.0)]
-    assert [(entry.faults, entry.readings) for entry in bins] == [(1, 5), (1, 4), (3, 100), (1, 2)]
-    assert [entry.confirmed for entry in bins] == pytest.approx([0, 1, 2 / 3, 1])
-    assert [entry.confirmed_readings for entry in bins] == pytest.approx([0, 1, 0.7, 1])
-    assert bins[2].confidence == pytest.approx(0.97)
-    assert np.isnan(bins[3].low)
-    assert np.isnan(bins[3].confidence)
-    assert calibration([]) == []
+    assert bins[["low", "high"]].to_numpy()[:3].tolist() == [[0.0, 0.5], [0.5, 0.7], [0.95, 1.0]]
+    assert bins[["faults", "readings"]].to_numpy().tolist() == [[1, 5], [1, 4], [3, 100], [1, 2]]
+    assert bins["confirmed"].tolist() == pytest.approx([0, 1, 2 / 3, 1])
+    assert bins["confirmed_readings"].tolist() == pytest.approx([0, 1, 0.7, 1])
+    assert bins["confidence"].tolist() == pytest.approx([0.3, 0.5, 0.97, np.nan], nan_ok=True)
+    assert bins["low"].isna().tolist() == [False, False, False, True]
+    assert calibration([]).empty
 
 
 def test_faults_are_drawn_in_proportion_to_their_flagged_readings() -> None:
@@ -265,30 +249,32 @@ def test_every_reading_gets_the_row_of_its_slot(tmp_path: Path) -> None:
     rows_of(archive, tmp_path / "out")
     table = read_judged(archive, tmp_path / "out")
     assert table.step == 2 * HOUR
-    assert table.channels == tuple((sensor, variable) for sensor in "abc" for variable in ("RH", "temp"))
-    start = int(table.time.min())
-    day = (table.time - start) // DAY
-    np.testing.assert_array_equal(table.flag, np.where(day < 14, 1, np.where(day < 27, 4, 0)))
-    np.testing.assert_array_equal(table.slot[day < 27], (table.time // (2 * HOUR) * (2 * HOUR))[day < 27])
-    assert np.isnan(table.cleaned[day == 27]).all()
-    assert np.isfinite(table.cleaned[day < 27]).all()
+    assert list(table.spans) == [(sensor, variable) for sensor in "abc" for variable in ("RH", "temp")]
+    rows = table.rows
+    for name, span in table.spans.items():
+        assert set(rows[["sensor", "variable"]].iloc[span].itertuples(index=False, name=None)) == {name}
+    day = (rows["time"] - rows["time"].min()) // DAY
+    np.testing.assert_array_equal(rows["flag"], np.where(day < 14, 1, np.where(day < 27, 4, 0)))
+    np.testing.assert_array_equal(rows["slot"][day < 27], (rows["time"] // (2 * HOUR) * (2 * HOUR))[day < 27])
+    assert rows["cleaned"][day == 27].isna().all()
+    assert rows["cleaned"][day < 27].notna().all()
     assert (table.wrong.sum(), table.good.sum()) == (30, 672 * 6 - 30)
-    assert np.isfinite(table.corrected).sum() == 30
-    assert {table.reasons[place] for place in table.reason[table.flag == 4]} == {"gain"}
+    assert rows["corrected"].notna().sum() == 30
+    assert set(rows["reason"][rows["flag"] == 4]) == {"gain"}
     assert len(table.estimates) == 6 * 27 * 12
     scores = judge(table)
     assert scores.agreement is not None
     assert scores.agreement.recall == 1.0
-    assert [entry.name for entry in scores.distances] == ["all", "flag 4", "wrong readings"]
-    assert sorted(correlated_channels(table, 1)) == [3, 5]
-    assert len(correlated_channels(table, 1, 1)) == 1
+    assert list(scores.distances.index) == ["all", "flag 4", "wrong readings"]
+    assert sorted(correlated_channels(table, ("a", "temp"))) == ["b", "c"]
+    assert len(correlated_channels(table, ("a", "temp"), 1)) == 1
 
 
 def test_faults_are_drawn_as_panels(tmp_path: Path) -> None:
     archive = wave(tmp_path)
     rows_of(archive, tmp_path / "out")
     table = read_judged(archive, tmp_path / "out")
-    start = int(table.time.min())
+    start = int(table.rows["time"].min())
     interval = fault(start + 20 * DAY, start + 21 * DAY, np.nan)
     faults = judge_faults(table, [interval, replace(interval, size=np.nan, start=start + 14 * DAY)])
     path = draw_panels(tmp_path / "faults.png", "wave", table, faults)
@@ -360,7 +346,7 @@ def test_oddwater_is_scored(data: Path, tmp_path: Path) -> None:
     scores = judge(read_judged(data / "real" / "oddwater.parquet", tmp_path / "outs" / "oddwater"))
     assert scores.agreement is not None
     assert 0 <= scores.flagged <= 1
-    assert {share.variable for share in scores.variables} == {"level", "cond", "tur"}
+    assert set(scores.variables.index) == {"level", "cond", "tur"}
     assert scores.agreement.labelled_events == 30
     assert len(scores.changes) == 6
-    assert scores.distances == ()
+    assert scores.distances.empty

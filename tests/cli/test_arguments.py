@@ -31,7 +31,7 @@ def test_every_field_is_an_option_that_says_what_it_is(declaring: type) -> None:
 
 
 def test_each_command_has_its_own() -> None:
-    only = {"flags", "networks", "one_pass", "passes", "per_reading", "wide"}
+    only = {"flags", "networks", "one_pass", "owner_flag", "owner_wrong", "passes", "per_reading", "wide"}
     assert names(CleanArguments) - names(WatchArguments) == only
     assert names(CleanArguments) == set(declarations(Options)) - {"seed", "units", "names"}
     live = {name for kind in (Settings, AlertSettings, MqttSettings) for name in declarations(kind)}

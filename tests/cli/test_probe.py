@@ -15,7 +15,9 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
+from documented_messages import MESSAGES
 from sensormend.cli import main
+from sensormend.stream.formats.presets import PRESETS
 from servers import running_mosquitto
 
 
@@ -83,7 +85,7 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "expected"),
     [
-        (["probe", "nowhere.csv"], 1, "there is no file or folder nowhere.csv"),
+        (["probe", "nowhere.csv"], 2, "there is no file or folder nowhere.csv"),
         (["probe", "readings.csv", "--format", "ttn"], 2, "format is for messages"),
         (["probe", "-", "--seconds", "0"], 2, "seconds is a number above 0"),
     ],
@@ -129,6 +131,41 @@ def test_a_broker_keeps_nothing_of_a_probe(capsys: pytest.CaptureFixture[str]) -
         assert "nothing came from" in capsys.readouterr().err
         client.disconnect()
         client.loop_stop()
+
+
+@pytest.mark.server
+def test_every_format_is_told_apart_in_one_feed(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = {(name, reading[0], reading[1]) for name, *_, taken in MESSAGES for reading in taken}
+    with running_mosquitto() as broker:
+        client = paho.Client(CallbackAPIVersion.VERSION2)
+        client.connect("127.0.0.1", broker.port)
+        client.loop_start()
+        stop = threading.Event()
+
+        def publish() -> None:
+            while not stop.wait(0.1):
+                for _, content, topic, _ in MESSAGES:
+                    text = content if isinstance(content, str) else json.dumps(content)
+                    client.publish(topic or "feed/x", text, qos=1)
+
+        thread = threading.Thread(target=publish)
+        thread.start()
+        try:
+            assert main(["probe", f"mqtt://127.0.0.1:{broker.port}/#", "--seconds", "3"]) == 0
+        finally:
+            stop.set()
+            thread.join()
+            client.disconnect()
+            client.loop_stop()
+    lines = lines_of(capsys.readouterr().out)
+    titles = {preset.name: preset.title for preset in PRESETS} | {"json": "JSON by its keys"}
+    told = {title for title in titles.values() if any(line.partition(": ")[0] == title for line in lines["format"])}
+    assert told == {titles[name] for name, *_ in expected}
+    assert len(lines["format"]) == len(told)
+    sensors, variables = ({entry[place] for entry in expected} for place in (1, 2))
+    assert lines["sensors"][0].startswith(f"{len(sensors)}: ")
+    assert lines["variables"][0].startswith(f"{len(variables)}: ")
+    assert "refused" not in lines
 
 
 def test_watch_logs_what_the_feed_is_taken_for(tmp_path: Path) -> None:

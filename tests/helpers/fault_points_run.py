@@ -14,7 +14,7 @@ from sensormend.errors import SensormendError
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import service
 from sensormend.stream.deliveries import Delivery, Sink
-from sensormend.stream.delivery_queue import DeliveryWorker
+from sensormend.stream.delivery_worker import DeliveryWorker
 from sensormend.stream.service import Service
 from simulated_city import START, city_readings
 
@@ -59,9 +59,9 @@ def run(out: str, deliveries: str) -> int:
     logging.disable(logging.CRITICAL)
     # By what has arrived, and not by the clock, so that every run passes the same points; several periods to a
     # checkpoint. Not when this is imported, which whoever looks for doctests does too.
-    service.CHECKPOINT_INTERVAL, service.MOST_JOURNAL = 1e9, 3_000
+    service.CHECKPOINT_INTERVAL, service.MOST_INPUTS = 1e9, 3_000
     service.TABLES_INTERVAL, service.TABLES_FACTOR, service.LATE_DELAY, service.PROVISIONAL_FACTOR = 0.0, 0.0, -1.0, 0.0
-    workers = {"file": lambda queue: DeliveryWorker("file", FileSink(Path(deliveries)), queue)}
+    workers = {"file": lambda store: DeliveryWorker("file", FileSink(Path(deliveries)), store)}
     options = settings(Path(out), period="6h", keep="1d", late_for="1d", stood="1h", stood_readings=2)
     try:
         Service(options, lambda mark, memory: ListSource(parts(), mark), workers=workers).run()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from sensormend.bench.experiment import Experiment, Job, Row, RunPlan, pivot
-from sensormend.bench.tables import ResultTable
+from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
+from sensormend.bench.tables import Frame, ResultTable, summarize
 from sensormend.errors import DivergenceError, SensormendError
 
 
@@ -41,10 +40,10 @@ class ToyExperiment(Experiment):
             raise DivergenceError("off to infinity")
         return [{"re": job.x / 10 + job.trial, "seconds": 0.5}]
 
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        return [pivot(rows, "re", axis="x", title="Toy: RE", note="RE of <toys>.")] if rows else []
+    def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
+        return [summarize(rows, ["re"], at="x", axis="x", title="Toy: RE", note="RE of <toys>.")]
 
-    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
+    def charts(self, rows: Frame, plan: RunPlan, folder: Path) -> list[Path]:
         for ending in ("png", "svg"):
             (folder / f"toy.{ending}").write_bytes(b"picture")
         return [folder / "toy.png", folder / "toy.svg"]

@@ -31,7 +31,10 @@ def read(table: str, **options: object) -> TableLayout:
             TableLayout("time", "site", "value", ("temp",), None, "lat", "lon", name="temp"),
         ),
         ("site:w time:t temp:n rh:n note:w", TableLayout("time", "site", "variable", ("temp", "rh"))),
-        ("site:w time:t temp:n temp_qc:n elevation:n", TableLayout("time", "site", "value", ("temp",), name="temp")),
+        (
+            "site:w time:t temp:n temp_qc:n elevation:n",
+            TableLayout("time", "site", "value", ("temp",), name="temp", owner_flags=("temp_qc",)),
+        ),
         ("time:t north:n south:n", TableLayout("time", None, "sensor", ("north", "south"))),
         ("time:t 101:n 102:n empty:o", TableLayout("time", None, "sensor", ("101", "102"))),
         ("date:d time:c site:w value:n", TableLayout("date", "site", "value", ("value",), clock="time")),
@@ -43,6 +46,33 @@ def test_tables_as_people_write_them(table: str, layout: TableLayout) -> None:
     assert read(table) == layout
 
 
+@pytest.mark.parametrize(
+    ("table", "columns", "owner_flags"),
+    [
+        ("sensor:w time:t value:n flag:n", ("value",), ("flag",)),
+        ("sensor:w time:t value:n Quality+Code:w", ("value",), ("Quality Code",)),
+        ("StationCode:w DateTimeStamp:t Temp:n F_Temp:w Sal:n F_Sal:w", ("Temp", "Sal"), ("F_Temp", "F_Sal")),
+        ("StationCode:w DateTimeStamp:t Temp:n F_Temp:n Sal:n F_Sal:n", ("Temp", "Sal"), ("F_Temp", "F_Sal")),
+        ("site:w time:t temp:n Flag_Temp:n rh:n qc:n", ("temp", "rh"), ("Flag_Temp", "qc")),
+        ("time:t north:n south:n north_qc:w", ("north", "south"), ("north_qc", None)),
+        ("site:w time:t lux:n flux:n air:n", ("lux", "flux", "air"), ()),
+        ("site:w time:t par:n fPAR:n", ("par", "fPAR"), ()),
+    ],
+)
+def test_flags_of_the_owners_belong_to_their_columns(
+    table: str, columns: tuple[str, ...], owner_flags: tuple[str | None, ...]
+) -> None:
+    layout = read(table)
+    assert (layout.columns, layout.owner_flags) == (columns, owner_flags)
+    assert {name for name in owner_flags if name} <= set(layout.used)
+
+
+def test_the_column_of_flags_is_named() -> None:
+    assert read("sensor:w time:t value:n approved:w", owner_flag="Approved").owner_flags == ("approved",)
+    with pytest.raises(ConfigError, match="there is no column 'checked'"):
+        read("sensor:w time:t value:n", owner_flag="checked")
+
+
 def test_what_the_user_says_goes_first() -> None:
     table = "sensor:w time:t value:n mac:w seen:t raw:n"
     assert read(table, sensor="mac", time="seen", value="raw") == TableLayout("seen", "mac", "value", ("raw",))
@@ -52,7 +82,7 @@ def test_what_the_user_says_goes_first() -> None:
 def test_one_file_per_site() -> None:
     table = "datetime:t temp:n temp_cor:n temp_qual:o ph:n"
     layout = read(table, sensor_from_file=True, variables=["temp", "ph"])
-    assert layout == TableLayout("datetime", None, "variable", ("temp", "ph"))
+    assert layout == TableLayout("datetime", None, "variable", ("temp", "ph"), owner_flags=("temp_qual", None))
     assert read("time:t level:n", sensor_from_file=True) == TableLayout("time", None, "value", ("level",), name="level")
     assert read("time:t value:n id:n", sensor_from_file=True) == TableLayout("time", None, "value", ("value",))
 
@@ -102,7 +132,7 @@ def test_a_table_of_many_columns_is_shown_in_part() -> None:
 
 @given(st.permutations(columns("node:w time:t value:n lat:n lon:n quantity:w note:w flag:n")))
 def test_the_order_of_the_columns_does_not_matter(shuffled: list[tuple[str, Kind]]) -> None:
-    expected = TableLayout("time", "node", "value", ("value",), "quantity", "lat", "lon")
+    expected = TableLayout("time", "node", "value", ("value",), "quantity", "lat", "lon", owner_flags=("flag",))
     assert recognise(shuffled, Options(), "readings.csv") == expected
 
 

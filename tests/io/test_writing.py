@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archive_order, network
 from sensormend.errors import InputError, SensormendError, StorageError
 from sensormend.io import writing
-from sensormend.io.folder import Archive, data_files, file_metadata, file_rows, read_spans
-from sensormend.io.writing import COLUMNS, MonthlyWriter, RowWriter, named
+from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
+from sensormend.io.writing import COLUMNS, MonthlyWriter, RowSpool, RowWriter, named
 from sensormend.readings import DAY, HOUR, Rows
 
 
@@ -41,10 +41,11 @@ def test_what_is_written_is_read_back(rows: Rows) -> None:
 def test_columns_and_types_are_those_of_the_contract(tmp_path: Path) -> None:
     with RowWriter(tmp_path / "one") as writer:
         writer.write(network())
-    assert list(types(tmp_path / "one").items()) == [entry for entry in COLUMNS.items() if entry[0] != "variable"]
+    assert list(types(tmp_path / "one").items()) == [*COLUMNS.items()][:-2]
     with RowWriter(tmp_path / "two") as writer:
         writer.write(network(variables=("a", "b")))
-    assert list(types(tmp_path / "two").items()) == list(COLUMNS.items())
+    assert list(types(tmp_path / "two").items()) == [*COLUMNS.items()][:-1]
+    assert list(COLUMNS)[-2:] == ["variable", "owner_flag"]
     assert named(("temperature",))
     assert not named(("",))
 
@@ -207,37 +208,30 @@ def test_many_names_are_written_as_few_are(
         assert_equal_rows(one, other)
 
 
-@pytest.mark.parametrize("variables", [("",), ("dew", "temp")])
-def test_rows_of_spans_are_read_and_amended_in_place(tmp_path: Path, variables: tuple[str, ...]) -> None:
-    rows = network(days=3, sensors=4, variables=variables)
-    last = variables[-1]
-    spans = [("s1", last, YEAR_2019 + 20 * HOUR, YEAR_2019 + 30 * HOUR), ("s3", last, YEAR_2019, YEAR_2019 + HOUR),
-             ("s1", last, YEAR_2019 + 25 * HOUR, YEAR_2019 + 32 * HOUR), ("gone", last, 0, 10**17)]  # fmt: skip
-    with RowWriter(tmp_path) as writer:
-        writer.write(rows)
-        files = data_files(tmp_path)
-        before = [file_rows(file) for file in files]
-        some, file, place = read_spans(files, spans)
-        hours = sorted((some.sensors[code], int(time - YEAR_2019) // HOUR)
-                       for code, time in zip(some.sensor, some.time, strict=True))  # fmt: skip
-        assert hours == [*(("s1", hour) for hour in range(20, 32)), ("s3", 0)]
-        for number, row, value in zip(file, place, some.value, strict=True):
-            np.testing.assert_equal(before[number].value[row], value)
-        marked = replace(
-            some, cleaned=some.cleaned + 7, lower=some.lower - 1, upper=some.upper + 9,
-            flag=some.flag * 0 + 4, reason=some.reason * 0 + 2, origin=some.origin * 0 + 3,
-        )  # fmt: skip
-        for number in np.unique(file):
-            writer.amend(files[number], marked.taken(file == number), place[file == number])
-    assert data_files(tmp_path) == files
-    for number, old in enumerate(before):
-        mine = place[file == number]
-        columns = {
-            name: getattr(old, name).copy() for name in ("cleaned", "lower", "upper", "flag", "reason", "origin")
-        }
-        for name, column in columns.items():
-            column[mine] = getattr(marked, name)[file == number]
-        assert_equal_rows(file_rows(files[number]), replace(old, **columns))
+@pytest.mark.parametrize("resumed", [None, 0, 4])
+def test_rows_that_may_change_are_kept_as_they_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumed: int | None
+) -> None:
+    monkeypatch.setattr(writing, "MOST_ROWS", 3 * len(by_day(network())[0]))
+    rows = network(days=12, variables=("dew", "temp"))
+    days, starts = by_day(rows), [YEAR_2019 + number * DAY for number in range(12)]
+    spool = RowSpool(tmp_path)
+    for number, (start, day) in enumerate(zip(starts, days, strict=True)):
+        spool.write(day, start)
+        if number == 3:
+            spool.sync()
+    if resumed is not None:
+        # As a run that goes on after the period of its last checkpoint: what came later is written again.
+        assert list(spool.parts((), ()))
+        (tmp_path / "1.npz.new").write_text("half")
+        spool = RowSpool(tmp_path, starts[resumed] if resumed else None)
+        for start, day in zip(starts[resumed:], days[resumed:], strict=True):
+            spool.write(day, start)
+    parts = [(start, part.taken(place)) for part, periods in spool.parts(rows.sensors, rows.variables)
+             for start, place in periods]  # fmt: skip
+    assert [start for start, _ in parts] == starts
+    for (_, part), day in zip(parts, days, strict=True):
+        assert_equal_rows(part, day)
 
 
 TEXTS = st.dictionaries(

@@ -229,14 +229,14 @@ def test_an_archive_is_the_same_as_a_frame_and_as_a_resumed_run(
     from sensormend.io import writing
 
     monkeypatch.setattr(cleaning, "CHECKPOINT", 0.0)
-    write, count = writing.MonthlyWriter.write, iter(range(1, 1000))
+    write, count = writing.RowSpool.write, iter(range(1, 1000))
 
     def stopping(self: Any, *arguments: Any) -> Any:
         if next(count) % 7 == 0:
             raise KeyboardInterrupt
         return write(self, *arguments)
 
-    monkeypatch.setattr(writing.MonthlyWriter, "write", stopping)
+    monkeypatch.setattr(writing.RowSpool, "write", stopping)
     for attempt in range(30):
         try:
             clean_archive(path, tmp_path / "resumed", options, resume=attempt > 0)

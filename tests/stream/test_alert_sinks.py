@@ -20,11 +20,12 @@ from sample_deliveries import alert
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.sentences import ADVICE
 from sensormend.stream.deliveries import Alert, AlertedChannel, Delivery
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
+from sensormend.stream.delivery_worker import DeliveryWorker, stop_all
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import open_alert
 from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
 from sensormend.stream.sinks.messages import AlertDetails, alert_message
+from sensormend.stream.store import Store
 from waiting import wait_until
 
 CHANNEL = {
@@ -252,7 +253,7 @@ def test_a_slow_answer_is_given_up_and_no_server_is_no_refusal(site: Site) -> No
 
 def test_those_before_one_that_failed_are_not_posted_again(site: Site, tmp_path: Path) -> None:
     site.answers = [200, 500, 502, 200]
-    queue = DeliveryQueue(tmp_path / "queue", ["hook"])
+    queue = Store(tmp_path / "queue", ["hook"])
     worker = DeliveryWorker("hook", open_alert(site.address), queue, (0.01, 0.02))
     worker.start()
     for number in range(2):
@@ -307,7 +308,7 @@ def test_one_alert_that_a_command_fails_on_does_not_block_the_others(tmp_path: P
     runs = tmp_path / "runs"
     # It fails on one name; what comes with that, and after it, is told once.
     script = f'echo "$SENSORMEND_SENSOR" >> {runs}; test "$SENSORMEND_SENSOR" != bad'
-    queue = DeliveryQueue(tmp_path / "queue", ["pager"])
+    queue = Store(tmp_path / "queue", ["pager"])
     worker = DeliveryWorker("pager", CommandAlerts(["sh", "-c", script]), queue, (0.01, 0.02))
     worker.start()
     bad = [alert(sensor=name).alerts[0] for name in ("first", "bad", "third")]

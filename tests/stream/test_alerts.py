@@ -1,6 +1,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.pipeline.channel_states import STATES, ChannelState
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.health import STATES, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
@@ -70,6 +72,23 @@ def test_a_sensor_turns_faulty_after_two_days_in_a_row_and_says_it_once() -> Non
     assert (alert.before, alert.state, alert.reason) == ("healthy", "faulty", "offset")
     assert (alert.since, alert.at) == (START + 3 * DAY, START + 5 * DAY)
     assert alert.sentence == ("S1 turned faulty: it reads 4.1 high since 2024-05-04 00:00 (offset)")
+
+
+@given(st.lists(st.sampled_from(["good", "suspect", "offset", "stuck", "unknown"]), min_size=1, max_size=12),
+       st.integers(0, 14), st.randoms())  # fmt: skip
+def test_of_more_channels_than_are_asked_for_the_worst_are_told(kinds: list[str], most: int, random: Any) -> None:
+    alerts = Alerts()
+    for day in range(3):
+        rows = a_day(*kinds)
+        names = [(f"S{number + 1}", "") for number in range(len(kinds))]
+        doubtful = frozenset(name for name, kind in zip(names, kinds, strict=True) if kind == "suspect")
+        close(alerts, rows, START + day * DAY, doubtful)
+    size = len(kinds)
+    last = np.array([random.choice([NEVER, START]) for _ in kinds])
+    removed, judged = (np.array([random.random() < 0.2 for _ in range(size)]) for _ in range(2))
+    everything = alerts.health(names, last, removed, judged)
+    worst = sorted(everything, key=lambda entry: STATES.index(ChannelState(entry.state)))
+    assert alerts.health(names, last, removed, judged, most) == worst[:most]
 
 
 def test_it_is_well_again_after_two_sound_days_in_a_row() -> None:

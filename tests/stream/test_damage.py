@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +22,11 @@ from sensormend.io.metadata import read_json
 from sensormend.readings import DAY, HOUR, Readings, Rows
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.deliveries import DAMAGE, Alert, Delivery, Sink
-from sensormend.stream.delivery_queue import DeliveryWorker
+from sensormend.stream.delivery_worker import DeliveryWorker
 from sensormend.stream.integrity import inspect
 from sensormend.stream.service import Service
+from sensormend.stream.service_state import STORE
+from sensormend.stream.store import Acknowledged, copied
 from sensormend.stream.stream import AlertsRaised, Event
 from simulated_city import START, city_readings
 
@@ -76,7 +79,7 @@ def run(out: Path, parts: Sequence[Readings], break_off: Callable[[], object] | 
     service = Service(
         settings(out, period="6h", late_for="2d", compact=False),
         lambda mark, memory: Once(parts, break_off),
-        workers={"down": lambda queue: DeliveryWorker("down", Down(), queue)},
+        workers={"down": lambda store: DeliveryWorker("down", Down(), store)},
         on_event=look,
     )
     try:
@@ -128,7 +131,9 @@ def at_rest(tmp_path_factory: pytest.TempPathFactory) -> AtRest:
         patch.setattr("sensormend.stream.service.CHECKPOINT_INTERVAL", 1e9)
         # As a kill would leave it: nothing is closed.
         run(folder / "running", first[-6:], partial(shutil.copytree, folder / "running", folder / "out"))
-    assert list((folder / "out" / "state" / "journal").iterdir())
+    with copied(folder / "out" / "state" / STORE) as store:
+        assert list(store.inputs())
+        assert store.checkpoint is not None
     shutil.copytree(folder / "out", folder / "whole")
     return AtRest(folder / "out", rest, run(folder / "whole", rest))
 
@@ -154,16 +159,18 @@ DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
 }
 
 
+def acknowledged(out: Path) -> dict[str, Any]:
+    return Acknowledged.read(out / "state" / "acknowledged")
+
+
 def test_an_undamaged_folder_is_sound(at_rest: AtRest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(at_rest.out)]) == 0
     assert "is sound" in capsys.readouterr().out
     assert at_rest.undisturbed.alerts == []
     kinds = set(at_rest.files())
     assert kinds >= {
-        "data/date=#-#-#/part-#T#.parquet", "state/kept/#.kept", "state/journal/#.log", "state/acknowledged",
-        "state/checkpoint.json", "state/watch.json", "state/deliveries.sqlite", "state/deliveries.sqlite-wal",
-        *(f"state/record-#/{name}.npz" for name in ("stream", "model", "cleaner", "tally")),
-        "state/record-#/manifest.json",
+        "data/date=#-#-#/part-#T#.parquet", "state/kept/#.kept", "state/acknowledged", "state/watch.json",
+        "state/store.sqlite", "state/store.sqlite-wal",
     }  # fmt: skip
 
 
@@ -209,9 +216,9 @@ def _same_or_counted(at_rest: AtRest, outcome: Outcome, entries: list[dict[str, 
         assert gone == 0, where
         assert_same_rows(outcome.rows, at_rest.undisturbed.rows)
         return
-    if any("checkpoint" in str(entry["file"]) or "npz" in str(entry["file"]) for entry in entries):
+    if any("checkpoint" in str(entry["problem"]) for entry in entries):
         # What was learned is gone, and the readings of open periods with it; what was final is as it was.
-        final = inspect(at_rest.out).acknowledged["checkpoint"]["final"]
+        final = acknowledged(at_rest.out)["checkpoint"]["final"]
         one, other = outcome.rows, at_rest.undisturbed.rows
         assert_same_rows(one.taken(one.time < final), other.taken(other.time < final))
         assert one.time.max() == other.time.max(), where
@@ -222,29 +229,30 @@ def _same_or_counted(at_rest: AtRest, outcome: Outcome, entries: list[dict[str, 
 def test_an_unacknowledged_torn_record_is_dropped_without_a_word(at_rest: AtRest, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(at_rest.out, out)
-    (journal,) = [path for path in (out / "state" / "journal").iterdir() if path.stat().st_size]
-    with journal.open("ab") as file:
-        file.write(journal.read_bytes()[:50])
+    log = out / "state" / "store.sqlite-wal"
+    with log.open("ab") as file:
+        file.write(log.read_bytes()[-4000:])
     outcome = run(out, at_rest.rest)
     assert outcome.alerts == []
     assert_same_rows(outcome.rows, at_rest.undisturbed.rows)
 
 
-def test_the_journal_cut_off_says_how_many_readings_of_which_span_are_gone(
+def test_the_log_cut_off_says_how_many_readings_of_which_span_are_gone(
     at_rest: AtRest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(at_rest.out, out)
-    for path in (out / "state" / "journal").iterdir():
-        path.unlink()
-    known = inspect(at_rest.out).acknowledged
+    (out / "state" / "store.sqlite-wal").unlink()
+    known = acknowledged(at_rest.out)
     gone = concatenated_times(parts()[0])[-(known["readings"] - known["checkpoint"]["readings"]) :]
     assert gone.size > 20
     assert main(["check", str(out)]) == 1
     printed = capsys.readouterr()
     assert f"{gone.size} acknowledged readings are gone" in printed.out
-    assert len(printed.out.splitlines()) == 1
-    (damage,) = inspect(out).damage
+    # What waited for sinks is in the same log.
+    assert len(printed.out.splitlines()) == 2
+    damage, deliveries = inspect(out).damage
+    assert (deliveries.readings, "waited for sinks" in deliveries.problem) == (0, True)
     assert (damage.readings, damage.end) == (gone.size, gone.max())
     assert damage.start is not None
     assert damage.start <= gone.min()
@@ -252,18 +260,19 @@ def test_the_journal_cut_off_says_how_many_readings_of_which_span_are_gone(
 
 def test_what_the_source_can_send_again_is_read_again(tmp_path: Path) -> None:
     """Files have a mark, from which they are read again: nothing is gone."""
-    arrivals, out = hourly(city_readings(SENSORS, DAYS), 4), tmp_path / "out"
+    arrivals, out, running = hourly(city_readings(SENSORS, DAYS), 4), tmp_path / "out", tmp_path / "running"
     run_service(tmp_path / "undisturbed", arrivals)
 
     def stop(number: int) -> None:
         if number == 20:
+            shutil.copytree(running, out)
             raise RecursionError
 
-    service = Service(settings(out), lambda mark, memory: ListSource(arrivals, mark, stop=stop))
+    service = Service(settings(running), lambda mark, memory: ListSource(arrivals, mark, stop=stop))
     with pytest.raises(RecursionError):
         service.run()
-    for path in (out / "state" / "journal").iterdir():
-        path.write_bytes(path.read_bytes()[:-1])
+    log = out / "state" / "store.sqlite-wal"
+    log.write_bytes(log.read_bytes()[:-1])
     (damage,) = inspect(out).damage
     assert (damage.readings, "read again" in damage.sentence) == (0, True)
     run_service(out, arrivals)
@@ -277,7 +286,7 @@ def test_many_files_with_the_same_problem_are_one_line(at_rest: AtRest, tmp_path
     rows = read_rows(out)
     shutil.rmtree(out / "data")
     (damage,) = inspect(out).damage
-    final = inspect(out).acknowledged["checkpoint"]["final"]
+    final = acknowledged(out)["checkpoint"]["final"]
     assert damage.file == "data"
     assert f"{(rows.time < final).sum():,} rows in" in damage.problem
     assert damage.start == START

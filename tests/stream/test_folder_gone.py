@@ -18,7 +18,6 @@ from list_source import ListSource, assert_same_rows, hourly, read_rows, run_ser
 from sensormend.errors import SensormendError, StorageError
 from sensormend.readings import DAY, Readings
 from sensormend.stream import retrying as retrying
-from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.service import Service
 from simulated_city import START, city_readings
@@ -63,12 +62,16 @@ def service(
     return Service(settings(out), lambda mark, memory: source, metrics=metrics), source
 
 
-@pytest.mark.parametrize("what", ["", "state", "state/journal"])
+@pytest.mark.parametrize("what", ["", "state", "state/store.sqlite"])
 def test_it_is_logged_and_ends_after_a_while(
     readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     out, metrics = tmp_path / "out", Telling()
-    run, source = service(out, hourly(readings, 6), metrics, lambda: shutil.rmtree(out / what))
+
+    def remove(path: Path) -> None:
+        path.unlink() if path.is_file() else shutil.rmtree(path)
+
+    run, source = service(out, hourly(readings, 6), metrics, lambda: remove(out / what))
     with (
         caplog.at_level(logging.INFO),
         pytest.raises(SensormendError, match=r"is gone, or something in it.*start again"),
@@ -107,30 +110,6 @@ def test_one_that_comes_back_goes_on(readings: Readings, tmp_path: Path, caplog:
     assert_same_rows(read_rows(out), read_rows(tmp_path / "plain"))
 
 
-def test_a_log_does_not_write_into_a_file_that_is_gone(tmp_path: Path) -> None:
-    log = WriteAheadLog(tmp_path / "log")
-    log.append(b"one")
-    log.sync()
-    shutil.move(tmp_path / "log", tmp_path / "away")
-    with pytest.raises(FileNotFoundError):
-        log.append(b"two")
-    (tmp_path / "log").mkdir()
-    (tmp_path / "log" / f"{0:020d}.log").write_bytes(b"")
-    with pytest.raises(FileNotFoundError, match="not the file that was opened"):
-        log.append(b"two")
-    shutil.rmtree(tmp_path / "log")
-    shutil.move(tmp_path / "away", tmp_path / "log")
-    log.append(b"two")
-    log.sync()
-    log.append(b"three")
-    shutil.move(tmp_path / "log", tmp_path / "away")
-    with pytest.raises(FileNotFoundError):
-        log.sync()
-    log.close()
-    with WriteAheadLog(tmp_path / "away") as again:
-        assert [content for _, content in again.read()] == [b"one", b"two", b"three"]
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_process_says_so_and_ends(readings: Readings, tmp_path: Path, asked: bool) -> None:
@@ -153,7 +132,7 @@ def test_a_process_says_so_and_ends(readings: Readings, tmp_path: Path, asked: b
             assert watch.wait() == 1
             assert "start again, or watch into another OUT" in watch.lines[-1]
     # It may have been about to write a file of the folder's; nothing goes on in there.
-    assert not (out / "state" / "journal").exists()
+    assert not (out / "state" / "store.sqlite").exists()
     assert not (out / "data").exists()
 
 

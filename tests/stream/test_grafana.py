@@ -22,6 +22,7 @@ from servers import running_postgres
 
 psycopg = pytest.importorskip("psycopg")
 exposition = pytest.importorskip("prometheus_client.exposition")
+text_string_to_metric_families = pytest.importorskip("prometheus_client.parser").text_string_to_metric_families
 
 BOARD: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "docs" / "grafana" / "sensormend.json").read_text(encoding="utf-8")
@@ -99,12 +100,24 @@ def test_every_metric_exists() -> None:
     states = ("faulty", "silent", "ended", "suspect", "recovering", "learning", "healthy")
     metrics.sensors = dict.fromkeys(("known", "unknown_sensors", *states), 0)
     metrics.newest = metrics.watermark = YEAR_2019
+    metrics.channels = [Health("roof", "temp", "faulty", "stuck", YEAR_2019, YEAR_2019)]
     text = exposition.generate_latest(metrics.registry()).decode()
-    names = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[:1] != "#"}
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    names = {sample.name for sample in samples}
     expressions = [target["expr"] for panel in PANELS.values() for target in panel["targets"] if "expr" in target]
     used = {name for expression in expressions for name in re.findall(r"sensormend_\w+", expression)}
-    assert len(used) >= 8
+    assert len(used) >= 11
     assert used <= names
+    labels = {sample.name: set(sample.labels) for sample in samples}
+    assert labels["sensormend_channel_state"] == {"sensor", "variable", "state"}
+    for panel in PANELS.values():
+        for target in (target for target in panel["targets"] if "expr" in target):
+            (*_, last) = re.findall(r"sensormend_\w+", target["expr"])
+            # What a legend or a join refers to is a label of the series, or that of the scraped service.
+            asked = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+            asked |= {name.strip() for on in re.findall(r"on\(([^)]*)\)", target["expr"]) for name in on.split(",")}
+            asked |= set(re.findall(r"(\w+)=~", target["expr"]))
+            assert asked <= labels[last] | {"instance"}
 
 
 def test_panels_have_their_places() -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from sensormend.errors import ConfigError, SensormendError
+from sensormend.pipeline.health import Health
 from sensormend.readings import SECOND
 from sensormend.stream.deliveries import SinkState
 from sensormend.stream.metrics import MAX_SILENCE, MOST_REASONS, Metrics, MetricsServer
@@ -52,11 +54,7 @@ def ask(page: MetricsServer, path: str, method: str = "GET") -> tuple[int, dict[
 
 
 def values_of(metrics: Metrics) -> dict[str, float]:
-    lines = (
-        line.rsplit(" ", 1)
-        for line in generate_latest(metrics.registry()).decode().splitlines()
-        if not line.startswith("#")
-    )
+    lines = (line.rsplit(" ", 1) for line in _exposed(metrics).splitlines() if not line.startswith("#"))
     return {name: float(value) for name, value in lines}
 
 
@@ -111,6 +109,29 @@ def test_reasons_of_any_number_are_bounded(metrics: Metrics) -> None:
     assert len(reported) == MOST_REASONS + 1
     assert sum(reported.values()) == 1001
     assert reported['sensormend_rejected_total{reason="made of what came: 0"}'] == 2
+
+
+def test_channels_have_gauges_whatever_their_names(metrics: Metrics) -> None:
+    now = 1_700_000_000
+    hostile = 'a"b\\c\nd{}\0\ud800'
+    metrics.channels = [
+        Health("roof", "temp", "faulty", "stuck", (now - 7200) * SECOND, (now - 60) * SECOND),
+        Health(hostile, "", "silent", "", (now - 60) * SECOND, None),
+        # The same name once what cannot be written is replaced.
+        Health(hostile.replace("\0", "\ufffd"), "", "healthy", "", 0, None),
+    ]
+    families = {family.name: family for family in text_string_to_metric_families(_exposed(metrics))}
+    names = ("state", "state_seconds", "age_seconds")
+    state, since, age = (families[f"sensormend_channel_{name}"].samples for name in names)
+    assert state[0].labels == {"sensor": "roof", "variable": "temp", "state": "faulty"}
+    assert (state[0].value, since[0].value, age[0].value) == (1, 7200, 60)
+    assert since[1].labels == {"sensor": 'a"b\\c\nd{}\ufffd\ufffd', "variable": ""}
+    assert age[1].value != age[1].value
+    assert len(state) == len(since) == len(age) == 2
+
+
+def _exposed(metrics: Metrics) -> str:
+    return generate_latest(metrics.registry()).decode()
 
 
 def test_prometheus_is_served(page: MetricsServer, metrics: Metrics) -> None:

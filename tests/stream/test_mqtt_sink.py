@@ -22,12 +22,13 @@ from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, Rows
 from sensormend.stream.deliveries import Delivery, Kind
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
+from sensormend.stream.delivery_worker import DeliveryWorker, stop_all
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import mqtt_sink as mqtt
 from sensormend.stream.sinks import open_alert, open_sink, open_workers
 from sensormend.stream.sinks.messages import alert_message
 from sensormend.stream.sinks.mqtt_sink import topic_level
+from sensormend.stream.store import Store
 from servers import Mosquitto, running_mosquitto
 from waiting import wait_until
 
@@ -144,7 +145,7 @@ def test_what_no_broker_could_take_is_refused_and_blocks_nothing(broker: Mosquit
     with open_sink(f"{broker.address}/long") as sink, pytest.raises(RefusedError, match=r"topic is too long") as failed:
         sink.write(some(endless))
     assert len(str(failed.value)) < 200
-    queue = DeliveryQueue(tmp_path / "queue", ["broker"])
+    queue = Store(tmp_path / "queue", ["broker"])
     with listening(broker, "long/#") as listener:
         worker = DeliveryWorker("broker", open_sink(f"{broker.address}/long"), queue, (0.01, 0.02))
         worker.start()
@@ -174,7 +175,7 @@ def test_a_broker_that_restarts_gets_everything_in_order(tmp_path: Path, caplog:
     caplog.set_level(logging.INFO, "sensormend.stream")
     rows = network(1, 1)
     with running_mosquitto(persistent=True) as broker, listening(broker, "sensormend/#", "known") as listener:
-        queue = DeliveryQueue(tmp_path / "queue", ["broker"])
+        queue = Store(tmp_path / "queue", ["broker"])
         worker = DeliveryWorker("broker", open_sink(broker.address), queue, (0.05, 0.1))
         worker.start()
         queue.append(some(rows.taken(slice(0, 1))), 0)

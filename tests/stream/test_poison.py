@@ -23,7 +23,7 @@ from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, NOTHING, Flag, Readings
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.deliveries import Delivery, Sink
-from sensormend.stream.delivery_queue import DeliveryWorker
+from sensormend.stream.delivery_worker import DeliveryWorker
 from sensormend.stream.late import correct
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.service import Service
@@ -109,7 +109,7 @@ def test_one_reading_is_too_few_to_find_a_grid_and_more_may_follow(
 def test_an_impossible_grid_is_refused_before_anything_is_stored(tmp_path: Path, step: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run_service(tmp_path / "out", [], step=step)
-    assert not (tmp_path / "out" / "state" / "journal").exists()
+    assert not (tmp_path / "out" / "state" / "store.sqlite").exists()
 
 
 def test_limits_of_a_variable_that_has_not_come_yet(readings: Readings, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_other_settings_after_a_crash_cost_no_delivery(readings: Readings, tmp_p
             raise RecursionError
 
     def service(after: int, stop: Callable[[int], None] | None) -> Service:
-        workers = {"noting": lambda queue: DeliveryWorker("noting", sink, queue)}
+        workers = {"noting": lambda store: DeliveryWorker("noting", sink, store)}
         chosen = settings(out, after=after)
         return Service(chosen, lambda mark, memory: ListSource(parts, mark, stop=stop), workers=workers)
 
@@ -424,7 +424,7 @@ def test_what_waits_for_a_sink_is_logged_at_the_end(
             raise ConnectionError("nobody is there")
 
     monkeypatch.setattr("sensormend.stream.service.DRAIN_TIME", 0.1)
-    workers = {"away": lambda queue: DeliveryWorker("away", Away(), queue)}
+    workers = {"away": lambda store: DeliveryWorker("away", Away(), store)}
     parts = hourly(readings, 24)[:5]
     Service(settings(tmp_path / "out"), lambda mark, memory: ListSource(parts, mark), workers=workers).run()
     assert "away: 5 wait for it until the next start" in caplog.text
@@ -457,4 +457,4 @@ def test_limits_of_what_will_never_come_are_refused(tmp_path: Path) -> None:
         run_service(tmp_path / "out", [], variables=["temp"], valid={"tmep": [0, 5]})
     with pytest.raises(ConfigError, match="interval is a share"):
         run_service(tmp_path / "out", [], interval=3.0)
-    assert not (tmp_path / "out" / "state" / "journal").exists()
+    assert not (tmp_path / "out" / "state" / "store.sqlite").exists()

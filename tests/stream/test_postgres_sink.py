@@ -16,9 +16,10 @@ from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, HOUR, Rows
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
+from sensormend.stream.delivery_worker import DeliveryWorker, stop_all
 from sensormend.stream.sinks import open_sink
 from sensormend.stream.sinks.postgres_sink import PostgresSink
+from sensormend.stream.store import Store
 from servers import Postgres, restartable_postgres
 from waiting import wait_until
 
@@ -183,7 +184,7 @@ def test_what_the_server_cannot_hold_is_refused_and_blocks_nothing(server: Postg
             CREATE TRIGGER no BEFORE INSERT ON limits FOR EACH ROW EXECUTE FUNCTION no()
         """,
         )
-    queue = DeliveryQueue(tmp_path / "queue", ["postgres"])
+    queue = Store(tmp_path / "queue", ["postgres"])
     worker = DeliveryWorker("postgres", open_sink(f"{server.address}?table=limits"), queue, (0.01, 0.02))
     worker.start()
     for number, name in enumerate(["bad", "good"]):
@@ -219,7 +220,7 @@ def test_a_restart_of_the_server_costs_a_wait_and_nothing_else(
     server: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
     caplog.set_level(logging.INFO, "sensormend.stream")
-    queue = DeliveryQueue(tmp_path / "queue", ["postgres"])
+    queue = Store(tmp_path / "queue", ["postgres"])
     ask(server, "DROP TABLE IF EXISTS restarted; DROP SEQUENCE IF EXISTS counted; CREATE SEQUENCE counted")
     with open_sink(f"{server.address}?table=restarted") as before:
         before.write(day(one(0.0)))

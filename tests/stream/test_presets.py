@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from documented_messages import (
+    AIRGRADIENT,
+    AT_11,
+    CHIRPSTACK,
+    CSIJSON,
+    GEOJSON,
+    MESSAGES,
+    OPENAQ,
+    TASMOTA,
+    TTN,
+    ZIGBEE,
+)
 from sensormend.errors import ConfigError
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.times import time_of
@@ -19,6 +36,7 @@ from sensormend.stream.settings import Settings
 from staged_readings import as_list
 
 NOW = time_of("2024-05-01T12:00:00")
+REASONS_OF_REFUSALS = {getattr(why, name) for name in why.__all__ if name.isupper()}
 
 
 def decoded(message: Any, topic: str | None = None, **more: Any) -> Decoder:
@@ -40,265 +58,6 @@ def _minute(time: int) -> str:
     return iso(time)[:16]
 
 
-TTN = {
-    "end_device_ids": {
-        "device_id": "dev1",
-        "application_ids": {"application_id": "app1"},
-        "dev_eui": "0004A30B001C0530",
-        "join_eui": "800000000000000C",
-        "dev_addr": "00BCB929",
-    },
-    "correlation_ids": ["as:up:01E0WZGT6Y7657CPFPE5WEYDSQ"],
-    "received_at": "2024-05-01T11:59:58.102Z",
-    "uplink_message": {
-        "session_key_id": "AXA50tHUQucGdQ0nhKDx0g==",
-        "f_cnt": 1,
-        "f_port": 1,
-        "frm_payload": "gkHe",
-        "decoded_payload": {"temperature": 21.5, "luminosity": 0.64, "BatV": 3.61, "door": "open", "soil": {"t1": 9.5}},
-        "rx_metadata": [
-            {
-                "gateway_ids": {"gateway_id": "gtw1"},
-                "rssi": -35,
-                "snr": 5,
-                "location": {"latitude": 1.0, "longitude": 2.0},
-            }
-        ],
-        "settings": {
-            "data_rate": {"lora": {"bandwidth": 125000, "spreading_factor": 7}},
-            "coding_rate": "4/6",
-            "frequency": "868300000",
-        },
-        "received_at": "2024-05-01T11:59:57.902Z",
-        "consumed_airtime": "0.056576s",
-        "locations": {"user": {"latitude": 52.37, "longitude": 4.88, "altitude": 16, "source": "SOURCE_REGISTRY"}},
-    },
-}
-CHIRPSTACK = {
-    "deduplicationId": "3ac7e3c4-4401-4b8d-9386-a5c902f9202d",
-    "time": "2024-05-01T11:34:15.775023242+00:00",
-    "deviceInfo": {
-        "tenantId": "52f14cd4-c6f1-4fbd-8f87-4025e1d49242",
-        "tenantName": "ChirpStack",
-        "applicationId": "17c82e96-be03-4f38-aef3-f83d48582d97",
-        "applicationName": "Test application",
-        "deviceProfileId": "14855bf7-d10d-4aee-b618-ebfcb64dc7ad",
-        "deviceProfileName": "Test device-profile",
-        "deviceName": "Test device",
-        "devEui": "0101010101010101",
-        "tags": {"key": "value"},
-    },
-    "devAddr": "00189440",
-    "dr": 1,
-    "fCnt": 10,
-    "fPort": 1,
-    "data": "qg==",
-    "object": {"temperature": 20.5, "humidity": 51, "battery": 95},
-    "rxInfo": [{"gatewayId": "0016c001f153a14c", "uplinkId": 4217106255, "rssi": -36, "snr": 10.5}],
-    "txInfo": {"frequency": 867100000, "modulation": {"lora": {"bandwidth": 125000, "spreadingFactor": 11}}},
-}
-CSIJSON = {
-    "head": {
-        "transaction": 0,
-        "signature": 44922,
-        "environment": {"station_name": "ridge", "table_name": "hourly", "model": "CR1000", "serial_no": "1234"},
-        "fields": [
-            {"name": "BattV_Min", "type": "xsd:float", "units": "Volts", "process": "Min", "settable": False},
-            {"name": "AirTC_Avg", "type": "xsd:float", "units": "Deg C", "process": "Avg", "settable": False},
-        ],
-    },
-    "data": [
-        {"no": 17, "time": "2024-05-01T10:00:00", "vals": [12.7, 4.5]},
-        {"no": 18, "time": "2024-05-01T11:00:00", "vals": [12.7, 5.5]},
-    ],
-}
-GEOJSON = {
-    "type": "Feature",
-    "geometry": {"type": "Point", "coordinates": [-111.8549, 41.7666, 4498.0]},
-    "properties": {
-        "loggerID": "CR1000X_400",
-        "publish_ts": "2024-05-01T09:21:00.038Z",
-        "observationNames": ["logger_temp", "batteryVolt", "message"],
-        "observations": {"2024-05-01T09:20:00Z": [24.31, 13.67, "It is warm"]},
-    },
-}
-OPENAQ = {
-    "locationId": 62376,
-    "location": "Trafalgar",
-    "parameter": "pm25",
-    "value": 9.8,
-    "date": {"utc": "2024-05-01T11:00:00+00:00", "local": "2024-05-01T12:00:00+01:00"},
-    "unit": "µg/m³",
-    "coordinates": {"latitude": 51.5, "longitude": -0.13},
-    "country": "GB",
-    "city": None,
-    "isMobile": False,
-    "isAnalysis": False,
-    "entity": "Community",
-    "sensorType": "reference grade",
-}
-PURPLEAIR = {
-    "api_version": "V1.0.11-0.0.42",
-    "time_stamp": 1714561260,
-    "data_time_stamp": 1714561200,
-    "max_age": 604800,
-    "firmware_default_version": "7.02",
-    "fields": ["sensor_index", "rssi", "uptime", "latitude", "longitude", "humidity", "pm2.5", "confidence"],
-    "data": [[131075, -63, 12063, 40.1, -111.7, 31, 4.2, 100], [131077, -70, 1, 40.2, -111.8, 29, None, 99]],
-}
-SENSOR_COMMUNITY = {
-    "esp8266id": "15190000",
-    "software_version": "NRZ-2020-133",
-    "sensordatavalues": [
-        {"value_type": "SDS_P1", "value": "12.30"},
-        {"value_type": "BME280_temperature", "value": "20.10"},
-        {"value_type": "samples", "value": "5038192"},
-        {"value_type": "min_micro", "value": "28"},
-        {"value_type": "max_micro", "value": "20117"},
-        {"value_type": "interval", "value": "145000"},
-        {"value_type": "signal", "value": "-66"},
-    ],
-}
-COMMUNITY_API = {
-    "id": 21021222000,
-    "timestamp": "2024-05-01 11:58:00",
-    "location": {"id": 68564, "latitude": "42.662", "longitude": "23.356", "altitude": "553.6", "country": "BG"},
-    "sensor": {"id": 71552, "pin": "1", "sensor_type": {"id": 14, "name": "SDS011", "manufacturer": "Nova Fitness"}},
-    "sensordatavalues": [{"id": 47440000000, "value": "7.75", "value_type": "P1"}],
-}
-CLOUD_EVENT = {
-    "specversion": "1.0",
-    "type": "com.example.reading",
-    "source": "/sensors/tn-1234",
-    "id": "A234-1234-1234",
-    "time": "2024-05-01T11:31:00Z",
-    "datacontenttype": "application/json",
-    "data": {"temperature": 21.5, "rssi": -60},
-}
-TASMOTA = {
-    "Time": "2024-05-01T14:00:04",
-    "AM2301": {"Temperature": 24.6, "Humidity": 58.2, "DewPoint": 15.8},
-    "DS18B20-1": {"Id": "011620F5A1EE", "Temperature": 19.5},
-    "TempUnit": "C",
-}
-ZIGBEE = {
-    "battery": 91,
-    "humidity": 48.3,
-    "linkquality": 76,
-    "temperature": 21.1,
-    "voltage": 2985,
-    "update": {"state": "idle"},
-}
-AIRGRADIENT = {
-    "wifi": -46,
-    "serialno": "ecda3b1eaaaf",
-    "rco2": 447,
-    "pm02": 7,
-    "pm003Count": 442,
-    "atmp": 25.87,
-    "boot": 6,
-    "bootCount": 6,
-    "ledMode": "pm",
-    "firmware": "3.1.3",
-    "model": "I-9PSL",
-}
-RTL_433 = {
-    "time": "2024-05-01 14:00:07",
-    "model": "Acurite-Tower",
-    "id": 11524,
-    "channel": "A",
-    "battery_ok": 1,
-    "temperature_C": 20.5,
-    "humidity": 41,
-    "mic": "CHECKSUM",
-}
-TELEGRAF = {
-    "fields": {"temperature": 21.5, "uptime": 660, "state": "on"},
-    "name": "weather",
-    "tags": {"host": "raynor", "station": "hill"},
-    "timestamp": 1714561200,
-}
-GATEWAY = {
-    "Device A": [
-        {"ts": 1714561200000, "values": {"temperature": 42, "humidity": 80}},
-        {"ts": 1714561260000, "values": {"temperature": 43}},
-    ],
-    "Device B": [{"ts": 1714561200000, "values": {"temperature": 22}}],
-}
-LINES = (
-    'weather,location=us-midwest,season=summer temperature=82,humidity=71i,note="a, b = c" 1714561200000000000\n'
-    "# a comment\n"
-    "air\\ quality,station=north\\,1 value=7.5,ok=t 1714561260000000000\n"
-    "pm,host=pi,street=Elm,nr=7 pm25=3.5 1714561260000000000"
-)
-THINGS = {"phenomenonTime": "2024-05-01T11:00:00Z/2024-05-01T11:10:00Z", "resultTime": None, "result": 8.5}
-
-AT_11 = "2024-05-01T11:00"
-MESSAGES: list[tuple[str, Any, str | None, list[tuple[str, str, str, float]]]] = [
-    ("ttn", TTN, "v3/app1@ttn/devices/dev1/up", [
-        ("dev1", "temperature", "2024-05-01T11:59", 21.5), ("dev1", "luminosity", "2024-05-01T11:59", 0.64),
-        ("dev1", "soil.t1", "2024-05-01T11:59", 9.5)]),
-    ("chirpstack", CHIRPSTACK, "application/17c82e96/device/0101010101010101/event/up", [
-        ("0101010101010101", "temperature", "2024-05-01T11:34", 20.5),
-        ("0101010101010101", "humidity", "2024-05-01T11:34", 51.0)]),
-    ("influx", LINES, None, [
-        ("us-midwest", "temperature", AT_11, 82.0), ("us-midwest", "humidity", AT_11, 71.0),
-        ("north,1", "air quality", "2024-05-01T11:01", 7.5),
-        ("Elm/7", "pm25", "2024-05-01T11:01", 3.5)]),
-    ("telegraf", TELEGRAF, "telegraf/raynor/weather", [("hill", "temperature", AT_11, 21.5)]),
-    ("telegraf", {"metrics": [TELEGRAF, TELEGRAF]}, None, [("hill", "temperature", AT_11, 21.5)] * 2),
-    ("thingsboard", GATEWAY, "v1/gateway/telemetry", [
-        ("Device A", "temperature", AT_11, 42.0), ("Device A", "humidity", AT_11, 80.0),
-        ("Device A", "temperature", "2024-05-01T11:01", 43.0), ("Device B", "temperature", AT_11, 22.0)]),
-    ("campbell-geojson", GEOJSON, "cs/v1/data/cr1000x/400/hourly", [
-        ("CR1000X_400", "logger_temp", "2024-05-01T09:20", 24.31)]),
-    ("campbell-csijson", CSIJSON, None, [
-        ("ridge", "AirTC_Avg", "2024-05-01T10:00", 4.5), ("ridge", "AirTC_Avg", AT_11, 5.5)]),
-    ("openaq", OPENAQ, None, [("62376", "pm25", AT_11, 9.8)]),
-    ("openaq", {"meta": {"found": 1}, "results": [OPENAQ]}, None, [("62376", "pm25", AT_11, 9.8)]),
-    ("openaq", {"location_id": 2178, "sensors_id": 3917, "location": "Del Norte",
-                "datetime": "2024-05-01T05:00:00-06:00",
-                "lat": 35.1, "lon": -106.6, "parameter": "o3", "units": "ppm", "value": 0.04}, None,
-     [("2178", "o3", AT_11, 0.04)]),
-    ("purpleair", PURPLEAIR, None, [
-        ("131075", "humidity", AT_11, 31.0), ("131075", "pm2.5", AT_11, 4.2), ("131077", "humidity", AT_11, 29.0)]),
-    ("purpleair", {"sensor_index": 7, "last_seen": 1714561200, "rssi": -60, "pm2.5_atm": 4.5}, None,
-     [("7", "pm2.5_atm", AT_11, 4.5)]),
-    ("sensor.community", SENSOR_COMMUNITY, None, [
-        ("15190000", "SDS_P1", "2024-05-01T12:00", 12.3),
-        ("15190000", "BME280_temperature", "2024-05-01T12:00", 20.1)]),
-    ("sensor.community", [COMMUNITY_API], None, [("71552", "P1", "2024-05-01T11:58", 7.75)]),
-    ("cloudevents", CLOUD_EVENT, "events", [("/sensors/tn-1234", "temperature", "2024-05-01T11:31", 21.5)]),
-    ("cloudevents", {**CLOUD_EVENT, "data": {"sensor": "s7", "value": 3, "id": 12}}, None,
-     [("s7", "", "2024-05-01T11:31", 3.0)]),
-    ("tasmota", TASMOTA, "tele/attic/SENSOR", [
-        ("attic/AM2301", "Temperature", "2024-05-01T12:00", 24.6),
-        ("attic/AM2301", "Humidity", "2024-05-01T12:00", 58.2),
-        ("attic/AM2301", "DewPoint", "2024-05-01T12:00", 15.8),
-        ("attic/DS18B20-1", "Temperature", "2024-05-01T12:00", 19.5)]),
-    ("zigbee2mqtt", ZIGBEE, "zigbee2mqtt/kitchen/window", [
-        ("kitchen/window", "humidity", "2024-05-01T12:00", 48.3),
-        ("kitchen/window", "temperature", "2024-05-01T12:00", 21.1)]),
-    ("airgradient", AIRGRADIENT, "airgradient/readings/ecda3b1eaaaf", [
-        ("ecda3b1eaaaf", "rco2", "2024-05-01T12:00", 447.0), ("ecda3b1eaaaf", "pm02", "2024-05-01T12:00", 7.0),
-        ("ecda3b1eaaaf", "pm003Count", "2024-05-01T12:00", 442.0),
-        ("ecda3b1eaaaf", "atmp", "2024-05-01T12:00", 25.87)]),
-    ("rtl_433", RTL_433, "rtl_433/raspberry/events", [
-        ("Acurite-Tower/A/11524", "temperature_C", "2024-05-01T12:00", 20.5),
-        ("Acurite-Tower/A/11524", "humidity", "2024-05-01T12:00", 41.0)]),
-    ("esphome", "21.50", "livingroom/sensor/bme_temperature/state", [
-        ("livingroom", "bme_temperature", "2024-05-01T12:00", 21.5)]),
-    ("homie", "21.5", "homie/super-car/engine/temperature", [
-        ("super-car/engine", "temperature", "2024-05-01T12:00", 21.5)]),
-    ("sensorthings", THINGS, "v1.1/Datastreams(42)/Observations", [("42", "", AT_11, 8.5)]),
-    ("sensorthings", {**THINGS, "Datastream": {"@iot.id": 42, "Thing": {"name": "well 3"},
-                                               "ObservedProperty": {"name": "level"},
-                                               "unitOfMeasurement": {"symbol": "m"}}}, None,
-     [("well 3", "level", AT_11, 8.5)]),
-    ("json", {"sensor": "S1", "time": "2024-05-01T11:00:00Z", "value": 20.5}, None, [("S1", "", AT_11, 20.5)]),
-]  # fmt: skip
-
-
 @pytest.mark.parametrize(("name", "message", "topic", "expected"), MESSAGES)
 def test_a_message_is_taken_for_what_it_is(
     name: str, message: Any, topic: str | None, expected: list[tuple[str, str, str, float]]
@@ -312,6 +71,132 @@ def test_a_message_is_taken_for_what_it_is(
     refused = decoded(message, topic, form=other).take()
     assert not len(refused.readings)
     assert {entry.reason for entry in refused.rejected} == {why.NOT_IN_FORMAT}
+
+
+IDS = {"end_device_ids": TTN["end_device_ids"], "received_at": "2024-05-01T11:59:58.123456789Z"}
+LORA = {key: CHIRPSTACK[key] for key in ("deviceInfo", "time", "deduplicationId")}
+EVENT = {
+    "specversion": "1.0",
+    "type": "com.example.reading",
+    "source": "/s/1",
+    "id": "1",
+    "time": "2024-05-01T11:31:00Z",
+}
+AT = "2024-05-01T14:00:04"
+VARIANTS: list[tuple[Any, str | None, list[tuple[str, str, str, float]], set[str]]] = [
+    # Several measurements with times of their own, and no decoder but that of the network server.
+    ({**IDS, "uplink_message": {"f_port": 1, "received_at": "2024-05-01T11:59:57.902123456Z", "normalized_payload": [
+        {"air": {"temperature": 20.5, "relativeHumidity": 61}, "time": "2024-05-01T11:00:00Z"},
+        {"air": {"temperature": 21.5}}, {"battery": 3.1}]}}, "v3/app1@ttn/devices/dev1/up",
+     [("dev1", "air.temperature", AT_11, 20.5), ("dev1", "air.relativeHumidity", AT_11, 61.0),
+      ("dev1", "air.temperature", "2024-05-01T11:59", 21.5)], {"battery"}),
+    # CayenneLPP: where the device is is no reading.
+    ({**LORA, "object": {"temperatureSensor": {"0": 24.5}, "gpsLocation": {"1": {
+        "latitude": 1.5, "longitude": 2.5, "altitude": 3}}}}, "up",
+     [("0101010101010101", "temperatureSensor.0", "2024-05-01T11:34", 24.5)],
+     {"gpsLocation.1.latitude", "gpsLocation.1.longitude", "gpsLocation.1.altitude"}),
+    ({**LORA, "time": None, "object": {"temperature": 20.5}}, "up",
+     [("0101010101010101", "temperature", "2024-05-01T12:00", 20.5)], set()),
+    # An energy meter, and two probes of one kind, of which one sends an id like a number.
+    ({"Time": AT, "ENERGY": {"TotalStartTime": "2020-01-01T00:00:00", "Power": 19, "Voltage": 234}}, "tele/plug/SENSOR",
+     [("plug/ENERGY", "Power", "2024-05-01T12:00", 19.0), ("plug/ENERGY", "Voltage", "2024-05-01T12:00", 234.0)],
+     set()),
+    ({"Time": AT, "DS18B20-1": {"Id": "011620F5A1EE", "Temperature": 19.5},
+      "DS18B20-2": {"Id": "0316E2795123", "Temperature": 20.5}, "DS18B20-3": {"Id": "03", "Temperature": None},
+      "ESP32": {"Temperature": 53.3}, "TempUnit": "C"}, "attic/tele/SENSOR",
+     [("attic/DS18B20-1", "Temperature", "2024-05-01T12:00", 19.5),
+      ("attic/DS18B20-2", "Temperature", "2024-05-01T12:00", 20.5)], {"Id"}),
+    ({"StatusSNS": {"Time": AT, "SI7021": {"Temperature": 20.5}, "TempUnit": "C"}}, "stat/attic/STATUS8",
+     [("attic/SI7021", "Temperature", "2024-05-01T12:00", 20.5)], set()),
+    ({"esp8266id": "7", "sensordatavalues": [{"value_type": "P1", "value": 12.5}, {"value_type": "P2", "value": "?"}]},
+     None, [("7", "P1", "2024-05-01T12:00", 12.5)], set()),
+    # ThingsBoard takes entries without a time.
+    ({"A": [{"values": {"temperature": 42}}], "B": [{"ts": 1714561200000, "values": {"temperature": 22}}]},
+     "v1/gateway/telemetry",
+     [("A", "temperature", "2024-05-01T12:00", 42.0), ("B", "temperature", AT_11, 22.0)], set()),
+    # What the sensor itself serves, with the answers that it got.
+    ({"SensorId": "84:f3:eb:7b:c8:ee", "DateTime": "2024/05/01T11:00:00z", "Mem": 20000, "Adc": 0.03, "lat": 40.1,
+      "lon": -111.7, "current_temp_f": 77, "pm2_5_atm": 5.1, "response": 201, "key1_response_date": 1591560000,
+      "ts_latency": 5, "pa_latency": 331, "rssi": -63}, None,
+     [("84:f3:eb:7b:c8:ee", "current_temp_f", AT_11, 77.0), ("84:f3:eb:7b:c8:ee", "pm2_5_atm", AT_11, 5.1)],
+     {"Mem", "Adc", "lat", "lon", "response", "key1_response_date", "ts_latency", "pa_latency", "rssi"}),
+    ({"sensor_index": 131075, "time_stamp": 1714561260, "fields": ["time_stamp", "humidity"],
+      "data": [[1714561200, 31], [1714561260, None]]}, None, [("131075", "humidity", AT_11, 31.0)], {"time_stamp"}),
+    ({"results": [{"value": 9.5, "parameter": {"id": 2, "name": "pm25", "units": "ppm"}, "coordinates": None,
+                   "period": {"datetimeFrom": {"utc": "2024-05-01T11:00:00Z"}}}]}, "openaq/3917",
+     [("3917", "pm25", AT_11, 9.5)], set()),
+    ({"results": [{"datetime": {"utc": "2024-05-01T11:00:00Z"}, "value": 5.5, "sensorsId": 3917, "locationsId": 2178}]},
+     None, [("3917", "", AT_11, 5.5)], set()),
+    ({"head": CSIJSON["head"], "data": [{"no": 1, "time": "2024-05-01T11:00:00", "vals": [12.5, "NAN"]},
+                                        {"no": 2, "time": "2024-05-01T11:00:00", "vals": [12.5, 5.5]}]}, None,
+     [("ridge", "AirTC_Avg", AT_11, 5.5)], {"BattV_Min"}),
+    # A number has the time of its event, and data may be text or packed.
+    ([{**EVENT, "data": 22.5}, {**EVENT, "data": '{"temperature": 21.5}', "datacontenttype": "application/json"},
+      {**EVENT, "data_base64": "eyJ0ZW1wIjogMjAuNX0="}, {**EVENT, "data": [1.5, {"value": 2.5}]}], "events",
+     [("/s/1", variable, "2024-05-01T11:31", value)
+      for variable, value in (("", 22.5), ("temperature", 21.5), ("temp", 20.5), ("", 1.5), ("", 2.5))], set()),
+    ({"linkquality": 76, "temperature": 21.5, "last_seen": "2024-05-01T13:00:00+02:00", "device": {"x": 2}},
+     "zigbee2mqtt/attic", [("attic", "temperature", AT_11, 21.5)], {"linkquality"}),
+    ({"time": "2024-05-01T13:00:00+0200", "model": "X", "id": 1, "temperature_C": 20.5, "mic": "CRC", "freq": 433.9},
+     None, [("X/1", "temperature_C", AT_11, 20.5)], {"id", "freq"}),
+    ("21.5", "homie/5/super-car/engine/temperature",
+     [("super-car/engine", "temperature", "2024-05-01T12:00", 21.5)], set()),
+    ("w,sensor=a t=-1.5e-3,n=5u,s=\"x, y=1\" 1714561200\r\nw,sensor=a t=2 1714561200000", None,
+     [("a", "t", AT_11, -0.0015), ("a", "n", AT_11, 5.0), ("a", "t", AT_11, 2.0)], set()),
+    ({"phenomenonTime": "2024-05-01T11:00:00Z", "result": "8.5"}, "v1.1/Datastreams('ab-c')/Observations",
+     [("ab-c", "", AT_11, 8.5)], set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "topic", "expected", "passed"), VARIANTS)
+def test_variants_of_the_formats(
+    message: Any, topic: str | None, expected: list[tuple[str, str, str, float]], passed: set[str]
+) -> None:
+    decoder = decoded(message, topic)
+    assert readings(decoder) == expected
+    assert decoder.passed == passed
+
+
+UNREAD: list[tuple[Any, str | None, str]] = [
+    ({**IDS, "uplink_message": {"f_port": 1, "frm_payload": "gkHe"}}, "v3/a@ttn/devices/dev1/up", why.NOT_DECODED),
+    ({**LORA, "fPort": 1, "data": "qg=="}, "application/1/device/01/event/up", why.NOT_DECODED),
+    ({**IDS, "join_accept": {"session_key_id": "x"}}, "v3/a@ttn/devices/dev1/join", why.NO_READING),
+    ({**IDS, "downlink_ack": {"f_port": 15, "f_cnt": 11}}, "v3/a@ttn/devices/dev1/down/ack", why.NO_READING),
+    ({**IDS, "service_data": {"service": "x", "data": {"a": 1.5}}}, "v3/a@ttn/devices/dev1/service", why.NO_READING),
+    ({**LORA, "devAddr": "00189440"}, "application/1/device/01/event/join", why.NO_READING),
+    ({**LORA, "margin": 10, "batteryLevel": 75.3}, "application/1/device/01/event/status", why.NO_READING),
+    ({**LORA, "fCntDown": 4, "txInfo": {"power": 14}}, "application/1/device/01/event/txack", why.NO_READING),
+    ({**LORA, "location": {"latitude": 1.5, "longitude": 2.5}}, "application/1/event/location", why.NO_READING),
+    ({"Time": AT, "Uptime": "1T", "Heap": 27, "Berry": {"HeapUsed": 5, "Objects": 66}, "Wifi": {"RSSI": 60}},
+     "tele/attic/STATE", why.NO_READING),
+    ({"A": {"attribute": "v", "other": 42}}, "v1/gateway/attributes", why.NO_READING),
+    ({**EVENT}, "events", why.NO_READING),
+    ({**EVENT, "data": "text"}, "events", why.NOT_A_NUMBER),
+    ({**EVENT, "data_base64": "****"}, "events", why.NO_READING),
+    ({"response_time": 5, "os": {"memory_used_mb": 100.5}, "process": {"memory_used_mb": 5}},
+     "zigbee2mqtt/bridge/health", why.NO_READING),
+    ([{"ieee_address": "0x01", "type": "EndDevice", "network_address": 29159, "definition": {"model": "x"}}],
+     "zigbee2mqtt/bridge/devices", why.NO_READING),
+    ("120", "homie/super-car/$stats/uptime", why.NO_READING),
+    ("21.5", "homie/super-car/engine/temperature/set", why.NO_READING),
+    ("22", "homie/5/super-car/$target", why.NO_READING),
+    # Which Datastream it is of is not known, and the level of the topic would be one sensor for all of them.
+    ({"phenomenonTime": "2024-05-01T11:00:00Z", "result": 8.5}, "v1.1/Observations", why.NO_SENSOR),
+    ({"time": "@0.123s", "model": "X", "id": 1, "temperature_C": 20.5}, None, why.NOT_A_TIME),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "topic", "reason"), UNREAD)
+def test_what_is_no_reading_makes_no_sensor(message: Any, topic: str | None, reason: str) -> None:
+    taken, rejected, _ = decoded(message, topic).take()
+    assert not len(taken)
+    assert {entry.reason for entry in rejected} == {reason}
+
+
+def test_an_invalid_line_among_others_is_refused_alone() -> None:
+    taken, rejected, _ = decoded("w,sensor=a t=1 1714561200\nnonsense\nw,sensor=b t=2 1714561200").take()
+    assert [entry[0] for entry in as_list(taken)] == ["a", "b"]
+    assert [(entry.reason, entry.text) for entry in rejected] == [(why.NO_READING, '"nonsense"')]
 
 
 def test_every_preset_has_a_message() -> None:
@@ -430,8 +315,67 @@ def test_units_and_places_come_with_the_messages() -> None:
 def test_broken_messages_of_a_format_are_refused(message: Any) -> None:
     taken, rejected, _ = decoded(message, "some/topic").take()
     assert rejected or len(taken)
-    assert {entry.reason for entry in rejected} <= {getattr(why, name) for name in why.__all__ if name.isupper()}
+    assert {entry.reason for entry in rejected} <= REASONS_OF_REFUSALS
     assert len(taken) <= 1
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + ",b" * LONG + " x", "a" + ",b=c" * LONG + " x=1 x", "a x=" + '"' * LONG + "=", "a b=" + "\\" * (LONG + 1),
+        "a " + "=" * LONG, "a b=1" + " " * LONG + "x", "a b=1 " + "9" * LONG, "a" + "\\," * LONG + " b=1",
+    ],
+)  # fmt: skip
+def test_no_line_takes_longer_than_it_is_long(text: str) -> None:
+    started = time.process_time()
+    taken, rejected, _ = decoded(text, "x").take()
+    assert len(taken) + len(rejected) == 1
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("topic", ["homie/" * 10_000, "x/SENSOR/" * 6_000, "zigbee2mqtt/bridge" * 3_300, "/" * 60_000])
+def test_no_topic_takes_longer_than_it_is_long(topic: str) -> None:
+    started = time.process_time()
+    for message in ("21.5", TASMOTA, {"phenomenonTime": "2024-05-01T11:00:00Z", "result": 1}):
+        decoded(message, topic).take()
+    assert time.process_time() - started < 2
+
+
+WEIRD: tuple[Any, ...] = (
+    None, True, -1, 10**400, 1e308, "", "\0", "x" * 5000, "1e999", [], [[[[[[1]]]]]], {}, {"": 1}, {"value": {}},
+    [None], {"a": {"b": {"c": {"d": {"e": 1}}}}}, "9999-12-31T23:59:59.999999999Z", "2024-05-01T11:00:00+99:99", 9e18,
+    {str(number): number for number in range(1500)},
+)  # fmt: skip
+
+
+@given(st.sampled_from([message for _, message, *_ in MESSAGES if not isinstance(message, str)]), st.data())
+@settings(max_examples=400, deadline=None)
+def test_whatever_is_in_a_message_it_is_read_or_refused(message: Any, data: st.DataObject) -> None:
+    message = copy.deepcopy(message)
+    for _ in range(data.draw(st.integers(1, 3))):
+        part, key = data.draw(st.sampled_from(list(_places(message))))
+        weird = copy.deepcopy(data.draw(st.sampled_from(WEIRD)))
+        if data.draw(st.booleans()) or isinstance(part, list):
+            part[key] = weird
+        else:
+            part[str(weird)[:50]] = part.pop(key)
+    topic = data.draw(st.sampled_from([None, "a/b", "tele/x/SENSOR", "zigbee2mqtt/x", "v1/gateway/attributes"]))
+    taken, rejected, _ = decoded(message, topic).take()
+    assert len(taken) or rejected
+    assert {entry.reason for entry in rejected} <= REASONS_OF_REFUSALS
+    assert all(isinstance(name, str) and name for name in taken.sensors)
+    assert all(isinstance(name, str) for name in taken.variables)
+
+
+def _places(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every object or list of a message with each of its keys."""
+    for key in part if isinstance(part, dict) else range(len(part)):
+        yield part, key
+        if isinstance(part[key], dict | list):
+            yield from _places(part[key])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sensormend.readings import REASONS, Flag
 from sensormend.web.server import Server
 
 VARIABLES = ["humidity (%)", "pressure (hPa)", "temp (°C)"]
-DAYS = 60
+DAYS, ENDED = 60, 25
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +31,13 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(6):
         noise = random.normal(size=(3, hours.size))
         temp, humidity, pressure = weather + noise[0] / 3, 60 - weather + noise[1], 1010 + weather / 2 + noise[2] / 5
+        flag = np.ones(hours.size, dtype=np.int64)
         if number == 2:
             temp[24 * 40 : 24 * 50] += 8
-        columns = dict(zip(VARIABLES, (humidity, pressure, temp), strict=True))
-        parts.append(pl.DataFrame({"time": times, "station": [f"W{number}"] * hours.size, **columns}))
+            flag[24 * 40 : 24 * 45] = 4
+        columns = dict(zip(VARIABLES, (humidity, pressure, temp), strict=True)) | {"temp_flag": flag}
+        part = pl.DataFrame({"time": times, "station": [f"W{number}"] * hours.size, **columns})
+        parts.append(part[: 24 * ENDED] if number == 5 else part)
     folder = tmp_path_factory.mktemp("stations")
     pl.concat(parts).write_csv(folder / "readings.csv")
     clean_archive(folder / "readings.csv", folder / "met")
@@ -66,6 +69,16 @@ def test_a_station_has_its_variables_on_one_time_axis(browser: Browser, stations
         browser.until(lambda: browser.overflow() == 0, "charts as wide as the page")
 
 
+def test_a_station_that_has_ended_shows_its_last_readings(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/station?sensor=W5", "station")
+    assert {words.split()[-1] for words in browser.texts(".station-name")} == {"ended"}
+    start, end = map(float, browser.data(".view-station", "range").split(","))
+    first = float(np.datetime64("2023-03-01T00", "s").astype(int))
+    assert (start, end) == (first, first + ENDED * 86_400)
+    browser.open(f"{stations}/#/station?sensor=W1", "station")
+    assert browser.text(".view-station .choices [aria-pressed=true]") == "30 days"
+
+
 def test_an_archive_has_a_grid_of_stations_by_variables(browser: Browser, stations: str, out: Path) -> None:
     browser.open(f"{stations}/#/", "overview")
     browser.wait("#grid .grid")
@@ -78,6 +91,31 @@ def test_an_archive_has_a_grid_of_stations_by_variables(browser: Browser, statio
     assert f"{100 * share[worst]:.0f} %" in first.text
     first.find_element("css selector", "th a").click()
     browser.ready("station")
+
+
+def test_what_the_owners_flagged_is_beside_ours(browser: Browser, stations: str) -> None:
+    agreement = httpx.get(f"{stations}/api/owners").json()
+    temp = agreement["variables"][-1]
+    assert (temp["variable"], temp["labelled"], temp["both"]) == (VARIABLES[2], 120, 120)
+    first = agreement["items"][0]
+    assert (first["sensor"], first["ours"], first["theirs"]) == ("W2", temp["flagged"] - 120, 0)
+    browser.open(f"{stations}/#/", "overview")
+    browser.wait("#owners table")
+    cells = [text.replace("\u202f", "").replace(",", "") for text in browser.texts("#owners tbody tr td")]
+    assert cells[1:4] == ["120", str(temp["flagged"]), "120"]
+    assert cells[5] == "1.000"
+    browser.one("#owners ol a").click()
+    browser.ready("sensor")
+    purple = (
+        "const c = document.querySelector('.chart-upper canvas');"
+        "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;"
+        "for (let i = 0; i < d.length; i += 4)"
+        "  if ([122, 79, 191].every((ink, at) => Math.abs(d[i + at] - ink) < 4)) n += 1; return n"
+    )
+    browser.until(lambda: browser.run(purple) > 300, "the strip of what the owners flagged")
+    assert "wrong by its owners' flags" in browser.text(".legend")
+    browser.open(f"{stations}/#/sensor?sensor=W4&variable=temp (°C)", "sensor")
+    assert browser.run(purple) == 0
 
 
 def test_days_are_picked(browser: Browser, stations: str) -> None:

@@ -15,8 +15,8 @@ EXAMPLES = 20
 EVENTS = "/api/events"
 PARTS = (
     "/api/attention", "/api/calibration", "/api/explain", "/api/faults", "/api/faults.csv", "/api/matrix",
-    "/api/moment", "/api/neighbours", "/api/network", "/api/notes", "/api/places", "/api/rows.csv", "/api/sensor",
-    "/api/sensors", "/api/series",
+    "/api/moment", "/api/neighbours", "/api/network", "/api/notes", "/api/owners", "/api/places", "/api/rows.csv",
+    "/api/sensor", "/api/sensors", "/api/series",
 )  # fmt: skip
 
 

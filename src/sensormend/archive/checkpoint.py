@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError, StateError, shown
-from sensormend.files import read_state, sync, write_state
+from sensormend.files import StateFiles, read_state, sync, write_state
 from sensormend.io import postgres
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.sources import SourcePaths, find, is_stream
@@ -147,16 +147,16 @@ class Checkpoint:
         shutil.rmtree(place)
 
 
-def put(place: Path, cleaner: Cleaner, tally: Tally) -> None:
-    """Write model, cleaner and tally into a folder."""
+def put(place: Path | StateFiles, cleaner: Cleaner, tally: Tally) -> None:
+    """Write model, cleaner and tally."""
     cleaner.model.save(place / "model.npz")
     cleaner.save(place / "cleaner.npz")
     settings, arrays = tally.state()
     write_state(place / "tally.npz", method="Tally", version=STATE_VERSION, settings=settings, arrays=arrays)
 
 
-def fetch(place: Path, cleaner: Cleaner, tally: Tally) -> None:
-    """Read model, cleaner and tally from a folder."""
+def fetch(place: Path | StateFiles, cleaner: Cleaner, tally: Tally) -> None:
+    """Read model, cleaner and tally."""
     try:
         tally.restore(*read_state(place / "tally.npz", method="Tally", version=STATE_VERSION))
     except (KeyError, TypeError, ValueError) as error:

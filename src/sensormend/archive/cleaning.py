@@ -12,18 +12,16 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
-from sensormend.io.folder import data_files, dates_of, read_spans
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.vocabularies import write_flags
-from sensormend.io.writing import MonthlyWriter, RowWriter
+from sensormend.io.writing import MonthlyWriter, RowSpool
 from sensormend.model.precompile import is_precompiled, precompile
 from sensormend.pipeline.channel_states import count_sensors
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for, walk
@@ -32,13 +30,14 @@ from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.options import EVERY, Options
+from sensormend.pipeline.owner_flags import with_owner_flags
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
-from sensormend.pipeline.tally import FaultEpisode, Tally, mark_dated_back
+from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.pipeline.times import in_words
 from sensormend.pipeline.units import described, record_of
-from sensormend.readings import DAY, Readings, Rows
+from sensormend.readings import Readings
 
 __all__ = ["Report", "Stages", "clean_archive", "notes_of", "run_record"]
 
@@ -48,8 +47,9 @@ CHECKPOINT = 20.0
 READ_AHEAD = 200_000
 """Readings that are fetched from the staging at once: 6 MB, and as much for the next group."""
 
-FILES_PER_QUERY = 8
-"""Files that are read at once for the readings that faults were dated back to: of 200,000 rows or less, mostly."""
+SMALL = 1_000_000
+"""Bytes of files below which the readings are staged in memory, and read again by a run that is resumed: a network of
+a few sensors takes half the time."""
 
 Stages = Callable[[str, int], Callable[[float], None]]
 """Called at the start of a stage with its name and its number of readings (0 where that is not known yet); returns a
@@ -176,28 +176,29 @@ class _ArchiveRun:
             precompile()
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
-        # What a run that was killed has written after its last checkpoint is written again, in other files.
+        # What a run that was killed has written after its last checkpoint is written again.
         begun = None if cleaner.period is None else survey.grid.start_of(cleaner.period + 1)
-        with MonthlyWriter(self.target.work, begun) as writer, ThreadPoolExecutor(1) as executor, source:
+        with self._output(begun) as output, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
             for mended in walk(source, cleaner, one_pass=one_pass, passes=self.options.passes):
                 tally.add(mended)
                 if written is not None:
                     written.result()
-                written = executor.submit(writer.write, mended.output, survey.grid.start_of(mended.period))
+                written = executor.submit(output.write, mended.output, survey.grid.start_of(mended.period))
                 # A push over silent periods returns several results; the cleaner's state is that of the last one.
                 if mended.period == cleaner.period and monotonic() - saved > CHECKPOINT:
                     written.result()
-                    writer.sync()
+                    output.sync()
                     self.checkpoint.save(cleaner, tally)
                     saved = monotonic()
             if written is not None:
                 written.result()
-            writer.sync()
-            if not one_pass:
-                self._mark_dated_back(cleaner, tally, writer)
+            if isinstance(output, MonthlyWriter):
+                output.sync()
+            elif not tally.looked_back:
+                self._write(cleaner, tally, output)
         self.checkpoint.save(cleaner, tally)
-        copies = tally.copies()
+        copies, faults = tally.copies(), tally.intervals()
         return Report(
             out=self.target.path,
             grid=survey.grid,
@@ -212,49 +213,40 @@ class _ArchiveRun:
                 *staging.notes,
                 *notes_of(survey, self.options, cleaner, copies, self._remarks()),
             ),
-            faults=tally.intervals(),
-            summaries=tally.summaries(self.places),
+            faults=faults,
+            summaries=tally.summaries(self.places, faults),
             seconds=monotonic() - started,
             withheld=cleaner.withheld,
             copies=copies,
             fill=tally.fill,
         )
 
-    def _mark_dated_back(self, cleaner: Cleaner, tally: Tally, writer: RowWriter) -> None:
-        """Mark the readings that faults were dated back to in the files already written.
+    def _output(self, start: int | None) -> RowSpool | MonthlyWriter:
+        """Return what takes the rows of each period: with look-ahead they may change until all are known."""
+        work, is_final = self.target.work, self.options.one_pass and not self.staging.owner_flags
+        return MonthlyWriter(work, start) if is_final else RowSpool(work / "spool", start)
 
-        They are counted before any file is changed, so that a run that is killed marks the same readings again.
-        """
-        faults = [fault for fault in tally.faults if fault.dated_back]
-        if not faults:
-            return
-        start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
-        dates = {file: dates_of(file.parent) for file in data_files(self.target.work, start, end)}
-
-        def marking(first: range, last: range) -> list[FaultEpisode]:
-            return [fault for fault in faults if fault.marks(first.start * DAY, last.stop * DAY)]
-
-        files = [file for file, span in dates.items() if marking(span, span)]
-        marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
-        for first in range(0, len(files), FILES_PER_QUERY):
-            group = files[first : first + FILES_PER_QUERY]
-            in_group = marking(dates[group[0]], dates[group[-1]])
-            spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in in_group]
-            before, file, place = read_spans(group, spans)
-            after, marked = mark_dated_back(
-                before, in_group, cleaner.maintenance, self.survey.grid, cleaner.correction_limits_of
-            )
-            if not tally.looked_back:
-                tally.count_dated_back(before, marked)
-            for number in np.unique(file[marked]).tolist():
-                in_file = marked & (file == number)
-                marks.append((group[number], after.taken(in_file), place[in_file]))
-        if not tally.looked_back:
-            tally.looked_back = True
-            self.checkpoint.save(cleaner, tally)
-        for path, rows, place in marks:
-            writer.amend(path, rows, place)
-        writer.sync()
+    def _write(self, cleaner: Cleaner, tally: Tally, spool: RowSpool) -> None:
+        """Write all rows, with the readings marked that faults were dated back to, and the owners' flags."""
+        grid, words = self.survey.grid, self.staging.owner_flags
+        faults = [] if self.options.one_pass else [fault for fault in tally.faults if fault.dated_back]
+        first = np.array([fault.first for fault in faults], dtype=np.int64)
+        with MonthlyWriter(self.target.work) as writer:
+            for rows, periods in spool.parts(cleaner.sensors, self.staging.variables):
+                # Marked are readings of the period before the first wrong one.
+                near = np.flatnonzero((first > rows.time.min()) & (first <= rows.time.max() + grid.period))
+                after, marked = mark_dated_back(
+                    rows, [faults[k] for k in near], cleaner.maintenance, grid, cleaner.correction_limits_of
+                )
+                tally.count_dated_back(rows, marked)
+                if words:
+                    came = self.staging.flagged(int(rows.time.min()) - grid.step, int(rows.time.max()) + grid.step)
+                    came = self.places.rename_moved(came)
+                    after = with_owner_flags(after, came, words, None if self.options.per_reading else grid)
+                for start, place in periods:
+                    writer.write(after.taken(place), start)
+            writer.sync()
+        tally.looked_back = True
 
     def finish(self, report: Report) -> None:
         """Write the files beside the rows, and remove the temporary ones."""
@@ -264,17 +256,20 @@ class _ArchiveRun:
         write_csv(work / "sensors.csv", SENSORS_HEADER, (tuple(vars(entry).values()) for entry in report.summaries))
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
-        attributes = self._attributes()
+        attributes, owner_flags = self._attributes(), self.staging.owner_flags
+        if self.target.ending == ".nc":  # which has no place for them
+            owner_flags = ()
         if self.options.flags:
             write_flags(work, self.options.flags)
         self.staging.close()
         record = run_record(report, self.options, fill=self.survey.fill, variables=self.staging.variables,
-                            source=self.identity)  # fmt: skip
+                            source=self.identity, owner_flags=owner_flags)  # fmt: skip
         write_json(work / "run.json", record | dict(self.part or {}) | record_of(attributes))
         if self.target.ending:
             self.target.export(attributes, wide=self.options.wide)
         self.checkpoint.leave()
-        shutil.rmtree(work / "staging", ignore_errors=True)
+        for name in ("staging", "spool"):
+            shutil.rmtree(work / name, ignore_errors=True)
 
     def _stage(self) -> tuple[Staging, Survey]:
         folder = self.target.work / "staging"
@@ -284,7 +279,9 @@ class _ArchiveRun:
             shutil.rmtree(folder, ignore_errors=True)
         else:
             return staging, survey_readings(staging.sample(), self.options)
-        staging = Staging(folder)
+        # What is not a file cannot be read again.
+        sizes = [int(entry[1]) if len(entry) > 1 else SMALL for entry in self.identity]
+        staging = Staging(folder, in_memory=sum(sizes) < SMALL)
         staging.load(self.source, self.options, self.stages("reading", 0))
         survey = survey_readings(staging.sample(), self.options)
         grid = survey.grid
@@ -316,7 +313,7 @@ class _ArchiveRun:
             from sensormend.io.netcdf import read_attributes
 
             attributes.update(read_attributes(path, self.options))
-        return described(self.staging.variables, self.options, attributes)
+        return described(self.staging.variables, self.options, attributes, self.survey.usual)
 
     def _remarks(self) -> list[str]:
         """Return remarks on the sensors: those that moved, and those in maintenance.csv without a reading."""
@@ -344,7 +341,7 @@ def notes_of(
 
 def run_record(
     report: Report, options: Options, *, fill: Any, variables: Sequence[str],
-    source: Sequence[Sequence[str | int]] = (),
+    source: Sequence[Sequence[str | int]] = (), owner_flags: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the content of run.json."""
     grid = report.grid
@@ -375,6 +372,7 @@ def run_record(
         "copies": list(report.copies),
         "notes": list(report.notes),
         "surroundings": surroundings(),
+        **({"owner_flags": list(owner_flags[1:])} if owner_flags else {}),
     }
 
 

@@ -21,12 +21,13 @@ from sensormend.io.table_layout import TableLayout, is_quantity
 from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.options import EVERY, Options
+from sensormend.pipeline.owner_flags import with_owner_flags
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.pipeline.times import time_of
 from sensormend.pipeline.units import described, record_of
-from sensormend.readings import ORIGINS, REASONS, Flag, NameIndex, Readings, Rows, spans_of
+from sensormend.readings import NOTHING, ORIGINS, REASONS, Flag, NameIndex, Readings, Rows, spans_of
 
 __all__ = ["CleanedTable", "Frame", "LabelledArray", "TableKind", "clean_table", "columns_of", "is_frame", "is_series",
            "lines_table", "rows_of", "sorted_rows"]  # fmt: skip
@@ -96,22 +97,34 @@ def clean_table(readings: Any, options: Options) -> CleanedTable:
                 "clean takes a pandas or polars frame, an xarray.DataArray, or the path of a file, "
                 f"not {type(readings).__name__}"
             )
-        rejected = staging.left_out
+        rejected, notes = staging.left_out, staging.notes
         # The staging is closed before they are mended.
         survey, table = survey_readings(staging.sample(), options), staging.all_readings()
+        words = staging.owner_flags
+        flagged = staging.flagged() if words else NOTHING
     if rejected:
         warnings.warn(f"{rejected} readings a year and more from all others were left out", stacklevel=3)
     places = Places.read(options.coordinates) if options.coordinates else Places.of(positions, table.sensors)
-    rows, report = _mend(table, survey, options, places, rejected=rejected, started=started)
+    rows, report = _mend(table, survey, options, places, notes, rejected=rejected, started=started)
+    if words:
+        grid = None if options.per_reading else survey.grid
+        rows = with_owner_flags(rows, places.rename_moved(flagged), words, grid)
     if isinstance(kind, LabelledArray):
         kind.places = places.coordinates
-    run = run_record(report, options, fill=survey.fill, variables=table.variables)
-    run |= record_of(described(table.variables, options, attributes))
+    run = run_record(report, options, fill=survey.fill, variables=table.variables, owner_flags=words)
+    run |= record_of(described(table.variables, options, attributes, survey.usual))
     return CleanedTable(rows, report.faults, report.summaries, run, kind)
 
 
 def _mend(
-    readings: Readings, survey: Survey, options: Options, places: Places, *, rejected: int, started: float
+    readings: Readings,
+    survey: Survey,
+    options: Options,
+    places: Places,
+    notes: Sequence[str],
+    *,
+    rejected: int,
+    started: float,
 ) -> tuple[Rows, Report]:
     readings = places.rename_moved(readings)
     source = InMemory(readings, survey.grid)
@@ -131,13 +144,14 @@ def _mend(
         faults = [fault for fault in tally.faults if fault.dated_back]
         rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.correction_limits_of)
         tally.count_dated_back(before, marked)
-    copies = tally.copies()
+    copies, intervals = tally.copies(), tally.intervals()
+    noted = (*notes, *notes_of(survey, options, cleaner, copies))
     report = Report(
         out=Path(), grid=survey.grid, readings=len(readings), rejected=rejected,
         sensors=len(cleaner.sensors), periods=len(source.periods), flags=tally.flags, filled=tally.filled,
-        corrected=tally.corrected, notes=notes_of(survey, options, cleaner, copies), faults=tally.intervals(),
-        summaries=tally.summaries(places), seconds=monotonic() - started, withheld=cleaner.withheld, copies=copies,
-        fill=tally.fill,
+        corrected=tally.corrected, notes=noted, faults=intervals,
+        summaries=tally.summaries(places, intervals), seconds=monotonic() - started, withheld=cleaner.withheld,
+        copies=copies, fill=tally.fill,
     )  # fmt: skip
     return sorted_rows(rows), report
 
@@ -354,6 +368,8 @@ def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
     }
     if tuple(rows.variables) != (EVERY,):
         named["variable"] = variables[rows.variable]
+    if rows.owner is not None:
+        named["owner_flag"] = np.array([None, *rows.owner_flags[1:]], dtype=object)[rows.owner]
     return named
 
 
@@ -393,7 +409,9 @@ def rows_of(frame: Any) -> Rows:
     time = columns["time"]
     if time.dtype == object:  # as in a CSV file
         time = np.array([time_of(text) for text in time], dtype=np.int64)
-    numbers = {name: columns[name].astype(np.float64) for name in ("value", "cleaned", "lower", "upper")}
+    numbers: dict[str, Any] = {
+        name: columns[name].astype(np.float64) for name in ("value", "cleaned", "lower", "upper")
+    }
     count = columns["n"] if "n" in columns else np.isfinite(numbers["value"])
     return Rows(
         sensors, variables, sensor, variable, time.astype(np.int64), n=count.astype(np.int32), **numbers,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network, load_reference
-from sensormend.bench.experiment import COST, Experiment, Job, Row, RunPlan, about, by_method, labelled, runs_only
+from sensormend.bench.experiment import COST, Experiment, Job, Row, RunPlan, about, labelled, runs_only
 from sensormend.bench.measure import measured
-from sensormend.bench.tables import AOT, Bar, ResultTable
+from sensormend.bench.tables import AOT, Bar, Frame, ResultTable, summarize
 from sensormend.recovery import FloatArray
 
 __all__ = ["Aot", "correlation"]
@@ -79,34 +77,36 @@ class Aot(Experiment):
             for name, values in (("expected", recovery.expected), ("cleaned", recovery.cleaned))
         ]
 
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
+    def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return correlation and range; the paper's beside `expected`, a target beside NetworkModel's."""
-        rows = [{**row, "output": row["output"] or "-"} for row in rows]
-        raw = [row for row in rows if row["kind"] == "raw"]
+        rows = rows.assign(output=rows["output"].fillna("-"))
+        keys = set(rows[["kind", "method", "setting", "output"]].itertuples(index=False, name=None))
         published = {labelled(name): values for name, values in AOT.items()}
-        paper: dict[tuple[str, ...], dict[str, float]] = {}
-        bars: dict[tuple[str, ...], dict[str, Bar]] = {}
-        for row in rows:
-            key = (row["method"], row["setting"], row["output"])
-            printed = published.get(row["method"])
-            if printed is not None and key[2] in ("expected", "raw") and key[1] != RAW["readings"]:
-                paper[key] = dict(zip(COLUMNS, printed, strict=False))
-            if row["kind"] == "ours" and key[1] == "1 pass" and raw and not plan.quick:
-                low, high = raw[0]["lowest"], raw[0]["highest"]
-                bars[key] = {
-                    "correlation": Bar(low=LEAST_CORRELATION),
-                    "lowest": Bar(low - MARGIN, low + MARGIN),
-                    "highest": Bar(high - MARGIN, high + MARGIN),
-                }
-        methods = [row for row in rows if row["kind"] != "raw"]
+        paper = {
+            (method, setting, output, column): value
+            for _, method, setting, output in keys
+            if method in published and output in ("expected", "raw") and setting != RAW["readings"]
+            for column, value in zip(COLUMNS, published[method], strict=False)
+        }
+        raw, bars = rows[rows["kind"] == "raw"], {}
+        if len(raw) and not plan.quick:
+            low, high = raw["lowest"].iloc[0], raw["highest"].iloc[0]
+            targets = {
+                "correlation": Bar(low=LEAST_CORRELATION),
+                "lowest": Bar(low - MARGIN, low + MARGIN),
+                "highest": Bar(high - MARGIN, high + MARGIN),
+            }
+            bars = {(*key, column): bar for kind, *key in keys if kind == "ours" and key[1] == "1 pass"
+                    for column, bar in targets.items()}  # fmt: skip
+        methods = rows[rows["kind"] != "raw"]
         note = (
-            f"{runs_only(methods or rows, plan)} {QUICK_DAYS if plan.quick else DAYS} days, none left out; "
-            "methods that draw nothing run once. Mean over sensors of the correlation with the reference station, and "
-            "the range in deg C. expected is what the paper judges, cleaned what a user gets. No RE and no F1 here: "
-            f"it is not known which readings are wrong. {COST} {about(rows, 'aot')}"
+            f"{runs_only(methods if len(methods) else rows, plan)} {QUICK_DAYS if plan.quick else DAYS} days, none "
+            "left out; methods that draw nothing run once. Mean over sensors of the correlation with the reference "
+            "station, and the range in deg C. expected is what the paper judges, cleaned what a user gets. No RE and "
+            f"no F1 here: it is not known which readings are wrong. {COST} {about(rows, 'aot')}"
         )
         also = {"setting": "passes", "output": "output"}
-        return [by_method(rows, COLUMNS, also=also, bars=bars, paper=paper, title=self.title, note=note)]
+        return [summarize(rows, COLUMNS, also=also, bars=bars, paper=paper, title=self.title, note=note)]
 
 
 def _range(values: FloatArray) -> dict[str, float]:

@@ -111,22 +111,18 @@ def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray
     wrong = observed & (beyond | faulty[:, None])
     flat = np.moveaxis(wrong, 1, -1).reshape(len(wrong), -1)
     estimate = from_series(fill(flat)[:, None], readings.shape, 1)
-    return Recovery(
+    return replace(
+        Recovery.unjudged(readings, 1),
         expected=estimate,
         outliers=np.where(wrong, readings - estimate, 0.0),
         wrong=wrong,
-        doubtful=np.zeros(wrong.shape, dtype=bool),
         spikes=beyond & ~faulty[:, None],
-        corrected=np.zeros(wrong.shape, dtype=bool),
         cleaned=np.where(observed & ~wrong, readings, estimate),
         lower=None,
         upper=None,
         faulty=faulty,
-        suspect=np.zeros(faulty.shape, dtype=bool),
         evaluated=evaluated,
         score=score,
-        reason=np.full(faulty.shape, "", dtype="<U11"),
-        faults=(),
         iterations=1,
     )
 

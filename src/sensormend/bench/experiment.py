@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sensormend.bench.contestants import line_up
-from sensormend.bench.tables import Bar, Cell, ResultTable, mean_and_spread
+from sensormend.bench.tables import Frame, ResultTable
 from sensormend.errors import ConfigError
 from sensormend.simulate.scores import DROPPED
 
 __all__ = [
-    "COLUMNS",
     "COST",
     "ERRORS",
     "RE",
@@ -27,16 +25,14 @@ __all__ = [
     "Row",
     "RunPlan",
     "about",
-    "by_method",
     "detection",
     "labelled",
-    "pivot",
     "runs_note",
     "runs_only",
 ]
 
 Row = dict[str, Any]
-"""One measured run, flat: text, integers, and numbers that are NaN where there is no value."""
+"""One measured run, flat: text, integers and numbers."""
 
 TRIALS = 5
 
@@ -136,20 +132,6 @@ class RunPlan:
         """Return one of the options."""
         return dict(self.options).get(name, otherwise)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan for JSON; `from_dict` is the inverse."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "options": _without_folders(self.options)
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> RunPlan:
-        """Return the plan of `to_dict`."""
-        names = {field.name for field in fields(cls)} - {"options"}
-        options = {name: tuple(value) if isinstance(value, list) else value
-                   for name, value in record.get("options", {}).items()}  # fmt: skip
-        return cls(**{name: record[name] for name in names if name in record}, options=tuple(sorted(options.items())))
-
     def words(self) -> list[str]:
         """Return the command-line arguments of this plan; of a file its name only."""
         record: dict[str, Any] = {name: getattr(self, name) for name in ("trials", "seed", "minibatches")}
@@ -173,10 +155,7 @@ def _without_folders(options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 
 class Experiment:
-    """One experiment: one file, one subcommand, one entry of the page.
-
-    One that only draws pictures has no `jobs`, and so no `run` and no `tables`.
-    """
+    """One experiment: one file and one subcommand."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -203,52 +182,14 @@ class Experiment:
         """Perform one run; return its rows without the columns of `Job.row`."""
         raise NotImplementedError
 
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
+    def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return the tables of the rows of a plan."""
         return []
 
-    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
+    def charts(self, rows: Frame, plan: RunPlan, folder: Path) -> list[Path]:
         """Draw the rows of a plan into a folder and return the pictures, PNG and SVG."""
         return []
 
-
-COLUMNS: dict[str, str] = {
-    "f1": "F1",
-    "f1_best": "F1 (oracle)",
-    "precision": "precision",
-    "recall": "recall",
-    "re": "RE",
-    "re_text": "RE (text)",
-    "re_code": "RE (code)",
-    "re_cleaned": "RE of cleaned",
-    "missing": "missing",
-    "faulty": "faulty",
-    "repaired": "repaired",
-    "trusted": "trusted",
-    "false_alarms": "false alarms, %",
-    "coverage_missing": "coverage, missing",
-    "coverage_repaired": "coverage, repaired",
-    "reading_f1": "F1 by reading",
-    "sound_flagged": "sound flagged, %",
-    "sound_wrong": "sound judged wrong, %",
-    "after_flagged": "flagged after, %",
-    "false_lasting": "false lasting",
-    "raw": "raw",
-    "detected_short": "found, < 12 h",
-    "detected_middle": "found, 12-48 h",
-    "detected_long": "found, > 48 h",
-    "faults": "faults",
-    "within_3": "within 3 h",
-    "within_6": "within 6 h",
-    "within_24": "within 24 h",
-    "never": "never",
-    "correlation": "correlation",
-    "lowest": "lowest",
-    "highest": "highest",
-    "seconds": "seconds",
-    "peak_mb": "peak MB",
-}
-"""Titles of columns in every table."""
 
 RE = "RE: relative error of the low-rank part, the truly faulty fibers zeroed, Frobenius norm."
 RE_TEXT = (
@@ -265,8 +206,6 @@ ERRORS = (
 )
 COST = "seconds and peak MB: of one run, memory above what the process had before, with what it returns."
 
-KINDS = ("raw", "ours", "online", "batch", "plain")
-
 
 def detection(threshold: float) -> str:
     """Return a note on the rule by which a fiber counts as found."""
@@ -277,14 +216,14 @@ def detection(threshold: float) -> str:
     )
 
 
-def runs_only(rows: Sequence[Row], plan: RunPlan) -> str:
+def runs_only(rows: Frame, plan: RunPlan) -> str:
     """Return a note on the number of runs."""
-    trials = len({row["trial"] for row in rows})
+    trials = rows["trial"].nunique()
     note = "A quick run on less data, for a look only. " if plan.quick else ""
     return note + (f"Mean ± standard deviation over {trials} trials." if trials > 1 else "One trial.")
 
 
-def runs_note(rows: Sequence[Row], plan: RunPlan, *, minibatches: int | None = None) -> str:
+def runs_note(rows: Frame, plan: RunPlan, *, minibatches: int | None = None) -> str:
     """Return a note on the number of runs, their length, and what is left out."""
     note = runs_only(rows, plan)
     if minibatches is None:
@@ -292,78 +231,11 @@ def runs_note(rows: Sequence[Row], plan: RunPlan, *, minibatches: int | None = N
     return f"{note} {minibatches} minibatches, the paper has 100; the first {DROPPED} are left out, as in the paper."
 
 
-def about(rows: Sequence[Row], where: str) -> str:
+def about(rows: Frame, where: str) -> str:
     """Return the notes on the methods, those with the same note together."""
-    methods = {row["method"] for row in rows}
+    methods = set(rows["method"])
     names_of_note: dict[str, list[str]] = {}
     for contestant in line_up(where).values():
         for note in contestant.note.split("; ") if labelled(contestant.name) in methods and contestant.note else ():
             names_of_note.setdefault(note, []).append(contestant.name)
     return " ".join(f"{', '.join(names)}: {note}." for note, names in names_of_note.items())
-
-
-def by_method(
-    rows: Sequence[Row], columns: Sequence[str], *, also: Mapping[str, str] | None = None,
-    bars: Mapping[Any, Mapping[str, Bar]] | None = None, paper: Mapping[Any, Mapping[str, float]] | None = None,
-    title: str, note: str, aside: bool = False,
-) -> ResultTable:  # fmt: skip
-    """Return a table with one line per method, and per value of the columns in `also` (column to title).
-
-    `bars` and `paper` have targets and the paper's values, by (method, *also).
-    """
-    also = also or {}
-    groups = _groups(rows, ("method", *also))
-    cells = [
-        [
-            _cell(group, name, bar=(bars or {}).get(key, {}).get(name),
-                  paper=(paper or {}).get(key, {}).get(name, float("nan")), with_diverged=number == 0)
-            for number, name in enumerate(columns)
-        ]
-        for key, group in groups.items()
-    ]  # fmt: skip
-    labels, titles = ("kind", "method", *also.values()), tuple(COLUMNS[name] for name in columns)
-    return ResultTable(title, note, labels, _labels(groups), titles, cells, aside=aside)
-
-
-def pivot(
-    rows: Sequence[Row], column: str, *, axis: str, title: str, note: str, at: str = "x",
-    also: Mapping[str, str] | None = None, bars: Mapping[tuple[str, float], Bar] | None = None, aside: bool = False,
-) -> ResultTable:  # fmt: skip
-    """Return a table of one metric: a line per method and per value of `also`, a column per value of the column `at`.
-
-    `axis` is the title of `at`; bars are by (method, value). A run that diverged has no value, but is counted.
-    """
-    also = also or {}
-    values = sorted({row[at] for row in rows if row[at] is not None})
-    groups = _groups(rows, ("method", *also))
-    cells = [
-        [
-            _cell([row for row in group if row[at] in (value, None)], column, bar=(bars or {}).get((key[0], value)))
-            for value in values
-        ]
-        for key, group in groups.items()
-    ]
-    labels, titles = ("kind", "method", *also.values()), tuple(f"{value:g}" for value in values)
-    return ResultTable(title, note, labels, _labels(groups), titles, cells, axis, COLUMNS[column], aside)
-
-
-def _labels(groups: Mapping[tuple[str, ...], list[Row]]) -> list[tuple[str, ...]]:
-    return [(group[0]["kind"], *key) for key, group in groups.items()]
-
-
-def _groups(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
-    """Group rows by some columns; NetworkModel, online, batch and plain methods in this order, else as they come."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: KINDS.index(row["kind"])):
-        groups.setdefault(tuple(str(row[name]) for name in names), []).append(row)
-    return groups
-
-
-def _cell(
-    rows: Sequence[Row], column: str, *, bar: Bar | None = None, paper: float = float("nan"), with_diverged: bool = True
-) -> Cell:
-    """Return one cell; it shows the number of diverged runs if `with_diverged`, which one cell of a line does."""
-    done = [row for row in rows if row["status"] == "done"]
-    values = [float("nan") if row.get(column) is None else float(row[column]) for row in done]
-    diverged = len(rows) - len(done) if with_diverged else 0
-    return Cell(*mean_and_spread(values), bar=bar, paper=paper, runs=len(rows), diverged=diverged)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sensormend.bench.charts import faults_chart
+from sensormend.bench.charts import score_chart
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network
 from sensormend.bench.experiment import (
@@ -22,13 +22,12 @@ from sensormend.bench.experiment import (
     Row,
     RunPlan,
     about,
-    by_method,
     detection,
     runs_note,
     runs_only,
 )
 from sensormend.bench.measure import measured
-from sensormend.bench.tables import Bar, ResultTable
+from sensormend.bench.tables import Bar, Frame, ResultTable, summarize
 from sensormend.errors import ConfigError
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.simulate.degrade import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade, in_time
@@ -351,14 +350,12 @@ def chosen_cases(names: str) -> list[str]:
     return cases
 
 
-def _groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the rows by the way in which their case is scored."""
-    groups: dict[str, list[Row]] = {name: [] for name in ("by day", "by reading", "lasting", "small", "latency")}
-    for row in rows:
-        case = row["setting"]
-        own = "latency" if case == LATENCY else "lasting" if case in LASTING else "small" if case in SMALL else ""
-        groups[own or ("by reading" if EVERY_CASE[case].hourly else "by day")].append(row)
-    return groups
+def _group(case: str) -> str:
+    """Return by what the scores of a case are: by day or by reading, or those of a group of cases of its own."""
+    for name, cases in (("latency", (LATENCY,)), ("lasting", LASTING), ("small", SMALL)):
+        if case in cases:
+            return name
+    return "by reading" if EVERY_CASE[case].hourly else "by day"
 
 
 class Faults(Experiment):
@@ -472,50 +469,53 @@ class Faults(Experiment):
             scores.append(own | {"seconds": cost.seconds, "peak_mb": cost.peak_mb})
         return {**_means(scores), "days": truth.shape[-1]}
 
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
+    def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return the tables, with targets beside NetworkModel."""
-        if not rows:
-            return []
         data, left_out = plan.option("data", "noaa"), plan.option("unscored", ())
         # The targets were set for all days and all sensors of one network, and apply to nothing else.
         judged = data == "noaa" and not left_out and not plan.quick and plan.option("days", DAYS) == DAYS
-        bars = {("NetworkModel", case): bars for case, bars in BARS.items() if judged}
+        bars = {
+            ("NetworkModel", case, figure): bar for case, own in BARS.items() if judged for figure, bar in own.items()
+        }
         runs = runs_note(rows, plan)
         if left_out:
             runs += f" Sensors in the network but not in the scores: {', '.join(map(str, left_out))}."
-        note = " ".join(
+        by_day = " ".join(
             [runs, detection(THRESHOLD), ERRORS, "Errors in the unit of the data.",
              "false alarms: share of the sound sensor-days that were flagged.",
              "coverage: share of true values inside the interval, 0.9 by its promise.", COST, about(rows, "faults")]
         )  # fmt: skip
+        groups, units = rows["setting"].map(_group), "Errors in the unit of the data."
+        latency = rows[groups == "latency"]
+        hours = f"{runs_only(latency, plan)} {latency['days'].max()} days. {BY_HOUR} {COST}"
         more = f"{runs} {RELATIVE_ERROR} RE of cleaned: of the cleaned values on sound fibers, Frobenius norm. {COST}"
-        title, case = self.heading(plan), {"setting": "case"}
-        groups = _groups(rows)
         tables = []
-        if by_day := groups["by day"]:
-            tables.append(by_method(by_day, COLUMNS, also=case, bars=bars, title=title, note=note))
-        for group, name, columns, meaning in (
-            ("by reading", "faults that begin at any hour, by reading", READING_COLUMNS, BY_READING),
-            ("lasting", "faults that last 90 days", LASTING_COLUMNS, BY_LASTING),
-            ("small", "a few sensors, by reading", READING_COLUMNS, f"{BY_READING} {BY_SMALL}"),
+        for group, name, figures, note in (
+            ("by day", "", COLUMNS, by_day),
+            (
+                "by reading",
+                "faults that begin at any hour, by reading",
+                READING_COLUMNS,
+                f"{runs} {BY_READING} {units}",
+            ),
+            ("lasting", "faults that last 90 days", LASTING_COLUMNS, f"{runs} {BY_LASTING} {units}"),
+            ("small", "a few sensors, by reading", READING_COLUMNS, f"{runs} {BY_READING} {BY_SMALL} {units}"),
+            ("latency", "hours until a fault is reported", LATENCY_COLUMNS, hours),
+            ("by day", "relative errors and memory", ASIDE, more),
         ):
-            if own := groups[group]:
-                words = f"{runs} {meaning} Errors in the unit of the data. {COST} {about(own, 'faults')}"
-                tables.append(by_method(own, columns, also=case, bars=bars, title=f"{title}: {name}", note=words))
-        if latency := groups["latency"]:
-            words = f"{runs_only(latency, plan)} {latency[0]['days']} days. {BY_HOUR} {COST}"
-            name = f"{title}: hours until a fault is reported"
-            tables.append(by_method(latency, LATENCY_COLUMNS, also=case, bars=bars, title=name, note=words))
-        if by_day:
-            name = f"{title}: relative errors and memory"
-            tables.append(by_method(by_day, ASIDE, also=case, title=name, note=more, aside=True))
+            own, title = rows[groups == group], f"{self.heading(plan)}: {name}" if name else self.heading(plan)
+            if len(own):
+                tables.append(
+                    summarize(own, figures, also={"setting": "case"}, bars=bars, title=title, note=note,
+                              aside=figures is ASIDE)
+                )  # fmt: skip
         return tables
 
-    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
+    def charts(self, rows: Frame, plan: RunPlan, folder: Path) -> list[Path]:
         """Draw F1 and the errors of every method, case by case."""
         # Lasting faults are scored by recall and precision, not by F1.
-        drawn = [row for row in rows if row["setting"] not in {LATENCY, *LASTING}]
-        return faults_chart(drawn, folder, self.stem(plan), title=self.heading(plan)) if drawn else []
+        drawn = rows[~rows["setting"].isin([LATENCY, *LASTING])]
+        return score_chart(drawn, folder, self.stem(plan), title=self.heading(plan)) if len(drawn) else []
 
     def heading(self, plan: RunPlan) -> str:
         """Return the title with the network, also for the default one."""

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from sensormend.bench.real import JudgedFault, JudgedReadings
 from sensormend.pipeline.sentences import how_long
 from sensormend.plot.style import BLUE, GREYS, INK, bare, blank, heading, save
-from sensormend.readings import DAY, Flag, IntArray
-from sensormend.recovery import FloatArray
+from sensormend.readings import DAY, Flag
 
 __all__ = ["COLUMNS", "ROWS", "correlated_channels", "draw_panels"]
 
@@ -58,102 +58,56 @@ def draw_panels(path: Path, title: str, readings: JudgedReadings, faults: Sequen
     return save(figure, path)
 
 
-def correlated_channels(readings: JudgedReadings, channel: int, count: int = CORRELATED) -> list[int]:
-    """Return the channels of the same variable whose readings are correlated most with those of a channel.
+def correlated_channels(readings: JudgedReadings, name: tuple[str, str], count: int = CORRELATED) -> list[str]:
+    """Return the sensors whose readings of the same variable are correlated most with those of a channel.
 
     Flagged readings of either are left out, since a fault would hide what the channels have in common.
     """
-    spans = [span for *_, span in readings.by_channel()]
-    variable = readings.channels[channel][1]
-    others = [place for place, (_, name) in enumerate(readings.channels) if name == variable and place != channel]
-    own_slots, own = _sound(readings, spans[channel])
-    correlations = []
-    for other in others:
-        slots, values = _sound(readings, spans[other])
-        _, mine, theirs = np.intersect1d(own_slots, slots, assume_unique=True, return_indices=True)
-        a, b = own[mine], values[theirs]
-        if len(a) >= FEW_COMMON and a.std() > 0 and b.std() > 0:
-            correlations.append((float(np.corrcoef(a, b)[0, 1]), other))
-    return [other for _, other in sorted(correlations, reverse=True)[:count]]
+    table = _sound(readings.rows[readings.rows["variable"] == name[1]])
+    if name[0] not in table:
+        return []
+    correlation = table.apply(lambda other: table[name[0]].corr(other, min_periods=FEW_COMMON)).drop(name[0])
+    return list(correlation.dropna().nlargest(count).index)
 
 
-def _sound(readings: JudgedReadings, span: slice) -> tuple[IntArray, FloatArray]:
-    """Return the slots of a channel in which a reading is not flagged, each once, with the first such reading."""
-    chosen = np.isin(readings.flag[span], (Flag.GOOD, Flag.NOT_EVALUATED))
-    slots, first = np.unique(readings.slot[span][chosen], return_index=True)
-    return slots, readings.value[span][chosen][first]
+def _sound(rows: Any) -> Any:
+    """Return the readings that are not flagged as a table of slots and sensors; of several in a slot the first."""
+    kept = rows[rows["flag"].isin([Flag.GOOD, Flag.NOT_EVALUATED])].drop_duplicates(["channel", "slot"])
+    return kept.astype({"sensor": str}).pivot(index="slot", columns="sensor", values="value")
 
 
 def _panel(axes: Any, readings: JudgedReadings, judged: JudgedFault) -> None:
-    fault, spans = judged.fault, [span for *_, span in readings.by_channel()]
-    beside = max(fault.end - fault.start, BESIDE)
-    start = max(fault.start - beside, int(readings.time.min()))
-    end = min(fault.end + beside, int(readings.time.max()) + 1)
-
-    def within(channel: int) -> slice:
-        span = spans[channel]
-        first, last = np.searchsorted(readings.time[span], (start, end)).tolist()
-        return slice(span.start + first, span.start + last)
-
-    own = within(judged.channel)
-    time, flag = readings.time[own], readings.flag[own]
-    value, cleaned = readings.value[own], readings.cleaned[own]
-    low, high = _limits(value, cleaned, readings.value[judged.place][readings.flag[judged.place] != Flag.MISSING])
-    clock, shown = _clock(time), np.clip(value, low, high)
+    fault, rows, (sensor, variable) = judged.fault, readings.rows, judged.name
+    beside, (first, last) = max(fault.end - fault.start, BESIDE), rows["time"].agg(["min", "max"])
+    start, end = max(fault.start - beside, int(first)), min(fault.end + beside, int(last) + 1)
+    shown = rows[(rows["variable"] == variable) & (rows["time"] >= start) & (rows["time"] < end)]
+    by_sensor, sound = dict(iter(shown.groupby("sensor", observed=True))), _sound(shown)
+    own, wrong = by_sensor[sensor], readings.wrong[shown.index]
+    faulty = rows.iloc[judged.place]
+    low, high = _limits(own["value"], own["cleaned"].dropna(), faulty.loc[faulty["flag"] != Flag.MISSING, "value"])
+    clock, value = _clock(own["time"]), own["value"].clip(low, high)
     axes.axvspan(_clock(fault.start), _clock(fault.end), color="#fbeaea", lw=0)
-    for other in correlated_channels(readings, judged.channel):
-        place = within(other)
-        if place.stop > place.start:
-            shifted = readings.value[place] + _shift(readings, own, place)
-            axes.plot(*_broken(readings.time[place], shifted, readings.step), color=GREYS[2], lw=0.5)
-    axes.plot(*_broken(time, shown, readings.step), color=INK, lw=0.7)
-    axes.plot(*_broken(time, cleaned, readings.step), color=BLUE, lw=0.7)
+    for other in correlated_channels(readings, judged.name):
+        if other in by_sensor:
+            # Shifted to the same level, by the median difference where neither is flagged.
+            shift = (sound[sensor] - sound[other]).median() if {sensor, other} <= {*sound} else np.nan
+            if np.isnan(shift):
+                shift = own["value"].median() - by_sensor[other]["value"].median()
+            _line(axes, by_sensor[other]["time"], by_sensor[other]["value"] + shift, readings.step, GREYS[2], 0.5)
+    _line(axes, own["time"], value, readings.step, INK, 0.7)
+    _line(axes, own["time"], own["cleaned"], readings.step, BLUE, 0.7)
     for which, colour in ((Flag.SUSPECT, DOUBTFUL), (Flag.FAIL, RED)):
-        axes.plot(clock[flag == which], shown[flag == which], ".", color=colour, ms=2.4, mew=0)
-    wrong = readings.wrong[own]
+        axes.plot(clock[own["flag"] == which], value[own["flag"] == which], ".", color=colour, ms=2.4, mew=0)
+    marks = clock[wrong[own.index]]
     bottom = axes.get_xaxis_transform()
-    axes.plot(clock[wrong], np.full(wrong.sum(), 0.02), "|", color="black", ms=4, mew=0.7, transform=bottom)
+    axes.plot(marks, np.full(len(marks), 0.02), "|", color="black", ms=4, mew=0.7, transform=bottom)
     pad = 0.06 * (high - low)
     axes.set_ylim(low - pad, high + pad)
     axes.set_xlim(_clock(start), _clock(end))
     confidence = "none" if np.isnan(fault.confidence) else f"{fault.confidence:.2f}"
     size = "-" if np.isnan(fault.size) else f"{fault.size:.3g}"
-    sensor, variable = readings.channels[judged.channel]
     described = f"{how_long(fault.end - fault.start)}, size {size}, confidence {confidence}"
     axes.set_title(f"{sensor} {variable}: {fault.reason}\n{described}", loc="left", fontsize=6.5, color=INK, pad=3)
-    _dates(axes)
-
-
-def _shift(readings: JudgedReadings, own: slice, other: slice) -> float:
-    """Return what brings another channel to the level of one: their median difference where neither is flagged."""
-    (own_slots, values), (slots, others) = _sound(readings, own), _sound(readings, other)
-    _, mine, theirs = np.intersect1d(own_slots, slots, assume_unique=True, return_indices=True)
-    if mine.size:
-        return float(np.median(values[mine] - others[theirs]))
-    return float(np.median(readings.value[own]) - np.median(readings.value[other]))
-
-
-def _limits(value: FloatArray, cleaned: FloatArray, faulty: FloatArray) -> tuple[float, float]:
-    """Return the lower and the upper edge of a panel: `value` is all raw readings, `faulty` those of the fault."""
-    parts = [part for part in (cleaned[np.isfinite(cleaned)], faulty) if part.size] or [value]
-    middle = [np.quantile(part, (0.01, 0.99)) for part in parts]
-    low, high = float(np.min(middle)), float(np.max(middle))
-    reach, all_values = REACH * (high - low) or np.inf, np.concatenate([value, *parts])
-    low, high = max(low - reach, float(all_values.min())), min(high + reach, float(all_values.max()))
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def _broken(time: IntArray, values: FloatArray, step: int) -> tuple[Any, FloatArray]:
-    """Return the times and values of a line, with a NaN in every long gap."""
-    gaps = np.flatnonzero(np.diff(time) > GAP * step) + 1
-    return _clock(np.insert(time, gaps, time[gaps - 1] + step)), np.insert(values, gaps, np.nan)
-
-
-def _clock(time: IntArray | int) -> Any:
-    return np.asarray(time).astype("datetime64[us]")
-
-
-def _dates(axes: Any) -> None:
     dates: Any = import_module("matplotlib.dates")
     ticks = dates.AutoDateLocator(minticks=2, maxticks=5)
     axes.xaxis.set_major_locator(ticks)
@@ -161,3 +115,23 @@ def _dates(axes: Any) -> None:
     bare(axes, sides=("bottom", "left"))
     axes.tick_params(labelsize=5.5, length=2, pad=1.5)
     axes.xaxis.get_offset_text().set(fontsize=5.5, color=INK)
+
+
+def _limits(value: Any, cleaned: Any, faulty: Any) -> tuple[float, float]:
+    """Return the lower and the upper edge of a panel: `value` is all raw readings, `faulty` those of the fault."""
+    parts = [part for part in (cleaned, faulty) if len(part)] or [value]
+    middle = [np.quantile(part, (0.01, 0.99)) for part in parts]
+    low, high = float(np.min(middle)), float(np.max(middle))
+    reach, all_values = REACH * (high - low) or np.inf, pd.concat([value, *parts])
+    low, high = max(low - reach, float(all_values.min())), min(high + reach, float(all_values.max()))
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _line(axes: Any, time: Any, values: Any, step: int, colour: str, width: float) -> None:
+    """Draw a line that is broken in every long gap."""
+    values = values.where(~(time.diff() > GAP * step))
+    axes.plot(_clock(time), values, color=colour, lw=width)
+
+
+def _clock(time: Any) -> Any:
+    return np.asarray(time).astype("datetime64[us]")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from sensormend.bench.charts import growth_chart
+from sensormend.bench.charts import Panel, line_charts
 from sensormend.bench.contestants import chosen, line_up
-from sensormend.bench.experiment import Experiment, Job, Row, RunPlan, about, pivot, runs_only
+from sensormend.bench.experiment import Experiment, Job, Row, RunPlan, about, runs_only
 from sensormend.bench.measure import measured, workers
-from sensormend.bench.tables import ResultTable
+from sensormend.bench.tables import Frame, ResultTable, summarize
 from sensormend.methods.base import OnlineMethod
 from sensormend.simulate.network import city
 
@@ -19,6 +18,12 @@ __all__ = ["Growth"]
 
 METHODS = "NetworkModel,OLRTR,RTR"
 SENSORS, SLOTS = 50, 24
+PANELS = (
+    Panel("seconds", "computation time (s)", log=True),
+    Panel("one_more", "time for one more day (s)", log=True),
+    Panel("peak_mb", "peak memory (MB)", log=True),
+)
+ONE_MORE = "One more day: an online method takes that day alone (drawn: its mean), a batch method begins again."
 LENGTHS, QUICK_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10_000), (10, 20, 40)
 
 
@@ -49,10 +54,8 @@ class Growth(Experiment):
         with workers(1) as pool:
             return [pool.submit(_mended, job).result()]
 
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
+    def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return tables of seconds and memory against days."""
-        if not rows:
-            return []
         note = (
             f"{runs_only(rows, plan)} A simulated city of {SENSORS} sensors, {SLOTS} slots a day. Online methods get a "
             "day at a time, and its result is thrown away when the next one comes; a batch method gets all days, and "
@@ -61,11 +64,15 @@ class Growth(Experiment):
             f"No RE and no F1 here. {about(rows, 'faults')}"
         )
         titles = {"seconds": "Seconds against days", "peak_mb": "Peak memory in MB against days"}
-        return [pivot(rows, name, axis="days", title=title, note=note) for name, title in titles.items()]
+        return [summarize(rows, [name], at="x", axis="days", title=title, note=note) for name, title in titles.items()]
 
-    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
+    def charts(self, rows: Frame, plan: RunPlan, folder: Path) -> list[Path]:
         """Draw total time, time for one more day, and memory."""
-        return growth_chart(rows, folder, title=self.heading(plan)) if rows else []
+        more = rows["seconds"].where(rows["kind"] == "batch", rows["seconds"] / rows["x"])
+        return line_charts(
+            rows.assign(one_more=more), folder, self.name, panels=PANELS, x_label="length of the tensor (days)",
+            title=self.heading(plan), log_x=True, note=ONE_MORE,
+        )  # fmt: skip
 
 
 def _mended(job: Job) -> Row:

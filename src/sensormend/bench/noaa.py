@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from sensormend.bench.charts import bar_chart
+from sensormend.bench.charts import score_chart
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network
 from sensormend.bench.experiment import (
@@ -17,13 +16,12 @@ from sensormend.bench.experiment import (
     Row,
     RunPlan,
     about,
-    by_method,
     detection,
     labelled,
     runs_note,
 )
 from sensormend.bench.measure import measured
-from sensormend.bench.tables import NOAA, ResultTable
+from sensormend.bench.tables import NOAA, Frame, ResultTable, summarize
 from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.scores import DROPPED, paper_scores
 
@@ -71,24 +69,24 @@ class Noaa(Experiment):
         extra = {"days": len(days), "passes": contestant.passes}
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]
 
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
+    def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return one table per observation ratio, with the paper's values."""
         tables = []
         for setting in SETTINGS:
-            own = [row for row in rows if row["setting"] == setting]
-            if not own:
+            own = rows[rows["setting"] == setting]
+            if own.empty:
                 continue
             note = " ".join([
                 runs_note(own, plan), f"37 sensors, {QUICK_DAYS if plan.quick else DAYS} days, 5 % of the sensor-days",
                 "faulty, errors in deg C.", RELATIVE_ERROR, detection(THRESHOLD), ERRORS, COST, "The paper's RE stands",
                 "beside RE; it does not print by which of the three it was made.", about(own, "noaa"),
             ])  # fmt: skip
-            paper = {(labelled(name), at): {"re": re, "f1": f1} for (name, at), (re, f1) in NOAA.items()}
+            paper = {(labelled(name), at, figure): value for (name, at), scores in NOAA.items()
+                     for figure, value in zip(("re", "f1"), scores, strict=True)}  # fmt: skip
             title, also = f"{self.title}, {setting} observed", {"setting": "observed"}
-            tables.append(by_method(own, COLUMNS, also=also, paper=paper, title=title, note=note))
+            tables.append(summarize(own, COLUMNS, also=also, paper=paper, title=title, note=note))
         return tables
 
-    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
-        """Draw F1 and the errors as bars."""
-        published = {(labelled(name), setting): f1 for (name, setting), (_, f1) in NOAA.items()}
-        return bar_chart(rows, folder, self.stem(plan), published=published, title=self.heading(plan)) if rows else []
+    def charts(self, rows: Frame, plan: RunPlan, folder: Path) -> list[Path]:
+        """Draw F1 and the errors."""
+        return score_chart(rows, folder, self.stem(plan), title=self.heading(plan))

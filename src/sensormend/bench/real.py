@@ -10,51 +10,27 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
 from sensormend.bench.data import data_folders
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.folder import data_files
 from sensormend.io.sql import literal, read_parquet
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.readings import Flag, IntArray
-from sensormend.recovery import BoolArray, FloatArray
+from sensormend.readings import Flag
 
-__all__ = [
-    "EDGES",
-    "LABELS",
-    "Agreement",
-    "ArchiveScores",
-    "Change",
-    "ConfidenceBin",
-    "Distance",
-    "Impossible",
-    "JudgedFault",
-    "JudgedReadings",
-    "Share",
-    "VariableShare",
-    "agreement",
-    "calibration",
-    "changes",
-    "clean_readings",
-    "distances",
-    "draw_faults",
-    "find_archives",
-    "impossible_estimates",
-    "judge",
-    "judge_faults",
-    "read_judged",
-    "runs_of",
-    "write_readings",
-]
+__all__ = ["EDGES", "LABELS", "Agreement", "ArchiveScores", "JudgedFault", "JudgedReadings", "agreement", "calibration",
+           "changes", "clean_readings", "distances", "draw_faults", "find_archives", "impossible_estimates", "judge",
+           "judge_faults", "read_judged", "runs_of", "write_readings"]  # fmt: skip
 
 GOOD = ""
 WRONG = ("bad", "corrected", "maintenance")
@@ -62,7 +38,7 @@ UNSCORED = ("suspect", "moved", "event", "pair", "unknown")
 """Labels that count neither as good nor as wrong; `unknown` is where the owners said nothing."""
 
 LABELS = (GOOD, *WRONG, *UNSCORED)
-"""The labels; `JudgedReadings.label` is an index. A label that is not among them is read as `unknown`."""
+"""The labels. One that is not among them is read as `unknown`."""
 
 TRUE_EVENTS = ("event", "pair")
 """Labels of what was odd but true: none of it should be flagged."""
@@ -85,6 +61,9 @@ EDGES = (0.0, 0.5, 0.7, 0.85, 0.95, 1.0)
 _PROGRAM = "import sys; from sensormend.cli import main; sys.exit(main())"
 _HUMIDITY = re.compile("^rh|humid")
 _RAIN = re.compile("rain|ppt|precip")
+
+Frame = Any
+"""A `pandas.DataFrame`."""
 
 
 def find_archives(names: Sequence[str] = ()) -> dict[str, Path]:
@@ -130,79 +109,51 @@ def clean_readings(readings: Path, out: Path, options: Sequence[str] = ()) -> No
         raise SensormendError(" ".join(text[text.rfind("\nsensormend: ") + 1 :].split())[-400:])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JudgedReadings:
-    """The readings of an archive by channel and time, each with its owners' label and with the row of its slot.
+    """The readings of an archive, each with its owners' label and with the row of its slot.
 
     Attributes
     ----------
-    channels
-        Sensor and variable of each channel.
-    reasons
-        The texts that `reason` is an index of.
-    channel, time
-        The channel, ascending, and the microseconds of each reading.
-    value, label, corrected
-        What was read, the index of its label, and the owners' value; NaN where they gave none.
-    slot, flag, cleaned, reason
-        Of the row with this reading: the start of its slot, and what was made of it. The flag is 0 and the rest means
-        nothing where there is no such row.
-    estimate_variable, estimates
-        Of every row, with a reading or without, whose cleaned value is not what was read: its variable and this value.
+    rows
+        By sensor, variable and time: `channel` (a number), `sensor`, `variable`, `time` (microseconds), `value`,
+        `label`, `corrected` (the owners' value); of the row with this reading `slot` (its start), `flag`, `cleaned`
+        and `reason`. The flag is 0 and the rest means nothing where there is no such row.
+    estimates
+        `variable` and `value` of every row, with a reading or without, whose cleaned value is not what was read.
     step
         The step of the grid, microseconds.
     """
 
-    channels: tuple[tuple[str, str], ...]
-    reasons: tuple[str, ...]
-    channel: IntArray
-    time: IntArray
-    value: FloatArray
-    label: IntArray
-    corrected: FloatArray
-    slot: IntArray
-    flag: IntArray
-    cleaned: FloatArray
-    reason: IntArray
-    estimate_variable: NDArray[np.str_]
-    estimates: FloatArray
+    rows: Frame
+    estimates: Frame
     step: int = 0
 
-    def labelled(self, *names: str) -> BoolArray:
-        """Return which readings have one of these labels."""
-        return np.isin(self.label, [LABELS.index(name) for name in names])
-
     @cached_property
-    def good(self) -> BoolArray:
+    def good(self) -> Any:
         """Which readings their owners left as they are."""
-        return self.labelled(GOOD)
+        return self.rows["label"] == GOOD
 
     @cached_property
-    def wrong(self) -> BoolArray:
+    def wrong(self) -> Any:
         """Which readings their owners removed or changed."""
-        return self.labelled(*WRONG)
+        return self.rows["label"].isin(WRONG)
 
     @cached_property
-    def flagged(self) -> BoolArray:
+    def flagged(self) -> Any:
         """Which readings are judged wrong; one that was taken for a fill value is, too."""
-        return np.isin(self.flag, (Flag.FAIL, Flag.MISSING))
+        return self.rows["flag"].isin([Flag.FAIL, Flag.MISSING])
 
     @cached_property
-    def suspect(self) -> BoolArray:
-        """Which readings are doubtful."""
-        return np.asarray(self.flag == Flag.SUSPECT)
+    def spans(self) -> dict[tuple[str, str], slice]:
+        """The places of the readings of each channel, by sensor and variable."""
+        names = self.rows.drop_duplicates("channel")[["sensor", "variable"]].itertuples(index=False, name=None)
+        edges = [*np.flatnonzero(np.diff(self.rows["channel"], prepend=-1)).tolist(), len(self.rows)]
+        return {name: slice(*span) for name, span in zip(names, pairwise(edges), strict=True)}
 
-    @cached_property
-    def variables(self) -> dict[str, BoolArray]:
-        """Which readings are of each variable, by name."""
-        of_channel = np.array([variable for _, variable in self.channels])
-        return {name: (of_channel == name)[self.channel] for name in sorted({*of_channel.tolist()})}
-
-    def by_channel(self) -> Iterator[tuple[str, str, slice]]:
-        """Yield sensor, variable and the readings of each channel."""
-        edges = np.searchsorted(self.channel, np.arange(len(self.channels) + 1)).tolist()
-        for (sensor, variable), (first, end) in zip(self.channels, pairwise(edges), strict=True):
-            yield sensor, variable, slice(first, end)
+    def by_channel(self) -> Any:
+        """Return the readings grouped by sensor and variable."""
+        return self.rows.groupby(["sensor", "variable"], sort=False, observed=True)
 
 
 def read_judged(archive: Path, out: Path) -> JudgedReadings:
@@ -213,11 +164,11 @@ def read_judged(archive: Path, out: Path) -> JudgedReadings:
             {name for name, *_ in connection.execute(f"describe select * from {table}").fetchall()}
             for table in (raw, rows)
         )
-        label = "coalesce(label::varchar, 'unknown')" if "label" in columns else "'unknown'"
+        label = "label::varchar" if "label" in columns else "'unknown'"
         connection.execute(
             f"""create table readings as
                 select sensor::varchar as sensor, variable::varchar as variable, time::timestamp as time,
-                       value::double as value, {label} as label,
+                       value::double as value, if({label} in {LABELS}, {label}, 'unknown') as label,
                        {"corrected" if "corrected" in columns else "null"}::double as corrected
                 from {raw} where value is not null"""
         )
@@ -229,74 +180,33 @@ def read_judged(archive: Path, out: Path) -> JudgedReadings:
                        flag, cleaned, value, coalesce(reason, '') as reason
                 from {rows}"""
         )
-        step = connection.execute(
+        (step,) = connection.execute(
             """select coalesce(epoch_us(mode(gap)), 0)
                from (select lead(time) over (partition by sensor, variable order by time) - time as gap
                      from out_rows)"""
-        ).fetchall()[0][0]
-        channels = connection.execute("select distinct sensor, variable from readings order by all").fetchall()
-        reasons = [reason for (reason,) in connection.execute("select distinct reason from out_rows").fetchall()]
-        connection.execute("create table channels (channel integer, sensor varchar, variable varchar)")
-        connection.executemany(
-            "insert into channels values (?, ?, ?)", [(place, *names) for place, names in enumerate(channels)]
-        )
+        ).fetchall()[0]
+        for name, source in (("sensor", "readings"), ("variable", "readings"), ("label", "readings"),
+                             ("reason", "(select reason from out_rows union select '')")):  # fmt: skip
+            connection.execute(f"create type {name}_name as enum (select distinct {name} from {source})")
         table = connection.execute(
-            f"""select channel, epoch_us(l.time) as time, l.value, l.corrected,
-                       coalesce(list_position({list(LABELS)}, l.label), {len(LABELS)}) - 1 as label,
+            f"""select dense_rank() over (order by l.sensor, l.variable) - 1 as channel,
+                       l.sensor::sensor_name as sensor, l.variable::variable_name as variable,
+                       l.label::label_name as label,
+                       epoch_us(l.time) as time, l.value, l.corrected,
                        coalesce(epoch_us(r.time), -1) as slot, coalesce(r.cleaned, 'nan'::double) as cleaned,
-                       coalesce(case when epoch_us(l.time) < epoch_us(r.time) + {step} then r.flag end, 0) as flag,
-                       coalesce(list_position($reasons, r.reason), 1) - 1 as reason
-                from readings l join channels using (sensor, variable)
-                asof left join out_rows r
+                       coalesce(case when epoch_us(l.time) < epoch_us(r.time) + {step} then r.flag end, 0)::tinyint
+                           as flag,
+                       coalesce(r.reason, '')::reason_name as reason
+                from readings l asof left join out_rows r
                   on r.sensor = l.sensor and r.variable = l.variable and r.time <= l.time
-                order by channel, l.time""",
-            {"reasons": reasons},
-        ).fetchnumpy()
+                order by channel, l.time"""
+        ).df()
         estimates = connection.execute(
-            f"""select variable, cleaned from out_rows
+            f"""select variable, cleaned as value from out_rows
                 where cleaned is not null and (value is null or abs(cleaned - value) > {SAME})"""
-        ).fetchnumpy()
-    integers = {name: np.asarray(table[name]).astype(np.int64) for name in ("channel", "time", "slot")}
-    codes = {name: np.asarray(table[name]).astype(np.int8) for name in ("label", "flag", "reason")}
-    cleaned = np.where(codes["flag"] == 0, np.nan, _filled(table["cleaned"]))
-    return JudgedReadings(
-        channels=tuple(channels),
-        reasons=tuple(reasons) or ("",),
-        channel=integers["channel"],
-        time=integers["time"],
-        value=_filled(table["value"]),
-        label=codes["label"],
-        corrected=_filled(table["corrected"]),
-        slot=integers["slot"],
-        flag=codes["flag"],
-        cleaned=cleaned,
-        reason=codes["reason"],
-        estimate_variable=np.asarray(estimates["variable"]).astype(np.str_),
-        estimates=_filled(estimates["cleaned"]),
-        step=int(step),
-    )
-
-
-def _filled(column: NDArray[np.float64]) -> FloatArray:
-    return np.ma.filled(np.ma.asarray(column).astype(float), np.nan)
-
-
-@dataclass(frozen=True)
-class Share:
-    """A name with a share of some readings, and the number of these readings."""
-
-    name: str
-    share: float
-    readings: int
-
-
-@dataclass(frozen=True)
-class VariableShare:
-    """The shares of a variable's readings with flag 4 and with flag 3."""
-
-    variable: str
-    flagged: float
-    suspect: float
+        ).df()
+    table["cleaned"] = table["cleaned"].where(table["flag"] != 0)
+    return JudgedReadings(table, estimates, int(step))
 
 
 @dataclass(frozen=True)
@@ -327,43 +237,9 @@ class Agreement:
     labelled_events: int
 
 
-@dataclass(frozen=True)
-class Impossible:
-    """Estimates of a variable that cannot be: their number, the lowest and the highest of them."""
-
-    variable: str
-    count: int
-    lowest: float
-    highest: float
-
-
-@dataclass(frozen=True)
-class Change:
-    """By how much `cleaned` changes a series: its total where it is never negative, else its mean over its spread."""
-
-    sensor: str
-    variable: str
-    change: float
-
-    @property
-    def is_rain(self) -> bool:
-        """Whether the series is rain, of which the total matters most."""
-        return _RAIN.search(self.variable.lower()) is not None
-
-
-@dataclass(frozen=True)
-class Distance:
-    """How far raw and cleaned values are from the owners' values on average, over the spread of the channel."""
-
-    name: str
-    raw: float
-    cleaned: float
-    readings: int
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArchiveScores:
-    """What was made of an archive.
+    """What was made of an archive; the tables have an index of names.
 
     Attributes
     ----------
@@ -374,120 +250,96 @@ class ArchiveScores:
     agreement
         None where the archive has no labels.
     reasons
-        The reasons of good readings with flag 4, most frequent first.
+        The numbers of good readings with flag 4 by reason, most frequent first.
     channels
-        The channels in which most good readings have flag 4.
+        The `flagged` share of the good `readings` by channel; first those in which most have flag 4.
     true_events
-        The share of flagged readings among those with the labels in `TRUE_EVENTS`.
+        The `flagged` share of the `readings` with the labels in `TRUE_EVENTS`.
     impossible
-        The variables with estimates that cannot be, most first.
+        As `impossible_estimates` returns them.
     changes
-        The change of every series, largest first.
+        As `changes` returns them.
     distances, distances_by_variable
-        Empty where the owners gave no values. Of all readings, of those with flag 4, and of wrong ones.
+        As `distances` returns them.
     """
 
     flagged: float
     suspect: float
-    variables: tuple[VariableShare, ...]
+    variables: Frame
     agreement: Agreement | None
-    reasons: tuple[Share, ...]
-    channels: tuple[Share, ...]
-    true_events: tuple[Share, ...]
-    impossible: tuple[Impossible, ...]
-    changes: tuple[Change, ...]
-    distances: tuple[Distance, ...] = ()
-    distances_by_variable: tuple[Distance, ...] = ()
+    reasons: Any
+    channels: Frame
+    true_events: Frame
+    impossible: Frame
+    changes: Any
+    distances: Frame
+    distances_by_variable: Frame
 
 
 def judge(readings: JudgedReadings) -> ArchiveScores:
     """Return all scores of an archive."""
+    rows = readings.rows.assign(flagged=readings.flagged, suspect=readings.rows["flag"] == Flag.SUSPECT)
     labelled = bool(readings.wrong.any())
-    judged = readings.good if labelled else ~readings.labelled(*TRUE_EVENTS)
+    judged = readings.good if labelled else ~rows["label"].isin(TRUE_EVENTS)
     # A reading without a row is not flagged. Among labelled ones it does not count for the share of suspect ones.
-    of_suspect = judged & (readings.flag > 0) if labelled else judged
-    variables = [
-        VariableShare(name, _mean(readings.flagged[chosen]), _mean(readings.suspect[chosen & of_suspect]))
-        for name, of_variable in readings.variables.items()
-        if (chosen := of_variable & judged).sum() > (FEW_READINGS if labelled else 0)
-    ]
-    has_values = bool(np.isfinite(readings.corrected).any())
+    if labelled:
+        rows["suspect"] = rows["suspect"].astype(float).where(rows["flag"] > 0)
+    by_variable = rows[judged].groupby("variable", observed=True)
+    variables = by_variable.agg(flagged=("flagged", "mean"), suspect=("suspect", "mean"))
+    variables = variables[by_variable.size() > (FEW_READINGS if labelled else 0)]
+    good = rows[rows["label"].isin([GOOD, "unknown"])]
+    channels = JudgedReadings(good, readings.estimates).by_channel()["flagged"].agg(flagged="mean", readings="size")
+    channels = channels[channels["readings"] > FEW_READINGS]
+    true_events = rows[rows["label"].isin(TRUE_EVENTS)].groupby("label", observed=True)["flagged"]
     return ArchiveScores(
-        flagged=_mean(readings.flagged[judged]),
-        suspect=_mean(readings.suspect[of_suspect]),
-        variables=tuple(sorted(variables, key=lambda share: -share.flagged)),
+        flagged=_mean(rows["flagged"][judged]),
+        suspect=_mean(rows["suspect"][judged].dropna()),
+        variables=variables.sort_values("flagged", ascending=False, kind="stable"),
         agreement=agreement(readings) if labelled else None,
-        reasons=_reasons(readings),
-        channels=_channels(readings),
-        true_events=tuple(
-            Share(name, _mean(readings.flagged[chosen]), int(chosen.sum()))
-            for name in TRUE_EVENTS
-            if (chosen := readings.labelled(name)).any()
-        ),
+        reasons=good.loc[good["flagged"], "reason"].value_counts().loc[lambda count: count > 0],
+        channels=channels.loc[(channels["flagged"] * channels["readings"]).sort_values(ascending=False).index],
+        true_events=true_events.agg(flagged="mean", readings="size"),
         impossible=impossible_estimates(readings),
         changes=changes(readings),
-        distances=distances(readings) if has_values else (),
-        distances_by_variable=distances(readings, by_variable=True) if has_values else (),
+        distances=distances(readings),
+        distances_by_variable=distances(readings, by_variable=True),
     )
 
 
-def _mean(values: BoolArray | FloatArray) -> float:
-    return float(values.mean()) if values.size else 0.0
+def _mean(values: Any) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
-def _reasons(readings: JudgedReadings) -> tuple[Share, ...]:
-    reason = readings.reason[readings.flagged & readings.labelled(GOOD, "unknown")]
-    counts = np.bincount(reason, minlength=len(readings.reasons))
-    return tuple(
-        Share(readings.reasons[place] or "-", float(counts[place] / len(reason)), int(counts[place]))
-        for place in np.argsort(-counts, kind="stable").tolist()
-        if counts[place]
-    )
-
-
-def _channels(readings: JudgedReadings) -> tuple[Share, ...]:
-    chosen = readings.labelled(GOOD, "unknown")
-    shares = [
-        Share(f"{sensor} {variable}", _mean(readings.flagged[place][chosen[place]]), int(chosen[place].sum()))
-        for sensor, variable, place in readings.by_channel()
-    ]
-    long = (share for share in shares if share.readings > FEW_READINGS)
-    return tuple(sorted(long, key=lambda share: -share.share * share.readings))
-
-
-def runs_of(mask: BoolArray, channel: IntArray) -> IntArray:
+def runs_of(mask: Any, channel: Any) -> Any:
     """Return the number of the run that each reading is in, from 1, and 0 outside of the mask.
 
     Examples
     --------
-    >>> runs_of(np.array([True, True, False, True, True]), np.array([0, 0, 0, 0, 1])).tolist()
+    >>> runs_of(pd.Series([True, True, False, True, True]), pd.Series([0, 0, 0, 0, 1])).tolist()
     [1, 1, 0, 2, 3]
     """
-    first = mask.copy()
-    first[1:] &= ~mask[:-1] | (channel[1:] != channel[:-1])
-    return np.where(mask, np.cumsum(first), 0)
+    first = mask & (~mask.shift(fill_value=False) | (channel != channel.shift()))
+    return first.cumsum().where(mask, 0)
 
 
 def agreement(readings: JudgedReadings) -> Agreement:
     """Return how flags and labels agree; readings whose labels are not scored are as if they did not exist."""
     scored = readings.good | readings.wrong
-    wrong, flagged, channel = readings.wrong[scored], readings.flagged[scored], readings.channel[scored]
-    both = wrong & flagged
+    wrong, flagged, channel = (part[scored] for part in (readings.wrong, readings.flagged, readings.rows["channel"]))
 
-    def events(mask: BoolArray) -> tuple[float, int]:
+    def events(mask: Any) -> tuple[float, int]:
         runs = runs_of(mask, channel)
-        count = int(runs.max(initial=0))
-        return len(np.unique(runs[both])) / max(count, 1), count
+        count = int(runs.max()) if len(runs) else 0
+        return runs[wrong & flagged].nunique() / max(count, 1), count
 
     event_precision, flagged_events = events(flagged)
     event_recall, labelled_events = events(wrong)
+    of_label = readings.flagged.groupby(readings.rows["label"], observed=True).mean()
     return Agreement(
         precision=_mean(wrong[flagged]),
         recall=_mean(flagged[wrong]),
         labelled=_mean(wrong),
-        recall_of={
-            name: _mean(readings.flagged[chosen]) for name in WRONG if (chosen := readings.labelled(name)).any()
-        },
+        recall_of={name: float(of_label[name]) for name in WRONG if name in of_label},
         event_precision=event_precision,
         flagged_events=flagged_events,
         event_recall=event_recall,
@@ -495,88 +347,79 @@ def agreement(readings: JudgedReadings) -> Agreement:
     )
 
 
-def impossible_estimates(readings: JudgedReadings) -> tuple[Impossible, ...]:
-    """Return the estimates that cannot be, by variable, most first.
+def impossible_estimates(readings: JudgedReadings) -> Frame:
+    """Return number, lowest and highest of the estimates that cannot be, by variable, most first.
 
     Such an estimate is outside of the range of sound readings by more than a tenth of this range, or negative where no
     sound reading is, or a humidity above 100 % where hardly any sound reading is. Sound are the readings that their
     owners left, else those with flag 1.
     """
-    sound = readings.good if readings.good.any() else readings.flag == Flag.GOOD
-    result = []
-    for name, of_variable in readings.variables.items():
-        values, estimates = readings.value[of_variable & sound], readings.estimates[readings.estimate_variable == name]
-        if not values.size:
-            continue
-        low, high = values.min(), values.max()
-        margin = MARGIN * (high - low)
-        outside = (estimates < low - margin) | (estimates > high + margin)
-        if low >= 0:
-            outside |= estimates < 0
-        if _HUMIDITY.search(name.lower()) and np.quantile(values, 0.999) <= 100:
-            outside |= estimates > 100
-        if outside.any():
-            beyond = estimates[outside]
-            result.append(Impossible(name, len(beyond), float(beyond.min()), float(beyond.max())))
-    return tuple(sorted(result, key=lambda entry: -entry.count))
+    rows, estimates = readings.rows, readings.estimates
+    sound = rows[readings.good if readings.good.any() else rows["flag"] == Flag.GOOD]
+    limits = sound.groupby("variable", observed=True)["value"].agg(["min", "max", lambda own: own.quantile(0.999)])
+    low, high, most = (estimates["variable"].astype(object).map(limits[name].to_dict()) for name in limits)
+    margin, value = MARGIN * (high - low), estimates["value"]
+    humid = estimates["variable"].astype(str).str.lower().str.contains(_HUMIDITY)
+    outside = (value < low - margin) | (value > high + margin) | ((low >= 0) & (value < 0))
+    outside |= humid & (most <= 100) & (value > 100)
+    beyond = estimates[outside].groupby("variable", observed=True)["value"]
+    return beyond.agg(count="size", lowest="min", highest="max").sort_values("count", ascending=False, kind="stable")
 
 
-def changes(readings: JudgedReadings) -> tuple[Change, ...]:
-    """Return by how much each series is changed where nobody calls it wrong, largest first; NaN comes last."""
-    chosen = ~readings.wrong & np.isfinite(readings.cleaned)
-    result = []
-    for sensor, variable, place in readings.by_channel():
-        raw, cleaned = readings.value[place][chosen[place]], readings.cleaned[place][chosen[place]]
-        if len(raw) <= SHORT_SERIES:
-            continue
+def changes(readings: JudgedReadings) -> Any:
+    """Return by how much each series is changed where nobody calls it wrong, largest first; NaN comes last.
+
+    It is the change of the total where the series is never negative, else that of the mean over the spread.
+    """
+    kept = readings.rows[~readings.wrong & readings.rows["cleaned"].notna()]
+    groups = kept.groupby(["sensor", "variable"], observed=True)[["value", "cleaned"]]
+
+    def change(own: Frame) -> float:
+        raw, cleaned = own["value"], own["cleaned"]
         if raw.min() >= 0:
-            change = _ratio(cleaned.sum(), raw.sum()) - 1
-        else:
-            change = _ratio(cleaned.mean() - raw.mean(), _spread(raw))
-        result.append(Change(sensor, variable, float(change)))
-    return tuple(sorted(result, key=lambda entry: -np.nan_to_num(abs(entry.change), nan=-1.0)))
+            return cleaned.sum() / raw.sum() - 1 if raw.sum() else np.nan
+        return (cleaned.mean() - raw.mean()) / _spread(raw) if _spread(raw) else np.nan
+
+    result = {name: change(own) for name, own in groups if len(own) > SHORT_SERIES}
+    series = pd.Series(result, dtype=float)
+    return series.loc[series.abs().sort_values(ascending=False, kind="stable").index]
 
 
-def _spread(values: FloatArray) -> float:
+def _spread(values: Any) -> float:
     low, high = np.quantile(values, (0.05, 0.95))
     return float(high - low)
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else np.nan
+def is_rain(variable: str) -> bool:
+    """Return whether a variable is rain, of which the total matters most."""
+    return _RAIN.search(variable.lower()) is not None
 
 
-def distances(readings: JudgedReadings, *, by_variable: bool = False) -> tuple[Distance, ...]:
-    """Return how far raw and cleaned values are from the owners': of all readings and of some, or by variable.
+def distances(readings: JudgedReadings, *, by_variable: bool = False) -> Frame:
+    """Return how far `raw` and `cleaned` values are from the owners': of all readings and of some, or by variable.
 
-    The owners' value of a good reading is the reading itself. The spread is that of the channel's good readings, from
-    their 5 % to their 95 % quantile.
+    The owners' value of a good reading is the reading itself. The distances are means, over the spread of the channel's
+    good readings, from their 5 % to their 95 % quantile; `readings` is how many there are. Empty where the owners gave
+    no values.
     """
-    truth = np.where(readings.good, readings.value, np.nan)
-    truth = np.where(np.isfinite(readings.corrected), readings.corrected, truth)
-    chosen = np.isfinite(truth) & np.isfinite(readings.cleaned)
-    spread = np.full(len(truth), np.nan)
-    for _, _, place in readings.by_channel():
-        good = readings.value[place][readings.good[place]]
-        if good.size:
-            spread[place] = _spread(good) or np.nan
-        else:
-            chosen[place] = False
-    raw, cleaned = np.abs(readings.value - truth) / spread, np.abs(readings.cleaned - truth) / spread
+    rows = readings.rows
+    if rows["corrected"].isna().all():
+        return pd.DataFrame(columns=["raw", "cleaned", "readings"])
+    good = rows[readings.good].groupby("channel")["value"]
+    spread = rows["channel"].map(good.quantile(0.95) - good.quantile(0.05))
+    truth = rows["corrected"].fillna(rows["value"].where(readings.good))
+    table = pd.DataFrame({
+        "raw": (rows["value"] - truth).abs() / spread.replace(0, np.nan),
+        "cleaned": (rows["cleaned"] - truth).abs() / spread.replace(0, np.nan),
+        "variable": rows["variable"],
+        "flag": rows["flag"],
+    })[truth.notna() & rows["cleaned"].notna() & spread.notna()]  # fmt: skip
+    parts = {"all": table, "flag 4": table[table["flag"] == Flag.FAIL], "wrong readings": table[table["raw"] > SAME]}
     if by_variable:
-        groups = readings.variables
-    else:
-        everything = np.ones(len(truth), dtype=bool)
-        groups = {"all": everything, "flag 4": readings.flag == Flag.FAIL, "wrong readings": raw > SAME}
-    return tuple(
-        Distance(name, _mean_of_finite(raw[group]), _mean_of_finite(cleaned[group]), int(group.sum()))
-        for name, members in groups.items()
-        if np.isfinite(raw[group := members & chosen]).any()
-    )
-
-
-def _mean_of_finite(values: FloatArray) -> float:
-    return float(values[np.isfinite(values)].mean())
+        parts = dict(iter(table.groupby("variable", observed=True)))
+    known = {name: part for name, part in parts.items() if part["raw"].notna().any()}
+    means = [(part["raw"].mean(), part["cleaned"].mean(), len(part)) for part in known.values()]
+    return pd.DataFrame(means, index=list(known), columns=["raw", "cleaned", "readings"])
 
 
 @dataclass(frozen=True)
@@ -585,8 +428,8 @@ class JudgedFault:
 
     Attributes
     ----------
-    channel, place
-        Its channel, and its readings.
+    name, place
+        Sensor and variable of its channel, and the places of its readings.
     failed, suspect
         The number of its readings with flag 4 and with flag 3.
     scored, wrong
@@ -594,7 +437,7 @@ class JudgedFault:
     """
 
     fault: FaultInterval
-    channel: int
+    name: tuple[str, str]
     place: slice
     failed: int
     suspect: int
@@ -609,77 +452,43 @@ class JudgedFault:
 
 def judge_faults(readings: JudgedReadings, faults: Sequence[FaultInterval]) -> list[JudgedFault]:
     """Return the faults that have flagged readings, each with its readings and their labels."""
-    single = readings.channels[0][1] if len({variable for _, variable in readings.channels}) == 1 else ""
-    spans = {(sensor, variable): span for sensor, variable, span in readings.by_channel()}
-    scored = readings.good | readings.wrong
+    variables = {variable for _, variable in readings.spans}
+    single = next(iter(variables)) if len(variables) == 1 else ""
+    slots, flags = readings.rows["slot"].to_numpy(), readings.rows["flag"].to_numpy()
+    wrong, scored = readings.wrong.to_numpy(), (readings.good | readings.wrong).to_numpy()
     result = []
     for fault in faults:
         # A sensor that is silent has a line without a variable, and no readings.
-        names = fault.sensor, fault.variable or single
-        if names not in spans:
+        name = fault.sensor, fault.variable or single
+        if name not in readings.spans:
             continue
-        span = spans[names]
-        slots = readings.slot[span]
-        first, end = np.searchsorted(slots, (fault.start, max(fault.end, fault.start + 1))).tolist()
+        span = readings.spans[name]
+        first, end = np.searchsorted(slots[span], (fault.start, max(fault.end, fault.start + 1))).tolist()
         place = slice(span.start + first, span.start + end)
-        flag = readings.flag[place]
-        failed, suspect = int((flag == Flag.FAIL).sum()), int((flag == Flag.SUSPECT).sum())
-        if not failed and not suspect:
-            continue
-        counted = (flag == (Flag.FAIL if failed else Flag.SUSPECT)) & scored[place]
-        wrong = int(readings.wrong[place][counted].sum())
-        channel = readings.channels.index(names)
-        result.append(JudgedFault(fault, channel, place, failed, suspect, int(counted.sum()), wrong))
+        failed, suspect = (int((flags[place] == flag).sum()) for flag in (Flag.FAIL, Flag.SUSPECT))
+        if failed or suspect:
+            counted = (flags[place] == (Flag.FAIL if failed else Flag.SUSPECT)) & scored[place]
+            labelled = int((wrong[place] & counted).sum())
+            result.append(JudgedFault(fault, name, place, failed, suspect, int(counted.sum()), labelled))
     return result
 
 
-@dataclass(frozen=True)
-class ConfidenceBin:
-    """The faults whose confidence is from `low` to `high`, both NaN for those without one.
+def calibration(faults: Sequence[JudgedFault]) -> Frame:
+    """Return the faults with scored readings by the bins of `EDGES`; last those without a confidence.
 
-    Attributes
-    ----------
-    faults, readings
-        How many there are, and how many scored readings they have.
-    confidence
-        The mean of their confidence.
-    confirmed, confirmed_readings
-        The share that is confirmed: of the faults, and of the faults weighted by their scored readings.
+    Columns are the edges `low` and `high`, the numbers of `faults` and of scored `readings`, the mean `confidence`, and
+    the shares that are `confirmed`: of the faults, and of the faults weighted by their readings.
     """
-
-    low: float
-    high: float
-    faults: int
-    readings: int
-    confidence: float
-    confirmed: float
-    confirmed_readings: float
-
-
-def calibration(faults: Sequence[JudgedFault]) -> list[ConfidenceBin]:
-    """Return the bins of `EDGES` that have faults with scored readings; last those without a confidence."""
-    faults = [fault for fault in faults if fault.scored]
-    confidence = np.array([fault.fault.confidence for fault in faults])
-    weight = np.array([fault.scored for fault in faults], dtype=float)
-    confirmed = np.array([fault.confirmed for fault in faults], dtype=float)
-    bins = []
-    for low, high in (*pairwise(EDGES), (np.nan, np.nan)):
-        if np.isnan(low):
-            members = np.isnan(confidence)
-        else:
-            members = (confidence >= low) & ((confidence < high) | (high == EDGES[-1]))
-        if members.any():
-            bins.append(
-                ConfidenceBin(
-                    low=low,
-                    high=high,
-                    faults=int(members.sum()),
-                    readings=int(weight[members].sum()),
-                    confidence=float(confidence[members].mean()),
-                    confirmed=float(confirmed[members].mean()),
-                    confirmed_readings=float(np.average(confirmed[members], weights=weight[members])),
-                )
-            )
+    rows = [(one.fault.confidence, one.scored, one.confirmed) for one in faults if one.scored]
+    table = pd.DataFrame(rows, columns=["confidence", "readings", "confirmed"])
+    # The last bin has its upper edge, too.
+    table["low"] = pd.cut(table["confidence"], [*EDGES[:-1], np.inf], right=False, labels=EDGES[:-1]).astype(float)
+    table["weighted"] = table["confirmed"] * table["readings"]
+    groups = table.groupby("low", dropna=False)
+    bins = groups.agg(faults=("readings", "size"), readings=("readings", "sum"), confidence=("confidence", "mean"),
+                      confirmed=("confirmed", "mean"), weighted=("weighted", "sum")).reset_index()  # fmt: skip
+    bins["high"] = bins["low"].map(dict(pairwise(EDGES)))
+    bins["confirmed_readings"] = bins.pop("weighted") / bins["readings"]
     return bins
 
 
@@ -697,4 +506,4 @@ def draw_faults(faults: Sequence[JudgedFault], count: int, seed: int = 0) -> lis
         number = min(count - len(drawn), int((weight > 0).sum()))
         if number:
             drawn += random.choice(len(faults), number, replace=False, p=weight / weight.sum()).tolist()
-    return sorted((faults[place] for place in drawn), key=lambda fault: (fault.fault.start, fault.channel))
+    return sorted((faults[place] for place in drawn), key=lambda fault: (fault.fault.start, fault.name))

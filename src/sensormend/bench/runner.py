@@ -10,16 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sensormend.bench.aot import Aot
 from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
+from sensormend.bench.fault_bench import Faults
+from sensormend.bench.growth import Growth
 from sensormend.bench.measure import workers
-from sensormend.bench.registry import EXPERIMENTS
-from sensormend.bench.results_page import write_page
+from sensormend.bench.noaa import Noaa
+from sensormend.bench.simulations import Convergence, Corruption, Magnitude, Observation, Size
 from sensormend.bench.store import Store
 from sensormend.bench.tables import ResultTable, write_tables
 from sensormend.errors import ConfigError, DivergenceError, SensormendError
-from sensormend.files import now, surroundings
+from sensormend.files import now, surroundings, write_beside
 
-__all__ = ["Ran", "RunProgress", "perform", "run", "show", "show_again"]
+__all__ = ["EXPERIMENTS", "Ran", "RunProgress", "perform", "run", "show", "write_index"]
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        Size(),
+        Corruption(),
+        Magnitude(),
+        Observation(),
+        Convergence(),
+        Noaa(),
+        Aot(),
+        Faults(),
+        Growth(),
+    )
+}
+"""All experiments, in the order of `bench all`."""
 
 
 @dataclass(frozen=True)
@@ -64,80 +83,87 @@ def run(
     """
     if processes < 0:
         raise ConfigError(f"--jobs must be 1 or more, not {processes}")
-    todo: list[tuple[Experiment, RunPlan, list[Job]]] = []
-    ran: list[Ran] = []
     with Store(out) as store:
-        for experiment, plan in wanted:
-            jobs = experiment.jobs(plan)
-            try:
-                experiment.prepare(plan)
-            except ConfigError:
-                raise
-            except SensormendError as error:
-                if complain is None:
-                    raise
-                complain(experiment.name, error)
-                continue
-            if fresh:
-                store.forget(job.key for job in jobs)
-            todo.append((experiment, plan, jobs))
-        waiting = [job for _, _, jobs in todo for job in jobs if not store.has(job.key)]
-        done_runs, done_weight, weight = 0, 0.0, sum(job.weight for job in waiting)
-        progress(RunProgress("the first run", 0, len(waiting), 0.0))
+        todo = [(*pair, pair[0].jobs(pair[1])) for pair in wanted if _is_ready(*pair, complain)]
+        if fresh:
+            store.forget(job.key for *_, jobs in todo for job in jobs)
+        waiting = [job for *_, jobs in todo for job in jobs if not store.has(job.key)]
+        tick, weight = RunProgress("the first run", 0, len(waiting), 0.0), sum(job.weight for job in waiting)
+        progress(tick)
+        ran = []
         with _doing(processes, len(waiting)) as results:
             for experiment, plan, jobs in todo:
-                record, missing = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
+                missing = [job for job in jobs if not store.has(job.key)]
+                record = _record(experiment, plan, jobs)
                 before = store.records().get(experiment.stem(plan))
-                if before and before["plan"] == record["plan"] and len(missing) < len(jobs):
+                if before and before["command"] == record["command"] and len(missing) < len(jobs):
                     # A continued experiment keeps its start; where no run is left it keeps its record.
                     record = record | {"started": before["started"]} if missing else dict(before)
                 try:
                     for job, rows in results(missing):
                         store.append(job.key, rows)
-                        done_runs, done_weight = done_runs + 1, done_weight + job.weight
-                        doing = f"{experiment.name}: {job.method}, {job.setting}"
-                        progress(RunProgress(doing, done_runs, len(waiting), done_weight / weight))
+                        doing = f"{job.experiment}: {job.method}, {job.setting}"
+                        tick = RunProgress(doing, tick.done + 1, tick.runs, tick.share + job.weight / weight)
+                        progress(tick)
                     done = show(experiment, plan, store)
-                    record |= {"pictures": _pictures(done)}
+                    record |= {"pictures": [path.name for path in done.written if path.suffix in (".png", ".svg")]}
                 finally:
                     record |= {"ended": now()} if missing or "ended" not in record else {}
                     record |= {"done": sum(store.has(job.key) for job in jobs)}
+                    record |= {"versions": store.versions(job.key for job in jobs)}
                     store.record(experiment.stem(plan), record)
                     store.seal()
-                page = write_page(store)
-                ran.append(Ran(done.name, done.tables, [*done.written, page]))
+                ran.append(Ran(done.name, done.tables, [*done.written, write_index(store)]))
     return ran
+
+
+def _is_ready(
+    experiment: Experiment, plan: RunPlan, complain: Callable[[str, SensormendError], None] | None
+) -> bool:  # fmt: skip
+    """Return whether an experiment has its data; complain where it has not."""
+    try:
+        experiment.prepare(plan)
+    except SensormendError as error:
+        if complain is None or isinstance(error, ConfigError):
+            raise
+        complain(experiment.name, error)
+        return False
+    return True
 
 
 def show(experiment: Experiment, plan: RunPlan, store: Store) -> Ran:
     """Write the tables and pictures of the runs of a plan that are in the store."""
     name = experiment.stem(plan)
     rows = store.rows(job.key for job in experiment.jobs(plan))
+    if rows.empty:
+        return Ran(name, [], [])
     tables = experiment.tables(rows, plan)
-    written = write_tables(tables, store.folder, name) if tables else []
-    written += experiment.charts(rows, plan, store.folder)
-    return Ran(name, tables, written)
+    return Ran(name, tables, write_tables(tables, store.folder, name) + experiment.charts(rows, plan, store.folder))
 
 
-def show_again(out: Path) -> Path:
-    """Write again the tables, pictures and page of all results in a folder; return the page."""
-    with Store(out) as store:
-        for name, record in store.records().items():
-            if record.get("experiment") in EXPERIMENTS:
-                done = show(EXPERIMENTS[record["experiment"]], RunPlan.from_dict(record["plan"]), store)
-                store.record(name, {**record, "pictures": _pictures(done)})
-        return write_page(store)
-
-
-def _pictures(done: Ran) -> list[str]:
-    return [path.name for path in done.written if path.suffix in (".png", ".svg")]
+def write_index(store: Store) -> Path:
+    """Write `index.md`: the tables and pictures of every experiment in the folder, and how each was made."""
+    lines = ["# sensormend bench", "", "All results are in results.parquet; run.json says how they were made."]
+    for name, record in store.records().items():
+        made = f"`{record['command']}`, sensormend {', '.join(record['versions'])}, {record['started']}"
+        state = (
+            "" if record["done"] == record["runs"] else f" **Unfinished: {record['done']} of {record['runs']} runs.**"
+        )
+        lines += ["", f"## {record['heading']}", "", f"Made by {made}.{state}", ""]
+        lines += [f"![{record['caption']}]({file})\n" for file in record["pictures"] if file.endswith(".png")]
+        if (tables := store.folder / f"{name}.md").is_file():
+            lines.append(tables.read_text(encoding="utf-8"))
+    with write_beside(store.folder / "index.md") as file:
+        file.write("\n".join([*lines, ""]))
+    return store.folder / "index.md"
 
 
 def _record(experiment: Experiment, plan: RunPlan, jobs: Sequence[Job]) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
         "command": shlex.join(["sensormend", "bench", experiment.name, *plan.words()]),
-        "plan": plan.to_dict(),
+        "heading": experiment.heading(plan),
+        "caption": f"{experiment.title}: {experiment.caption}",
         "trials": plan.repeats,
         "seeds": [seed for _, seed in plan.seeds],
         "runs": len(jobs),

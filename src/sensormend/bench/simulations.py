@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -23,12 +23,11 @@ from sensormend.bench.experiment import (
     RunPlan,
     about,
     detection,
-    pivot,
     runs_note,
     runs_only,
 )
 from sensormend.bench.measure import measured
-from sensormend.bench.tables import CLAIMS, Bar, ResultTable
+from sensormend.bench.tables import CLAIMS, Bar, Frame, ResultTable, summarize
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.simulate.degrade import Degraded
 from sensormend.simulate.network import paper_tensor
@@ -129,10 +128,8 @@ class Sweep(Experiment):
         extra = {"minibatches": job.option("minibatches"), "passes": contestant.passes}
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]
 
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
+    def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return one table per metric, methods against x."""
-        if not rows:
-            return []
         size, rank = QUICK_SIZE if plan.quick else FULL_SIZE
         around = self.around.format(cube=f"{size} x {size} x {size}", rank=rank)
         runs = f"{runs_note(rows, plan, minibatches=self.minibatches(plan))} {around}"
@@ -151,19 +148,17 @@ class Sweep(Experiment):
             "peak_mb": ("peak memory, MB", COST),
         }
         return [
-            pivot(
-                rows, column, axis=self.axis, title=f"{self.title}: {words}", note=f"{runs} {note} {methods}",
+            summarize(
+                rows, [column], at="x", axis=self.axis, title=f"{self.title}: {words}", note=f"{runs} {note} {methods}",
                 bars={("NetworkModel", x): bar for x, bar in bars.get(column, {}).items()},
                 aside=column not in ("re", "f1", "f1_best", "seconds"),
             )
             for column, (words, note) in names.items()
-            if any(np.isfinite(row[column]) for row in rows)
+            if rows[column].notna().any()
         ]  # fmt: skip
 
-    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
+    def charts(self, rows: Frame, plan: RunPlan, folder: Path) -> list[Path]:
         """Draw RE, F1 and time against x, as the paper does."""
-        if not rows:
-            return []
         panels = [Panel("re", "RE", top=1.0), Panel("f1", "F1 score", top=1.0), Panel("seconds", "time (s)", log=True)]
         title = self.heading(plan)
         return line_charts(
@@ -294,10 +289,10 @@ class Convergence(Experiment):
             rows.append({"minibatch": number + 1, "re": relative_error(estimate, part.truth, part.faulty)})
         return [row | {"minibatches": len(parts), "seconds": cost.seconds, "peak_mb": cost.peak_mb} for row in rows]
 
-    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
+    def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return a table of RE at some minibatches."""
         count = self._minibatches(plan)
-        shown = [row for row in rows if row["status"] == "diverged" or row["minibatch"] in SHOWN]
+        shown = rows[(rows["status"] == "diverged") | rows["minibatch"].isin(SHOWN)]
         size = 20 if plan.quick else 50
         note = (
             f"{runs_only(rows, plan)} {count} minibatches of {size} x {size} x I3, none left out; rank 3, 5 % of the "
@@ -305,16 +300,14 @@ class Convergence(Experiment):
             "faulty fibers zeroed, Frobenius norm. No F1 here. "
             f"{CLAIMS[self.name]}"
         )
-        if not shown:
-            return []
         return [
-            pivot(shown, "re", axis="minibatch", at="minibatch", also={"setting": "minibatches"},
-                  title="Convergence: RE of each minibatch", note=note)
+            summarize(shown, ["re"], axis="minibatch", at="minibatch", also={"setting": "minibatches"},
+                      title="Convergence: RE of each minibatch", note=note)
         ]  # fmt: skip
 
-    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
+    def charts(self, rows: Frame, plan: RunPlan, folder: Path) -> list[Path]:
         """Draw RE against the number of the minibatch."""
-        return convergence_chart(rows, folder, title=self.heading(plan)) if rows else []
+        return convergence_chart(rows, folder, title=self.heading(plan))
 
     def _minibatches(self, plan: RunPlan) -> int:
         return plan.minibatches or (QUICK_CONVERGENCE_MINIBATCHES if plan.quick else CONVERGENCE_MINIBATCHES)

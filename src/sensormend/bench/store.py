@@ -8,7 +8,6 @@ run.json           by experiment: the plan, the versions, the machine, and when
 from __future__ import annotations
 
 import ast
-import glob
 import hashlib
 import json
 import math
@@ -22,29 +21,21 @@ import duckdb
 
 from sensormend import __version__
 from sensormend.bench.experiment import Row
+from sensormend.bench.tables import FIGURES, Frame, pandas_module
 from sensormend.errors import SensormendError
 from sensormend.files import locked, write_beside
 
 __all__ = ["SCHEMA", "Store", "code_version"]
 
-_TEXT = ("experiment", "method", "kind", "setting", "output", "status")
-_INTEGERS = ("trial", "seed", "minibatch", "days", "minibatches", "passes", "faults")
-_NUMBERS = (
-    "x", "re", "re_text", "re_code", "re_cleaned", "f1", "precision", "recall", "f1_best", "threshold_best",
-    "missing", "faulty", "repaired", "trusted", "false_alarms", "coverage_missing", "coverage_repaired",
-    "reading_f1", "raw", "sound_flagged", "sound_wrong", "after_flagged", "false_lasting", "detected_short",
-    "detected_middle", "detected_long", "within_3", "within_6", "within_24", "never",
-    "correlation", "lowest", "highest", "seconds", "peak_mb", "iterations",
-)  # fmt: skip
 SCHEMA: dict[str, str] = {
-    **dict.fromkeys(_TEXT, "VARCHAR"),
-    **dict.fromkeys(_INTEGERS, "BIGINT"),
-    **dict.fromkeys(_NUMBERS, "DOUBLE"),
+    **dict.fromkeys(("experiment", "method", "kind", "setting", "output", "status"), "string"),
+    **dict.fromkeys(("trial", "seed", "minibatch", "days", "minibatches", "passes"), "Int64"),
+    **dict.fromkeys(("x", *FIGURES, "threshold_best", "iterations"), "float64"),
 }
 """The columns of a row and their types."""
 
 # These only show results; a change to them does not make a run obsolete.
-SHOWING = {"charts", "pictures", "results_page", "runner", "store", "styles", "tables"}
+SHOWING = {"charts", "runner", "store", "tables"}
 MEASURED = ("methods", "model", "bench", "simulate", "recovery.py", "tensor.py")
 
 
@@ -68,6 +59,7 @@ class Store:
 
     def __init__(self, folder: Path, version: str | None = None) -> None:
         self.folder = folder
+        self.lines = folder / "results.jsonl"
         self.version = code_version() if version is None else version
         self._lines: dict[str, dict[str, Any]] = {}
         self._lock = ExitStack()
@@ -77,7 +69,12 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             refusal = f"another run is writing to {self.folder}: wait for it, or give another --out"
             self._lock.enter_context(locked(self.folder / ".lock", refusal))
-            self._read()
+            for text in self.lines.read_bytes().splitlines() if self.lines.is_file() else ():
+                try:
+                    line = json.loads(text)
+                    self._lines[line["key"]] = line
+                except (ValueError, KeyError, TypeError):
+                    continue  # Truncated by a crash: that run is done again.
             self._rewrite()
         except OSError as error:
             raise SensormendError(f"cannot keep results in {self.folder}: {error}") from error
@@ -86,18 +83,15 @@ class Store:
     def __exit__(self, *error: object) -> None:
         self._lock.close()
 
-    @property
-    def lines(self) -> Path:
-        """Return the file of lines."""
-        return self.folder / "results.jsonl"
-
     def has(self, key: str) -> bool:
         """Return whether this version of the code has done a run."""
         return key in self._lines and self._lines[key]["version"] == self.version
 
-    def rows(self, keys: Iterable[str]) -> list[Row]:
+    def rows(self, keys: Iterable[str]) -> Frame:
         """Return the rows of some runs, in the order of the keys, of any version."""
-        return [_known(row) for key in keys if key in self._lines for row in self._lines[key]["rows"]]
+        lines = [self._lines[key] for key in keys if key in self._lines]
+        rows = [{"key": line["key"], "version": line["version"], **row} for line in lines for row in line["rows"]]
+        return pandas_module().DataFrame(rows, columns=["key", "version", *SCHEMA]).astype(SCHEMA)
 
     def versions(self, keys: Iterable[str]) -> list[str]:
         """Return the versions of the code that made some runs."""
@@ -105,9 +99,13 @@ class Store:
 
     def append(self, key: str, rows: Iterable[Row]) -> None:
         """Write the rows of one run; they are on disk when this returns."""
-        line = {"key": key, "version": self.version, "rows": [_plain(row) for row in rows]}
+        rows = list(rows)
+        if unknown := {name for row in rows for name in row if name not in SCHEMA}:
+            raise KeyError(f"columns without a type: {', '.join(sorted(unknown))}")
+        plain = [{name: value for name, value in row.items() if not _is_missing(value)} for row in rows]
+        line = {"key": key, "version": self.version, "rows": plain}
         with self.lines.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, allow_nan=False) + "\n")
+            file.write(json.dumps(line, default=float) + "\n")
             file.flush()
             os.fsync(file.fileno())
         self._lines[key] = line
@@ -123,13 +121,8 @@ class Store:
         self._rewrite()
         path = self.folder / "results.parquet"
         beside = path.with_name(f"{path.name}.part")
-        columns = ", ".join(f"{name} {kind}" for name, kind in SCHEMA.items())
-        with duckdb.connect() as engine:
-            lines = engine.read_json(
-                glob.escape(str(self.lines)), format="newline_delimited", maximum_object_size=1 << 28,
-                columns={"key": "VARCHAR", "version": "VARCHAR", "rows": f"STRUCT({columns})[]"},
-            )  # fmt: skip
-            lines.project("key, version, unnest(rows, recursive := true)").write_parquet(str(beside))
+        with duckdb.connect() as connection:
+            connection.from_df(self.rows(self._lines)).write_parquet(str(beside))
         os.replace(beside, path)
         return path
 
@@ -147,40 +140,13 @@ class Store:
         with write_beside(self.folder / "run.json") as file:
             file.write(json.dumps(record, indent=2) + "\n")
 
-    def _read(self) -> None:
-        if not self.lines.is_file():
-            return
-        for text in self.lines.read_bytes().splitlines():
-            try:
-                line = json.loads(text)
-                self._lines[line["key"]] = line
-            except (ValueError, KeyError, TypeError):
-                continue  # truncated by a crash: that run is done again
-
     def _rewrite(self) -> None:
         """Keep only the last complete line per run; a file that has no others is not written."""
-        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in self._lines.values())
+        text = "".join(json.dumps(line, default=float) + "\n" for line in self._lines.values())
         if not self.lines.is_file() or self.lines.read_text(encoding="utf-8", errors="replace") != text:
             with write_beside(self.lines) as file:
                 file.write(text)
 
 
-def _plain(row: Row) -> Row:
-    strange = row.keys() - SCHEMA.keys()
-    if strange:
-        raise KeyError(f"columns without a type: {', '.join(sorted(strange))}")
-    return {name: _number(row[name], SCHEMA[name]) for name in SCHEMA if name in row}
-
-
-def _number(value: Any, kind: str) -> Any:
-    if value is None or (kind != "VARCHAR" and not math.isfinite(value)):
-        return None
-    return {"VARCHAR": str, "BIGINT": int, "DOUBLE": float}[kind](value)
-
-
-def _known(row: Row) -> Row:
-    """Return a row with every column: NaN for missing numbers."""
-    return {
-        name: float("nan") if row.get(name) is None and kind == "DOUBLE" else row.get(name)
-        for name, kind in SCHEMA.items()
-    }
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))

@@ -1,9 +1,8 @@
-"""`ResultTable` is a table for the screen, Markdown, CSV and the page, with the paper's values beside ours."""
+"""`ResultTable` is a table of metrics for the screen, Markdown and CSV; `summarize` makes one of rows."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,9 +14,52 @@ from rich.table import Table
 
 from sensormend.errors import SensormendError
 
-__all__ = ["AOT", "CLAIMS", "NOAA", "Bar", "Cell", "ResultTable", "mean_and_spread", "pandas_module", "write_tables"]
+__all__ = ["AOT", "CLAIMS", "FIGURES", "KINDS", "NOAA", "Bar", "Frame", "ResultTable", "number", "pandas_module",
+           "summarize", "write_tables"]  # fmt: skip
 
-NOTHING = "-"
+Frame = Any
+"""A `pandas.DataFrame`."""
+
+KINDS = ("raw", "ours", "online", "batch", "plain")
+"""Kinds of methods in the order of tables and legends."""
+
+FIGURES: dict[str, str] = {
+    "f1": "F1",
+    "f1_best": "F1 (oracle)",
+    "precision": "precision",
+    "recall": "recall",
+    "re": "RE",
+    "re_text": "RE (text)",
+    "re_code": "RE (code)",
+    "re_cleaned": "RE of cleaned",
+    "missing": "missing",
+    "faulty": "faulty",
+    "repaired": "repaired",
+    "trusted": "trusted",
+    "false_alarms": "false alarms, %",
+    "coverage_missing": "coverage, missing",
+    "coverage_repaired": "coverage, repaired",
+    "reading_f1": "F1 by reading",
+    "sound_flagged": "sound flagged, %",
+    "sound_wrong": "sound judged wrong, %",
+    "after_flagged": "flagged after, %",
+    "false_lasting": "false lasting",
+    "raw": "raw",
+    "detected_short": "found, < 12 h",
+    "detected_middle": "found, 12-48 h",
+    "detected_long": "found, > 48 h",
+    "faults": "faults",
+    "within_3": "within 3 h",
+    "within_6": "within 6 h",
+    "within_24": "within 24 h",
+    "never": "never",
+    "correlation": "correlation",
+    "lowest": "lowest",
+    "highest": "highest",
+    "seconds": "seconds",
+    "peak_mb": "peak MB",
+}
+"""Titles of the metrics in every table."""
 
 
 @dataclass(frozen=True)
@@ -37,149 +79,121 @@ class Bar:
         return f">= {self.low:g}" if np.isfinite(self.low) else f"<= {self.high:g}"
 
 
-def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and sample standard deviation of the finite values; NaN where there are too few."""
-    finite = np.array([value for value in values if np.isfinite(value)])
-    if not finite.size:
-        return float("nan"), float("nan")
-    return float(finite.mean()), float(finite.std(ddof=1)) if finite.size > 1 else float("nan")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One metric: its mean and spread over `runs`, of which some diverged; its target, and the paper's value."""
-
-    mean: float = float("nan")
-    spread: float = float("nan")
-    bar: Bar | None = None
-    paper: float = float("nan")
-    runs: int = 0
-    diverged: int = 0
-
-    @property
-    def difference(self) -> float:
-        """Return the mean minus the paper's value."""
-        return self.mean - self.paper
-
-    @property
-    def value(self) -> str:
-        """Return the mean as text, or the number of diverged runs where there is none."""
-        if np.isfinite(self.mean) or not self.diverged:
-            return _number(self.mean)
-        return f"diverged in {self.diverged} of {self.runs}"
-
-    @property
-    def beside(self) -> str:
-        """Return the spread, the number of diverged runs where others did not, and the target."""
-        if not np.isfinite(self.mean):
-            return ""
-        parts = [f"± {_number(self.spread, like=self.mean)}"] if np.isfinite(self.spread) else []
-        parts += [f"(diverged in {self.diverged} of {self.runs})"] if self.diverged else []
-        if self.bar is not None:
-            parts.append(f"({self.bar})" if self.bar.met(self.mean) else f"(**misses {self.bar}**)")
-        return " ".join(parts)
-
-
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of metrics: `cells[row][column]`.
+    """A table of metrics.
 
     Attributes
     ----------
-    labels, rows
-        Titles of the first columns, and their content.
-    columns
-        Titles of the metrics; with an `axis`, its values, and every cell is the metric `figure` there.
+    cells
+        One line per value: the labels of its row, the `column`, `mean` and `spread` over `runs`, of which some
+        `diverged`, its `bar` (None without a target), and the value in the `paper`.
+    labels
+        Titles of the first columns.
+    axis, figure
+        Title of `column`, and the metric of every cell; empty where the columns are metrics.
     aside
-        Whether it is secondary: in the files and folded up on the page, not on the screen.
+        Whether it is secondary: in the files, not on the screen.
     """
 
     title: str
     note: str
+    cells: Frame
     labels: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    columns: tuple[str, ...]
-    cells: Sequence[Sequence[Cell]]
     axis: str = ""
     figure: str = ""
     aside: bool = False
 
-    @property
-    def headers(self) -> list[str]:
-        """Return the titles of all columns, the paper's beside ours where there are any."""
-        beside = self._with_paper()
-        names = [
-            [name, "paper", "difference"] if printed else [name]
-            for name, printed in zip(self.columns, beside, strict=True)
-        ]
-        return [*self.labels, *(name for group in names for name in group)]
-
-    def line(self, row: int) -> list[Cell]:
-        """Return a row's cells, one for each title after the labels."""
-        shown = []
-        for cell, printed in zip(self.cells[row], self._with_paper(), strict=True):
-            shown += [cell, Cell(cell.paper), Cell(cell.difference)] if printed else [cell]
-        return shown
-
-    def texts(self) -> list[list[str]]:
+    def wide(self) -> Frame:
         """Return the text of every row: its labels, then each value with what stands beside it."""
-        return [
-            [*row, *(f"{cell.value} {cell.beside}".strip() for cell in self.line(number))]
-            for number, row in enumerate(self.rows)
-        ]
+        cells = self.cells.assign(text=[_text(cell) for cell in self.cells.itertuples()]).set_index(list(self.labels))
+        wide = pandas_module().DataFrame(index=cells.index.unique())
+        for column in cells["column"].cat.categories:
+            own = cells[cells["column"] == column].reindex(wide.index)
+            wide[column] = own["text"].fillna("-")
+            if own["paper"].notna().any():
+                wide[f"{column}, paper"] = own["paper"].map(number)
+                wide[f"{column}, difference"] = (own["mean"] - own["paper"]).map(number)
+        return wide.reset_index()
 
     def screen(self) -> Table:
         """Return it for a terminal; where it is too wide, cells are folded."""
+        wide = self.wide()
         table = Table(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
-        for number, name in enumerate(self.headers):
-            table.add_column(name, justify="left" if number < len(self.labels) else "right", overflow="fold")
-        for row in self.texts():
+        for name in wide.columns:
+            table.add_column(name, justify="left" if name in self.labels else "right", overflow="fold")
+        for row in wide.to_numpy():
             table.add_row(*map(escape, row))
         return table
 
     def markdown(self) -> str:
         """Return it as Markdown."""
-        lines = [self.headers, ["---"] * len(self.headers), *self.texts()]
+        wide = self.wide()
+        lines = [list(wide.columns), ["---"] * wide.shape[1], *wide.to_numpy().tolist()]
         piped = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
         return "\n".join([f"### {self.title}", "", *piped, "", self.note, ""])
 
-    def html(self) -> str:
-        """Return it as a table of HTML, with its note."""
-        frame = pandas_module().DataFrame(self.texts(), columns=self.headers)
-        return f"{frame.to_html(index=False, border=0)}\n<p>{html.escape(self.note)}</p>\n"
+    def records(self) -> Frame:
+        """Return a line for each value, for CSV; none for a metric without one."""
+        cells = self.cells[self.cells["mean"].notna() | (self.cells["diverged"] > 0)]
+        bars = list(zip(cells["bar"], cells["mean"], strict=True))
+        return cells[list(self.labels)].assign(
+            **({self.axis: cells["column"], "figure": self.figure} if self.axis else {"figure": cells["column"]}),
+            mean=cells["mean"].map("{:.6g}".format), spread=cells["spread"].map("{:.3g}".format),
+            runs=cells["runs"], diverged=cells["diverged"],
+            bar=[str(bar) if bar else "" for bar, _ in bars],
+            met=[str(bar.met(mean)).lower() if bar else "" for bar, mean in bars],
+            paper=cells["paper"], difference=cells["mean"] - cells["paper"],
+        )  # fmt: skip
 
-    def records(self) -> list[dict[str, str]]:
-        """Return one record for each value, for CSV."""
-        lines = []
-        for row, cells in zip(self.rows, self.cells, strict=True):
-            for column, cell in zip(self.columns, cells, strict=True):
-                if not np.isfinite(cell.mean) and not cell.diverged:
-                    continue
-                record = dict(zip(self.labels, row, strict=True))
-                record |= {self.axis: column, "figure": self.figure} if self.axis else {"figure": column}
-                record |= {"mean": f"{cell.mean:.6g}", "spread": f"{cell.spread:.3g}"}
-                record |= {"runs": str(cell.runs), "diverged": str(cell.diverged)}
-                if cell.bar is not None:
-                    record |= {"bar": str(cell.bar), "met": str(cell.bar.met(cell.mean)).lower()}
-                if np.isfinite(cell.paper):
-                    record |= {"paper": f"{cell.paper:g}", "difference": f"{cell.difference:.6g}"}
-                lines.append(record)
-        return lines
 
-    def _with_paper(self) -> list[bool]:
-        return [any(np.isfinite(row[column].paper) for row in self.cells) for column in range(len(self.columns))]
+def summarize(
+    rows: Frame, figures: Sequence[str], *, title: str, note: str, also: Mapping[str, str] | None = None,
+    at: str = "", axis: str = "", bars: Mapping[Any, Bar] | None = None, paper: Mapping[Any, float] | None = None,
+    aside: bool = False,
+) -> ResultTable:  # fmt: skip
+    """Return a table with one line per method, and per value of the columns in `also` (column to title).
+
+    Its columns are metrics, or, with `at`, the values of that column of the rows, for one metric; `axis` is the title.
+    `bars` and `paper` have targets and the paper's values, by (method, *also, metric or value). A run that diverged
+    has no value; it is counted once in a line, or in every column of `at`.
+    """
+    pandas, also = pandas_module(), also or {}
+    by = ["kind", "method", *also]
+    if at:
+        lost, places = rows[rows[at].isna()], sorted(rows[at].dropna().unique())
+        rows = pandas.concat([rows.dropna(subset=at), *(lost.assign(**{at: place}) for place in places)])
+    rows = rows.sort_values("kind", key=lambda kinds: kinds.map(KINDS.index), kind="stable")
+    long = rows.melt([*by, "status", *([at] if at else [])], list(figures), "figure")
+    value, column = pandas.to_numeric(long["value"]), at or "figure"
+    long["value"] = value.where((long["status"] == "done") & np.isfinite(value))
+    long["lost"] = long["status"] == "diverged"
+    groups = long.groupby([*by, column], sort=False)
+    cells = groups["value"].agg(mean="mean", spread="std", runs="size").assign(diverged=groups["lost"].sum())
+    cells = cells.reset_index()
+    keys = list(cells[[*by[1:], column]].itertuples(index=False, name=None))
+    cells["bar"] = [(bars or {}).get(key) for key in keys]
+    cells["paper"] = [(paper or {}).get(key, np.nan) for key in keys]
+    names = {place: f"{place:g}" for place in places} if at else {name: FIGURES[name] for name in figures}
+    cells["column"] = pandas.Categorical(cells[column].map(names), categories=list(names.values()))
+    if not at:
+        cells["diverged"] = cells["diverged"].where(cells[column] == figures[0], 0)
+    titles = {"kind": "kind", "method": "method", **also}
+    cells = cells.drop(columns=column).rename(columns=titles).astype(dict.fromkeys(titles.values(), str))
+    return ResultTable(title, note, cells, tuple(titles.values()), axis, FIGURES[figures[0]] if at else "", aside)
 
 
 def write_tables(tables: Sequence[ResultTable], folder: Path, name: str) -> list[Path]:
     """Write `name.md` with every table, and `name.csv` with every value in them."""
     markdown, comma = folder / f"{name}.md", folder / f"{name}.csv"
-    records = pandas_module().DataFrame([record for table in tables for record in table.records()])
+    records = pandas_module().concat([table.records() for table in tables])
     metrics = ["figure", "mean", "spread", "runs", "diverged", "bar", "met", "paper", "difference"]
-    columns = [column for column in records.columns if column not in metrics] + metrics
     try:
         folder.mkdir(parents=True, exist_ok=True)
         markdown.write_text("\n".join(table.markdown() for table in tables), encoding="utf-8")
-        records.reindex(columns=columns).to_csv(comma, index=False)
+        records[[*records.columns.difference(metrics, sort=False), *metrics]].to_csv(
+            comma, index=False, float_format="%.6g"
+        )
     except OSError as error:
         raise SensormendError(f"cannot write the tables to {folder}: {error}") from error
     return [markdown, comma]
@@ -193,14 +207,27 @@ def pandas_module() -> Any:
         raise SensormendError("the tables and charts of results need pandas: pip install 'sensormend[bench]'") from None
 
 
-def _number(value: float, like: float | None = None) -> str:
+def number(value: float, like: float | None = None) -> str:
     """Format a number with its significant digits, or in the format of `like`."""
     size = abs(value if like is None else like)
     if not np.isfinite(value):
-        return NOTHING
+        return "-"
     if value and (size >= 1e5 or size < 5e-4):
         return f"{value:.1e}"
     return f"{value:.1f}" if size >= 100 else f"{value:.3f}"
+
+
+def _text(cell: Any) -> str:
+    """Return mean and spread, the number of diverged runs, and the target."""
+    diverged = f"diverged in {cell.diverged} of {cell.runs}"
+    if not np.isfinite(cell.mean):
+        return diverged if cell.diverged else "-"
+    parts = [number(cell.mean)]
+    parts += [f"± {number(cell.spread, like=cell.mean)}"] if np.isfinite(cell.spread) else []
+    parts += [f"({diverged})"] if cell.diverged else []
+    if cell.bar is not None:
+        parts.append(f"({cell.bar})" if cell.bar.met(cell.mean) else f"(**misses {cell.bar}**)")
+    return " ".join(parts)
 
 
 _FULL, _PARTIAL = "100 %", "90 %"

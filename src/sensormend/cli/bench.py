@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sensormend.bench.experiment import RunPlan
     from sensormend.bench.runner import RunProgress
 
-__all__ = ["Common", "bench", "everything", "faults", "page", "wide_console"]
+__all__ = ["Common", "bench", "everything", "faults", "wide_console"]
 
 bench = cyclopts.App(name="bench", help="The paper's tables and figures, every method in them, and the fault bench.")
 
@@ -47,7 +47,7 @@ class Common:
     methods
         Comma-separated, like NetworkModel,OLRTR,RTR; or all.
     out
-        The folder for results, tables, figures and index.html. Existing results are not computed again.
+        The folder for results, tables, figures and index.md. Existing results are not computed again.
     quick
         A small run of everything.
     jobs
@@ -86,7 +86,6 @@ for _name, _about in {
     "noaa": "Mend a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed.",
     "aot": "Mend the Array of Things and compare it with a reference station.",
     "growth": "Measure time and memory of RTR, OLRTR and NetworkModel as the tensor gets longer.",
-    "pictures": "Draw what a network is taken apart into, and a map of a simulated city, raw and cleaned.",
 }.items():
     _command(_name, _about)
 
@@ -133,32 +132,15 @@ def faults(
 @bench.command(name="all")
 def everything(*, common: Common | None = None) -> None:
     """Run every experiment; one whose data is missing is left out and named."""
-    from sensormend.bench.registry import EXPERIMENTS
+    from sensormend.bench.runner import EXPERIMENTS
 
     _run(list(EXPERIMENTS), common)
-
-
-@bench.command
-def page(*, out: Path = OUT) -> None:
-    """Make tables, figures and index.html again from the results in a folder, without measuring anything.
-
-    Parameters
-    ----------
-    out
-        The folder.
-    """
-    from sensormend.bench.runner import show_again
-
-    if not (out / "results.jsonl").is_file():
-        raise ConfigError(f"no results in {out}")
-    wide_console().print(f"Page: {show_again(out)}", soft_wrap=True, markup=False)
 
 
 def _run(names: list[str], common: Common | None, **options: Any) -> None:
     """Run experiments with the given options, print their tables, and the folder of the results."""
     from sensormend.bench.experiment import RunPlan
-    from sensormend.bench.registry import EXPERIMENTS
-    from sensormend.bench.runner import run
+    from sensormend.bench.runner import EXPERIMENTS, run
 
     common = Common() if common is None else common
     if common.jobs < 1:
@@ -183,7 +165,7 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
 
 def _runnable(names: list[str], plan: RunPlan) -> list[str]:
     """Drop experiments in which none of the chosen methods runs, unless that would drop all of them."""
-    from sensormend.bench.registry import EXPERIMENTS
+    from sensormend.bench.runner import EXPERIMENTS
 
     runnable, runs, refused = [], 0, None
     for name in names:

@@ -18,11 +18,15 @@ WIDTH = 120
 """Columns of the table, where the output is not a terminal."""
 
 
-def compare(out: Path, labels: Path, /, *, wrong: Annotated[str | None, Parameter(show_default=False)] = None) -> None:
+def compare(
+    out: Path, labels: Path | None = None, /, *,
+    wrong: Annotated[str | None, Parameter(show_default=False, allow_leading_hyphen=True)] = None,
+) -> None:  # fmt: skip
     """Compare the flags of an OUT with labels: precision, recall and the share of good readings with flag 4.
 
     LABELS is a CSV file of spans in which a sensor is wrong (sensor, from, to; all other readings are good), or of
-    readings (sensor, time, flag; only these are compared), with a column variable where there are several.
+    readings (sensor, time, flag; only these are compared), with a column variable where there are several. Without it
+    the flags that came with the readings, `owner_flag` in the rows, are compared.
 
     Parameters
     ----------
@@ -31,14 +35,14 @@ def compare(out: Path, labels: Path, /, *, wrong: Annotated[str | None, Paramete
     labels
         The labels. Times without an offset are UTC; an empty `to` is the end, and the sensor `*` is every one.
     wrong
-        The flags of readings that say that one is wrong, with commas between; 4,bad,fail,wrong by default.
+        The flags of readings that say that one is wrong, with commas between; by default what was given to `clean`,
+        else those of QARTOD, IOC, SaQC and NERRS.
     """
-    from sensormend.views.comparison import WRONG
     from sensormend.views.comparison import compare as compared
 
     table = Table("variable", "readings", "wrong", "flagged", "precision", "recall", "good flagged", "suspect",
                   "not judged", box=None, padding=(0, 2))  # fmt: skip
-    for line in compared(out, labels, WRONG if wrong is None else listed(wrong)):
+    for line in compared(out, labels, listed(wrong or "")):
         counts = (f"{count:,}" for count in (line.readings, line.labelled, line.flagged))
         scores = (_share(line.precision), _share(line.recall), _share(line.good_flagged, "{:.2%}"))
         table.add_row(line.variable or "value", *counts, *scores, f"{line.doubtful:,}", f"{line.unjudged:,}")

@@ -140,9 +140,9 @@ def _split(staging: Staging, folder: Path, progress: Progress) -> NetworkParts:
               FROM raw WHERE reason IS NULL GROUP BY network) ORDER BY network""")
     networks = ask("SELECT network, n, kinds FROM networks ORDER BY code")
     folders = folders_of([network for network, *_ in networks])
-    has_positions = ask("SELECT count(latitude) > 0 AND count(longitude) > 0 FROM raw WHERE reason IS NULL")[0][0]
     columns = ["variable"] if staging.variables != (EVERY,) else []
-    columns += ["latitude", "longitude"] if has_positions else []
+    columns += ["latitude", "longitude"] if staging.has_positions else []
+    columns += ["owner_flag"] if staging.owner_flags else []
     selected = ", ".join(["sensor", "make_timestamp(time) AS time", "value", *columns])
     ask(f"""
         CREATE TABLE apart AS SELECT code, {selected} FROM raw JOIN networks USING (network) WHERE reason IS NULL

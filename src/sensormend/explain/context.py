@@ -15,6 +15,7 @@ from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.grid import ANCHOR
+from sensormend.pipeline.sentences import who
 from sensormend.pipeline.times import duration, iso, time_of
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, REASONS, SECOND, Flag, Rows
 
@@ -96,7 +97,7 @@ class ReadingContext:
     @property
     def who(self) -> str:
         """Return the name of the sensor, with its variable where that has a name."""
-        return f"{self.sensor} ({self.variable})" if self.variable else self.sensor
+        return who(self.sensor, self.variable)
 
     def number(self, value: float) -> str:
         """Format a number with one digit more than is uncertain."""

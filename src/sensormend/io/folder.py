@@ -8,20 +8,20 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError, InputError, MissingError
 from sensormend.files import Closing, signature
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
 from sensormend.io.sql import literal, original_text, path_literal, read_parquet, reason_of
-from sensormend.io.writing import COLUMNS
+from sensormend.io.writing import COLUMNS, TEXTS
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
 
@@ -35,7 +35,6 @@ __all__ = [
     "file_metadata",
     "file_rows",
     "meta_of",
-    "read_spans",
     "span_of",
 ]
 
@@ -97,7 +96,7 @@ def dates_of(folder: Path) -> range:
     """
     kind, _, text = folder.name.partition("=")
     if kind not in SPANS:
-        raise ValueError(f"{folder.name} is no date and no month")
+        raise ValueError(f"{folder.name} is neither a date nor a month")
     first = np.datetime64(text, SPANS[kind])
     begin, end = (int(edge.astype("datetime64[D]").astype(np.int64)) for edge in (first, first + 1))
     return range(begin, end)
@@ -139,7 +138,7 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
         with _engine().cursor() as engine:
             engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {read_parquet([path])}")
             columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
-            return _fetch(engine, "variable" in columns, order="taken.rowid")
+            return _fetch(engine, columns, order="taken.rowid")
     except duckdb.Error as error:
         raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
@@ -154,47 +153,6 @@ def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
 
-def read_spans(
-    files: Sequence[Path], spans: Sequence[tuple[str, str, int, int]]
-) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of some channels and spans, with the index of each row's file and its position in that file.
-
-    A span is (sensor, variable, start, end), in microseconds since 1970; the variable of rows without one is empty.
-    """
-    sensors, variables = sorted({span[0] for span in spans}), sorted({span[1] for span in spans})
-    channel_spans = {
-        "s": np.array([sensors.index(span[0]) for span in spans], dtype=np.int32),
-        "v": np.array([variables.index(span[1]) for span in spans], dtype=np.int32),
-        "start": np.array([span[2] for span in spans], dtype=np.int64),
-        "stop": np.array([span[3] for span in spans], dtype=np.int64),
-    }
-    rows = read_parquet(files, "filename = true", "file_row_number = true")
-    try:
-        with _engine().cursor() as engine:
-            names_in_files = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
-            variable = "variable" if "variable" in names_in_files else "''"
-            for name, names in (("span_sensors", sensors), ("span_variables", variables), ("span_files", files)):
-                texts = np.array([str(text) for text in names], dtype=object)
-                engine.register(name, {"code": np.arange(len(texts)), "name": texts})
-            engine.register("spans", channel_spans)
-            # The names are compared first: the engine then skips the parts of a file that have none of them.
-            wanted = ", ".join(map(literal, sensors))
-            columns = engine.execute(f"""
-                SELECT a.code AS sensor, b.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper,
-                    flag, {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin,
-                    c.code AS file, file_row_number AS row
-                FROM (SELECT * FROM {rows} WHERE sensor IN ({wanted})) AS taken
-                    JOIN span_sensors AS a ON a.name = sensor JOIN span_variables AS b ON b.name = {variable}
-                    JOIN span_files AS c ON c.name = filename
-                WHERE EXISTS (SELECT 1 FROM spans WHERE spans.s = a.code AND spans.v = b.code
-                    AND time >= make_timestamp(spans.start) AND time < make_timestamp(spans.stop))
-                ORDER BY file, row""").fetchnumpy()
-    except duckdb.Error as error:
-        raise InputError(f"cannot read {files[0]}: {reason_of(error)}") from error
-    file, row = (np.ma.getdata(columns[name]).astype(np.int64, copy=False) for name in ("file", "row"))
-    return _rows_of(columns, sensors, variables), file, row
-
-
 class Archive(Closing):
     """An OUT: the folder that `clean` or `watch` wrote, or the single file that has its `.meta` folder beside it."""
 
@@ -202,7 +160,7 @@ class Archive(Closing):
         self.path = Path(path).absolute()
         self.meta = meta_of(self.path)
         if not self.path.exists():
-            raise InputError(f"there is no {path}: name what sensormend clean or watch wrote")
+            raise MissingError(f"no such output: {str(path)!r}; give what clean or watch wrote")
         if self.path.is_file() and (self.meta / "data").is_dir():
             self.path = self.meta  # a wide table, whose rows are in the folder beside it
         self._ending = None if self.path.is_dir() else ending_of(self.path)
@@ -210,10 +168,10 @@ class Archive(Closing):
         if self.path.is_dir() and not (self.path / "data").is_dir():
             self._refuse_too_early()
             if (self.path / "networks.csv").exists():
-                raise InputError(f"{path} holds many networks: give one of the folders that its networks.csv names")
-            raise InputError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
+                raise MissingError(f"{path} holds many networks: give one of the folders that its networks.csv names")
+            raise MissingError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
         if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
-            raise InputError(
+            raise MissingError(
                 f"{path} is nothing that sensormend clean wrote: there is no {self.path.name}.meta beside it"
             )
 
@@ -312,7 +270,7 @@ class Archive(Closing):
             with self.table(files) as (engine, columns):
                 if not columns:
                     return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
-                return _fetch(engine, "variable" in columns, wanted, start, end, variable)
+                return _fetch(engine, columns, wanted, start, end, variable)
 
         return self._retried(query, start, end)
 
@@ -355,7 +313,7 @@ class Archive(Closing):
                     return
                 engine.execute(f"CREATE TEMP VIEW source AS SELECT * {self._restored_names()} FROM {source}")
                 columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
-                lacking = [name for name in COLUMNS if name not in columns and name != "variable"]
+                lacking = [name for name in COLUMNS if name not in columns and name not in ("variable", "owner_flag")]
                 if lacking:
                     raise InputError(f"{self.path} has no column {lacking[0]!r}: sensormend did not write it")
                 yield engine, columns
@@ -366,7 +324,7 @@ class Archive(Closing):
         """Return SQL that gives the names in a CSV file back as they were before they were made harmless."""
         if self._ending not in (".csv", ".csv.gz"):
             return ""
-        names = [name for name in ("sensor", "variable") if name in self._csv_columns()]
+        names = [name for name in TEXTS if name in self._csv_columns()]
         return f"REPLACE ({', '.join(f'{original_text(name)} AS {name}' for name in names)})" if names else ""
 
     def _csv_columns(self) -> list[str]:
@@ -387,18 +345,18 @@ class Archive(Closing):
 
 
 def _fetch(
-    engine: Any, with_variable: bool, wanted: list[str] | None = None, start: int | None = None,
+    engine: Any, present: Sequence[str], wanted: list[str] | None = None, start: int | None = None,
     end: int | None = None, variable: str | None = None, order: str = "time, sensor, variable, taken.rowid",
 ) -> Rows:  # fmt: skip
     clauses: dict[str, tuple[str, object]] = {
         "sensors": ("list_contains($sensors, sensor)", wanted),
         "start": ("time >= make_timestamp($start)", start),
         "end": ("time < make_timestamp($end)", end),
-        "variable": ("variable = $variable" if with_variable else "$variable = ''", variable),
+        "variable": ("variable = $variable" if "variable" in present else "$variable = ''", variable),
     }
     parameters = {name: value for name, (_, value) in clauses.items() if value is not None}
     where = " AND ".join(clauses[name][0] for name in parameters) or "true"
-    unnamed = "" if with_variable else ", '' AS variable"
+    unnamed = "" if "variable" in present else ", '' AS variable"
     engine.execute(f"CREATE TEMP TABLE taken AS SELECT *{unnamed} FROM source WHERE {where}", parameters)
     # Names become numbers in the engine: a Python string per row would cost more than everything else.
     for kind in ("sensor", "variable"):
@@ -410,23 +368,29 @@ def _fetch(
         tuple(name for (name,) in engine.execute(f"SELECT name FROM {kind}s ORDER BY code").fetchall())
         for kind in ("sensor", "variable")
     )
+    owner, words = "", ("",)
+    if "owner_flag" in present:
+        given = "SELECT DISTINCT owner_flag FROM taken WHERE owner_flag <> '' ORDER BY 1"
+        words += tuple(word for (word,) in engine.execute(given).fetchall())
+        owner = f", {_code_of('owner_flag', words, 'INTEGER')} AS owner"
     columns = engine.execute(
         f"""SELECT s.code AS sensor, v.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper, flag,
-        {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin
+        {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin{owner}
         FROM taken JOIN sensors s ON s.name = sensor JOIN variables v ON v.name = variable
         ORDER BY {order}"""
     ).fetchnumpy()
-    return _rows_of(columns, sensors, variables or ("",))
+    rows = _rows_of(columns, sensors, variables or ("",))
+    return replace(rows, owner=np.ma.getdata(columns["owner"]), owner_flags=words) if owner else rows
 
 
-def _code_of(column: str, words: Sequence[str]) -> str:
+def _code_of(column: str, words: Sequence[str], kind: str = "TINYINT") -> str:
     """Return SQL of the index of a column's text in `words`; 0 for none, and for a word of a later version."""
-    return f"coalesce(nullif(list_position([{', '.join(map(literal, words))}], {column}), 0) - 1, 0)::TINYINT"
+    return f"coalesce(nullif(list_position([{', '.join(map(literal, words))}], {column}), 0) - 1, 0)::{kind}"
 
 
 def _rows_of(columns: dict[str, Any], sensors: Sequence[str], variables: Sequence[str]) -> Rows:
     """Return rows from masked arrays; without columns, no rows."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, dtype in DTYPES.items():
         column = np.ma.asarray(columns.get(name, np.empty(0)), dtype)
         arrays[name] = column.filled(np.nan) if dtype.kind == "f" else column.data

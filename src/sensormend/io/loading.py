@@ -54,8 +54,14 @@ EMPTY = 1
 
 NO_SENSOR, OUT_OF_RANGE, NOT_A_NUMBER, WRONG_CLOCK = 2, 5, 6, 8
 
+PASSED_OVER = 10
+"""A reading of a sensor that the user does not admit."""
+
 LEFT_OUT = (OUT_OF_RANGE, WRONG_CLOCK)
 """The reasons for which a row of a frame is left out with a warning: its clock was not set."""
+
+FLAGGED = f"(reason IS NULL OR reason = {EMPTY} AND time BETWEEN {EARLIEST} AND {LATEST})"
+"""SQL of the rows whose flags count: owners may flag a cell that they have emptied."""
 
 CELLS = 1000
 """Columns of a wide frame that are read in one statement, whose time grows with the square of their number."""
@@ -93,7 +99,7 @@ _FULL_DISK = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, er
 _TablePlan = tuple[Table, TableLayout, TimeFormat | None]
 _SCHEMA = """
     CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
-                      longitude DOUBLE, reason UTINYINT, line VARCHAR {network});
+                      longitude DOUBLE, reason UTINYINT, line VARCHAR, owner_flag VARCHAR {network});
     CREATE TABLE rejected (file INTEGER, row BIGINT, reason VARCHAR, line VARCHAR);
 """
 
@@ -152,7 +158,8 @@ class Loader:
             table, layout, fmt = self._recognised(self._with_kinds(typed_table(self._engine, "frame", shown)))
             (fmt,) = _with_day_order(self._engine, [(table, layout, fmt)])
             for first in range(0, len(layout.columns), CELLS):
-                part = replace(layout, columns=layout.columns[first : first + CELLS])
+                cells = slice(first, first + CELLS)
+                part = replace(layout, columns=layout.columns[cells], owner_flags=layout.owner_flags[cells])
                 before = self._ask("SELECT count(*) FROM raw")[0][0]
                 self._ask(f"INSERT INTO raw {_select({0: table}, part, fmt)}")
                 self._refuse_rows(table, part, fmt, before)
@@ -412,7 +419,7 @@ class Loader:
             self._engine.register(name, table)
         self._ask(f"""
             INSERT INTO raw SELECT {number}, a.name, b.name, t, CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END,
-                nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL
+                nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL, NULL
             FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
 
     def _reject_wrong_clocks(self) -> None:
@@ -685,16 +692,20 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, fmt: TimeFormat | 
     wide = layout.across != "value"
     values = [cell.sql if as_text and cell.is_text else f"CAST({cell.sql} AS {'VARCHAR' if as_text else 'DOUBLE'})"
               for cell in cells]  # fmt: skip
+    owners = [_name_sql(table.column(name)) if name else "NULL" for name in layout.owner_flags]
     if wide:
         parts["cells"] = f"[{', '.join(values)}]"
         parts["names"] = f"[{', '.join(literal(name) for name in layout.columns)}]"
+        parts["owners"] = f"[{', '.join(owners) or 'NULL'}]::VARCHAR[]"
     else:
         parts["x"] = values[0]
+        parts["o"] = owners[0] if owners else "NULL::VARCHAR"
     inner = f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in parts.items())} FROM ({relation})"
     if wide:
-        renamed = {"sensor": "unnest(names) AS s, * EXCLUDE (s, names, cells)",
-                   "variable": "unnest(names) AS q, * EXCLUDE (q, names, cells)"}[layout.across]  # fmt: skip
-        inner = f"SELECT unnest(cells) AS x, {renamed} FROM ({inner})"
+        name = {"sensor": "s", "variable": "q"}[layout.across]
+        owner = "unnest(owners)" if owners else "NULL::VARCHAR"
+        inner = f"""SELECT unnest(cells) AS x, unnest(names) AS {name}, {owner} AS o,
+            * EXCLUDE ({name}, names, cells, owners) FROM ({inner})"""
     number = f"TRY_CAST({_plain_number('x', table.decimal_comma)} AS DOUBLE)" if as_text else "x"
     # An empty cell of a wide table is not a reading, however it is written: empty, NA, NaN.
     is_number, empty = (
@@ -724,7 +735,8 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, fmt: TimeFormat | 
     return f"""
         SELECT file, s AS sensor, COALESCE(q, '') AS variable, t AS time,
             CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END AS value, latitude, longitude, reason,
-            CASE WHEN reason > {EMPTY} THEN {line} END AS line{", k AS network" if layout.network else ""}
+            CASE WHEN reason > {EMPTY} THEN {line} END AS line, nullif(o, '') AS owner_flag
+            {", k AS network" if layout.network else ""}
         FROM (SELECT *, CAST({reason} AS UTINYINT) AS reason FROM (SELECT *, {number} AS v FROM ({inner})))"""
 
 

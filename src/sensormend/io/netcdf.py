@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend import __version__
-from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.errors import ConfigError, InputError, MissingError, SensormendError
 from sensormend.files import beside
 from sensormend.io.sources import listed
 from sensormend.io.sql import reason_of
@@ -144,7 +144,7 @@ def _opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
                 engine = "scipy" if file.read(3) == b"CDF" else "h5netcdf"
             dataset = xarray.open_dataset(path, engine=engine, decode_timedelta=False)
         except FileNotFoundError:
-            raise InputError(f"there is no file {source}") from None
+            raise MissingError(f"there is no file {source}") from None
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{source} cannot be read as NetCDF: {reason_of(error)}") from None
         with dataset:
@@ -324,7 +324,8 @@ def write_netcdf(
     """
     _, h5netcdf = _netcdf_libraries()
     table = _StationTable(sensors, variables, times)
-    none = Rows(sensors, variables, **{column: np.empty(0, dtype) for column, dtype in DTYPES.items()})
+    empty: dict[str, Any] = {column: np.empty(0, dtype) for column, dtype in DTYPES.items()}
+    none = Rows(sensors, variables, **empty)
     dataset = table.dataset(none, locations, attributes)
     with beside(Path(path)) as new:
         # Xarray writes the file without any time; the parts are appended to it.

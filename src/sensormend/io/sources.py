@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from sensormend.errors import ConfigError, InputError, shown
+from sensormend.errors import ConfigError, InputError, MissingError, shown
 from sensormend.io import postgres
 
 __all__ = ["InputFile", "SourcePaths", "find", "format_of", "ignored_files", "is_stream", "listed", "stem"]
@@ -63,7 +63,7 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
     if not isinstance(source, str | os.PathLike):
         files = [file for entry in source for file in find(entry, spool)]
         if not files:
-            raise InputError("no file of readings was given")
+            raise MissingError("no file of readings was given")
         return files
     name = os.fspath(source)
     if name == "-":
@@ -85,8 +85,8 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
         paths = [path for match in matches for path in (_below(match) if match.is_dir() else [match])]
         if paths:
             return [_file(path, str(path)) for path in paths]
-        raise InputError(f"no file matches {name}")
-    raise InputError(f"there is no file or folder {name}")
+        raise MissingError(f"no file matches {name}")
+    raise MissingError(f"there is no file or folder {name}")
 
 
 def ignored_files(source: SourcePaths) -> list[str]:
@@ -121,13 +121,13 @@ def _folder(folder: Path) -> list[InputFile]:
     files = _below(folder)
     for file in files:
         if not file.exists():
-            raise InputError(f"{file} is a link to nowhere")
+            raise MissingError(f"{file} is a link to nowhere")
         try:
             str(file).encode()
         except UnicodeEncodeError:
             raise InputError(f"{str(file)!a}: a name that is not UTF-8 cannot be read; rename the file") from None
     if not files:
-        raise InputError(f"{folder}: the folder has no CSV, Parquet, JSON, Excel or NetCDF file")
+        raise MissingError(f"{folder}: the folder has no CSV, Parquet, JSON, Excel or NetCDF file")
     return [_file(file, str(file), in_folder=True) for file in files]
 
 

@@ -5,8 +5,49 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable
+from typing import Generic, TypeVar
 
-__all__ = ["harmless_text", "literal", "original_text", "path_literal", "quoted", "read_parquet", "reason_of"]
+__all__ = [
+    "Spare",
+    "harmless_text",
+    "literal",
+    "original_text",
+    "path_literal",
+    "quoted",
+    "read_parquet",
+    "reason_of",
+]
+
+_Engine = TypeVar("_Engine")
+
+
+class Spare(Generic[_Engine]):
+    """Keeps an engine that its owner needs no more for the next one in this process: creating one takes 14 ms.
+
+    Examples
+    --------
+    >>> spare = Spare[str]()
+    >>> spare.take(), spare.leave("engine"), spare.leave("another"), spare.take(), spare.take()
+    (None, True, False, 'engine', None)
+    """
+
+    def __init__(self) -> None:
+        self._engines: list[tuple[int, _Engine]] = []
+
+    def take(self) -> _Engine | None:
+        """Return the engine that was left; None where there is none, or it was left before this process was forked."""
+        try:
+            process, engine = self._engines.pop()
+        except IndexError:
+            return None
+        return engine if process == os.getpid() else None
+
+    def leave(self, engine: _Engine) -> bool:
+        """Keep an engine; return False where there is one already."""
+        if self._engines:
+            return False
+        self._engines.append((os.getpid(), engine))
+        return True
 
 
 def literal(text: object) -> str:

@@ -80,6 +80,11 @@ _NO_READINGS = re.compile(
     r"(^|[^a-z])(qc|qual|quality|flags?|status|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|altitude|"
     r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
 )
+# Names of columns with the owners' flags: alone for a whole row, or beside the name of a column of readings.
+_OWNER_FLAG = re.compile(
+    r"(owners?|data|quality|qc|qartod|q)?flags?(code)?|qc(code|status)?|(data)?quality(code|control)?|qartod"
+)
+_FLAG_AFFIXES = ("flag", "flags", "qc", "qcflag", "qflag", "qual", "quality", "qualityflag", "qartod")
 # The number of a row; not NO and no, which are nitrogen monoxide.
 _ROW_NUMBER = re.compile(r"No|[Nn]o\.|[Nn]r\.?|#")
 # Quantities, which are columns of one site rather than names of several; also with numbers or units appended.
@@ -109,6 +114,8 @@ class TableLayout:
     name
         The variable of a long table's single column of readings, from its name; empty where it is only called value,
         or where `variable` names it.
+    owner_flags
+        For each of `columns` the column with the owners' flags of its readings, or None; empty where there is none.
     sensor
         The column of sensors; None where each sensor has a column, or the file's name is the sensor.
     across
@@ -134,6 +141,7 @@ class TableLayout:
     network: str | None = None
     parts: tuple[tuple[str, str], ...] = ()
     name: str = ""
+    owner_flags: tuple[str | None, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -157,7 +165,7 @@ class TableLayout:
         """Return every column that is read, each once."""
         parts = (name for _, name in self.parts)
         beside = (self.sensor, self.time, self.clock, *parts, self.variable, *self.columns, self.latitude,
-                  self.longitude, self.network)  # fmt: skip
+                  self.longitude, self.network, *self.owner_flags)  # fmt: skip
         return tuple(dict.fromkeys(name for name in beside if name is not None))
 
 
@@ -198,7 +206,7 @@ def recognise(
         except _NoSensorError:
             return recognise(columns, replace(options, sensor_from_file=True), shown)
     if options.networks is None:
-        return _Recogniser(columns, options, shown).layout()
+        return _Recogniser(columns, options, shown).with_owner_flags()
     # The column of networks has no other role, whatever it is called.
     network = _Recogniser(columns, options, shown).column_named("networks", options.networks)
     named = {role: getattr(options, role) for role in _KNOWN if getattr(options, role) is not None}
@@ -206,7 +214,7 @@ def recognise(
     if twice:
         raise ConfigError(f"{shown}: --networks and --{twice} both name the column {network!r}; it can be one of them")
     columns_left = [column for column in columns if column[0] != network]
-    return replace(_Recogniser(columns_left, options, shown).layout(), network=network)
+    return replace(_Recogniser(columns_left, options, shown).with_owner_flags(), network=network)
 
 
 def called(role: str, name: str) -> bool:
@@ -328,6 +336,26 @@ class _Recogniser:
         self.shown = shown
         self.plain = {name: _plain(name) for name in self.kinds}
 
+    def with_owner_flags(self) -> TableLayout:
+        """Return the layout with the columns of the owners' flags."""
+        layout = self.layout()
+        own = {name: self.flags_of(name, layout.columns) for name in layout.columns}
+        used = {*layout.used, *own.values()}
+        general = self.options.owner_flag and self.column_named("owner_flag", self.options.owner_flag)
+        general = general or next((name for name, plain in self.plain.items()
+                                   if _OWNER_FLAG.fullmatch(plain) and name not in used), None)  # fmt: skip
+        flags = tuple(own[name] or general for name in layout.columns)
+        return replace(layout, owner_flags=flags) if any(flags) else layout
+
+    def flags_of(self, name: str, columns: Sequence[str] = ()) -> str | None:
+        """Return the column with the owners' flags of a column of readings, by its name: `temp_qc`, `F_Temp`."""
+        own = self.plain[name]
+        spelt = {spelling for word in _FLAG_AFFIXES for spelling in (f"{own}{word}", f"{word}{own}")}
+        # NERRS; not flux, which is no flag of lux.
+        prefixed = f"f_{name.strip()}".lower()
+        matching = (other for other, plain in self.plain.items() if plain in spelt or other.strip().lower() == prefixed)
+        return next((other for other in matching if other not in columns), None)
+
     def layout(self) -> TableLayout:
         options = self.options
         if options.variables and options.sensors:
@@ -354,6 +382,8 @@ class _Recogniser:
         value = self.column_for("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
         numbers = [name for name in numbers if not self.is_no_reading(name)] or numbers
+        flags = {self.flags_of(name) for name in numbers}
+        numbers = [name for name in numbers if name not in flags]
         if value is None and len(numbers) == 1 and (sensor is not None or options.sensor_from_file):
             value = numbers[0]
         if value is not None:

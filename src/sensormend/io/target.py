@@ -20,7 +20,7 @@ from sensormend.files import beside, harmless, locked
 from sensormend.io.folder import ENDINGS, Archive, data_files, ending_of
 from sensormend.io.metadata import read_sensors
 from sensormend.io.sql import harmless_text, literal, quoted, read_parquet, reason_of
-from sensormend.io.writing import COLUMNS
+from sensormend.io.writing import COLUMNS, TEXTS
 from sensormend.readings import Rows
 
 __all__ = ["Target", "export"]
@@ -46,7 +46,8 @@ parts of the name of a folder."""
 LOCK = ".lock"
 
 MEMORY = "1GB"
-"""The limit of memory for sorting; the rest goes to disk beside the file that is written."""
+"""The limit of memory for sorting; the rest goes to disk beside the file that is written. With half of it long texts
+of hundreds of thousands of characters cannot be sorted."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Target:
             raise ConfigError("--resume continues an interrupted run and --overwrite starts over: give one of them")
         for path in dict.fromkeys((self.path, self.folder)):
             if os.path.lexists(path) and not replaces:
-                raise ConfigError(f"{path} is there already; --overwrite replaces it")
+                raise ConfigError(f"{str(path)!r} already exists; --overwrite replaces it")
             if path.is_dir() and not (path / "run.json").exists() and any(path.iterdir()):
                 raise ConfigError(f"{path} is a folder that sensormend did not write; --overwrite does not replace it")
         if resume and not self.work.exists():
@@ -221,7 +222,7 @@ def _rows_query(engine: Any, *, is_csv: bool) -> str:
     # In CSV an empty text would be written as two quotation marks, NULL as an empty cell.
     expressions = {"reason": "nullif(reason, '')"} if is_csv else {}
     if is_csv:
-        expressions |= {name: harmless_text(f"source.{name}") for name in ("sensor", "variable")}
+        expressions |= {name: harmless_text(f"source.{name}") for name in TEXTS}
     columns = (f"{expressions.get(name, name)} AS {name}" for name in COLUMNS if name in present)
     keys = (f"source.{name}" for name in ("time", "sensor", "variable", "file_row_number") if name in present)
     return f"SELECT {', '.join(columns)} FROM source ORDER BY {', '.join(keys)}"

@@ -96,22 +96,17 @@ def published_recovery(
     largest = np.abs(outliers).max(axis=fiber_axis)
     faulty, observed = largest > threshold, ~np.isnan(readings)
     wrong = observed & np.expand_dims(faulty, fiber_axis)
-    return Recovery(
+    return replace(
+        Recovery.unjudged(readings, fiber_axis),
         expected=expected,
         outliers=outliers,
         wrong=wrong,
-        doubtful=np.zeros(readings.shape, dtype=bool),
-        spikes=np.zeros(readings.shape, dtype=bool),
-        corrected=np.zeros(readings.shape, dtype=bool),
         cleaned=np.where(observed & ~wrong, readings, expected),
         lower=None,
         upper=None,
         faulty=faulty,
-        suspect=np.zeros(faulty.shape, dtype=bool),
         evaluated=np.ones(faulty.shape, dtype=bool),
         score=largest / threshold,
-        reason=np.zeros(faulty.shape, dtype="<U11"),
-        faults=(),
         iterations=iterations,
     )
 

@@ -88,6 +88,10 @@ OBSERVED, PREDICTS, FAULTY, EXCLUDED, UNCERTAIN = range(5)
 """Cells that have a reading; that predict others; that are judged wrong; that are excluded from prediction for it; that
 are judged wrong by a fault that may be none, so that the reading is kept."""
 
+KNOWN, JOINING, APART, ADMITTED = range(4)
+"""What a channel is in the network of its variable, see `joining`: known from its start, on trial, in a network apart,
+or known since it was admitted."""
+
 FIRST_SHRINKAGE = 0.01
 """The shrinkage of correlations at the start."""
 FIRST_WIDTH = 1.65
@@ -108,6 +112,8 @@ RESTING = 5.0
 """Votes from which a channel is taken to rest at a value."""
 MIN_OTHERS = 2
 """Other members that must be observed in a period for a channel to be judged by them."""
+REFERENCE_COUNT = 10
+"""Others that a reference sensor counts for."""
 WRONG_PROBABILITY, DOUBTFUL_PROBABILITY = 0.5, 0.2
 """Probabilities from which a reading is wrong, and doubtful."""
 
@@ -139,6 +145,8 @@ class Network(NamedTuple):
     seen: Any  # (channel,) it had a reading at some time
     wander: Wander
     spike_limit: Any  # (channel,) height from which a short fault shows in the channel's own series, see `screening`
+    standing: Any  # (channel,) KNOWN, JOINING, APART or ADMITTED
+    reference: Any  # (channel,) it judges others and is never judged
 
 
 class Estimates(NamedTuple):
@@ -254,6 +262,12 @@ def workspace(m, s):
         np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch, np.empty(s, np.int64), np.empty(s, np.int64),
         np.empty(s, np.int64),
     )  # fmt: skip
+
+
+@compiled
+def is_counted(standing):
+    """Return whether a channel counts for its variable: not one that joins, or is apart."""
+    return standing == KNOWN or standing == ADMITTED
 
 
 @inlined

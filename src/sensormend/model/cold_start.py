@@ -124,7 +124,8 @@ def cold_start(w, network, p, m, s):
                 w.scratch.vector[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t] - w.cells[SCALE, 1, t]
                 n += 1
         level = median(w.scratch.vector, n) if n else middle
-        w.member.implausible[i] = _is_implausible(w, s, i, level - middle, reach, n_old)
+        is_reference = network.reference[network.members[p, i]]
+        w.member.implausible[i] = not is_reference and _is_implausible(w, s, i, level - middle, reach, n_old)
         if w.member.implausible[i]:
             # Its own level is worth nothing: it is estimated like any other.
             level = middle

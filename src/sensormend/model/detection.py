@@ -366,11 +366,16 @@ def _judge(w, network, period, p, m, s, i):
         w.cells[PROBABILITY, i, t] = 0.0
         w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
     _set_scale(w, network, p, s, i)
+    is_reference = network.reference[c]
     if i >= network.owned[p]:
         # It is judged where it is owned; here it only matters whether it may predict others.
-        _screen_halo(w, network, period, s, i, c)
+        if not is_reference:
+            _screen_halo(w, network, period, s, i, c)
         return
     first, notable = _screen(w, period.start, s, i)
+    if is_reference:
+        # It is sound, whatever it reads.
+        n_rows, lasting, notable = 0, 0.0, False
     followed = notable or n_rows > 0 or lasting != 0.0
     if followed:
         # A common mode of its neighbours may explain it.

@@ -19,7 +19,7 @@ from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
     KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LONGEST_RUN, LOW, MEAN,
     MISSING, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
-    REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED,
+    REFERENCE_COUNT, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED,
     SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, UNCERTAIN, VARIANCE, WRONG, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
@@ -225,6 +225,8 @@ def _bound_predictors(w, network, p, m, s):
             d, limit = w.cells[DEVIATION, i, t], w.scratch.other[i]
             w.cells[PREDICTOR, i, t] = max(centre - limit, min(centre + limit, d))
             w.flags[PREDICTS, i, t] = w.flags[PREDICTS, i, t] and abs(d - centre) <= limit
+            if network.reference[network.members[p, i]]:
+                w.cells[PREDICTOR, i, t], w.flags[PREDICTS, i, t] = d, w.flags[OBSERVED, i, t]
 
 
 @compiled
@@ -249,7 +251,7 @@ def _run_partition(w, network, period, p, learning):
     for i in range(m):
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
-                n_observed += 1
+                n_observed += REFERENCE_COUNT if network.reference[network.members[p, i]] else 1
                 break
     w.others[0] = n_observed - 1
     set_parameters(w, network, p, m, s)

@@ -33,14 +33,14 @@ from sensormend.model.prediction import (
 from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, BAD_PERIODS, CALM, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
-    DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, FIRST_VOLATILITY, HIGH, JUDGED,
-    LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LEVEL_AGE, LEVEL_MEMORY, LONGEST_RUN, LOW, MEAN, MEMORY,
-    MIN_VOLATILITY, MODERATE, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTOR,
-    PREDICTS, QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES,
-    ROUGH, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS, TAIL,
-    TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, is_alone, reset_channel,
-    select,
+    ADMITTED, AGE, AT_REST, BAD_PERIODS, CALM, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE,
+    DEVIATION, DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, FIRST_VOLATILITY, HIGH,
+    JOINING, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LEVEL_AGE, LEVEL_MEMORY, LONGEST_RUN, LOW,
+    MEAN, MEMORY, MIN_VOLATILITY, MODERATE, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE,
+    PREDICTOR, PREDICTS, QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS, RESIDUAL, RESOLUTION, RESTING, REST_VALUE,
+    REST_VOTES, ROUGH, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS,
+    TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, is_alone,
+    is_counted, reset_channel, select,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK,
@@ -99,8 +99,15 @@ def centre_corrections(w, s, i):
 
 @inlined
 def _learn_mean(w, network, period, p, s, i, rate):
-    """Move the mean of member i towards its trusted readings, and where it has none towards its prediction."""
+    """Move the mean of member i towards its trusted readings, and where it has none towards its prediction.
+
+    That of a channel which joined others moves no faster than theirs with what they say: it would follow the weather,
+    and seem to have less of it than they.
+    """
     c = network.members[p, i]
+    joined = network.standing[c] == JOINING or network.standing[c] == ADMITTED
+    own_rate = max(rate - (1.0 - MEMORY), 0.0) if joined else 0.0
+    rate -= own_rate
     limit = 6.0 * math.sqrt(network.moments[p, i, i])
     level = total = 0.0
     for t in range(s):
@@ -110,7 +117,8 @@ def _learn_mean(w, network, period, p, s, i, rate):
     level_rate = max(rate, 1.0 - LEVEL_MEMORY) - rate if rate > 0.0 else 0.0
     for t in range(s):
         d = _completed_deviation(w, i, t)
-        period.learned.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + level_rate * total
+        own = own_rate * max(-limit, min(limit, d - w.cells[SMOOTH, i, t]))
+        period.learned.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + level_rate * total + own
 
 
 @inlined
@@ -459,6 +467,8 @@ def learn_range(network, period, away):
         for side in range(2):
             n = 0
             for c in range(number, channels, len(network.variables)):
+                if not is_counted(network.standing[c]):
+                    continue
                 stats = period.learned.stats[c]
                 value = stats[OWN_LOW] if side == 0 else -stats[OWN_HIGH]
                 if not math.isfinite(value):

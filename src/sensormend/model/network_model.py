@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkModel"]
 
-STATE_VERSION = 7
-"""States of the engines before the wander over any span are refused."""
+STATE_VERSION = 8
+"""States of engines in which all that join count at once are refused."""
 
 DIRECTION_PERIODS = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
@@ -78,12 +78,16 @@ class NetworkModel:
     tolerance
         The accuracy of the probes in the unit of the readings, one number or one per variable: nothing below it is
         flagged. By default the step of each channel's readings.
+    references
+        The labels of reference sensors, rows where there are no labels: they judge others, each like ten of them, and
+        are never judged.
 
     Notes
     -----
     Trusted readings are returned untouched. A fiber is not `evaluated` in its channel's first five periods or without
     readings. Variables are judged apart. With labels, sensors may join, leave and come back; one without readings for
-    180 periods (1,800 with an open offset, drift or gain) is forgotten.
+    180 periods (1,800 with an open offset, drift or gain) is forgotten. A channel that joins after the first seven
+    periods predicts no other until it has agreed with known ones for five.
 
     Threads over the partitions of a large network: the environment variable `SENSORMEND_THREADS`, one by default; the
     results are the same with any number.
@@ -116,6 +120,7 @@ class NetworkModel:
         interval: float = 0.9,
         seed: int = 0,
         tolerance: float | Sequence[float | None] | None = None,
+        references: Sequence[Hashable] = (),
     ) -> None:
         self.fiber_axis = check_fiber_axis(fiber_axis)
         if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0 < interval < 1:
@@ -124,6 +129,7 @@ class NetworkModel:
             raise ConfigError(f"seed is a whole number, 0 or more; got {seed!r}")
         self.interval, self.seed = float(interval), int(seed)
         self._tolerance = _checked_tolerance(tolerance)
+        self._references = frozenset(as_labels(references, len(references)))
         self._state: State | None = None
         self._shape: tuple[int, ...] = ()
         self._labels: Sequence[str | int] = []
@@ -148,6 +154,22 @@ class NetworkModel:
         self._tolerance = _checked_tolerance(tolerance)
         if self._state is not None:
             self._state.set_tolerance(self._tolerances(self._state.variables))
+
+    @property
+    def references(self) -> frozenset[str | int]:
+        """The labels of reference sensors, of which there need be no reading; they may be set at any time."""
+        return self._references
+
+    @references.setter
+    def references(self, references: Sequence[Hashable]) -> None:
+        self._references = frozenset(as_labels(references, len(references)))
+        self._mark_references()
+
+    def _mark_references(self) -> None:
+        """Tell the state which of its channels are never judged."""
+        if self._state is not None:
+            marked = np.array([label in self._references for label in self._labels], np.bool_)
+            self._state.set_references(np.repeat(marked, self._state.variables))
 
     @property
     def periods(self) -> int:
@@ -237,14 +259,28 @@ class NetworkModel:
         """
         return self._of_sensors(None if self._state is None else self._state.explained(), sensors)
 
-    def _of_sensors(self, which: BoolArray | None, sensors: Sequence[Hashable]) -> BoolArray:
-        """Return what holds of the channels of sensors, (sensor, variable); True of those that are not known."""
+    def counting(self, sensors: Sequence[Hashable]) -> BoolArray:
+        """Return which channels, (sensor, variable), count for their variable: not those that join, or are apart.
+
+        Sensors that are not known do so if they came now.
+        """
+        return self._of_sensors(None if self._state is None else self._state.counts, sensors, self._is_young)
+
+    @property
+    def _is_young(self) -> bool:
+        """Whether sensors that come now are known at once."""
+        from sensormend.model.joining import START_PERIODS
+
+        return self.periods <= START_PERIODS
+
+    def _of_sensors(self, which: BoolArray | None, sensors: Sequence[Hashable], unknown: bool = True) -> BoolArray:
+        """Return what holds of the channels of sensors, (sensor, variable), and of those that are not known."""
         variables = 1 if self._state is None else self._state.variables
         known = np.ones((0, variables), np.bool_) if which is None else which.reshape(-1, variables)
         if len(known) and list(sensors) == self._labels:
             return known
         # The last row is for sensors that were forgotten.
-        by_sensor = np.append(known, np.ones((1, variables), np.bool_), axis=0)
+        by_sensor = np.append(known, np.full((1, variables), unknown), axis=0)
         positions = {label: index for index, label in enumerate(self._labels)} if len(known) else {}
         return by_sensor[[positions.get(label, -1) for label in as_labels(sensors, len(sensors))]]
 
@@ -315,6 +351,7 @@ class NetworkModel:
             "interval": self.interval,
             "seed": self.seed,
             "tolerance": self.tolerance,
+            "references": sorted(self.references, key=str),
             "shape": list(self._shape),
             "labels": list(self._labels) if self._labelled else len(self._labels),
             "labelled": self._labelled,
@@ -337,6 +374,7 @@ class NetworkModel:
                 interval=settings["interval"],
                 seed=settings["seed"],
                 tolerance=settings["tolerance"],
+                references=settings["references"],
             )
             model._shape = tuple(settings["shape"])
             labels = settings["labels"]
@@ -379,7 +417,10 @@ class NetworkModel:
         parts = readings[..., None] if periods is None else readings
         parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
         if self.periods <= DIRECTION_PERIODS:
-            self._refuse_directions(parts, shape)
+            # Sensors that join decide nothing for the others.
+            joined = bool(labels) and sensors is not None and self.periods > 0
+            counting = self.counting(labels).any(axis=1) if joined else np.ones(shape[0], np.bool_)
+            self._refuse_directions(parts.reshape(len(parts), shape[0], -1, shape[axis])[:, counting])
         return _Minibatch(parts, labels, sensors is not None, shape, periods)
 
     def _tolerances(self, variables: int) -> list[float | None]:
@@ -391,14 +432,14 @@ class NetworkModel:
             return list(tolerance)
         return [tolerance] * variables
 
-    def _refuse_directions(self, parts: NDArray[Any], shape: tuple[int, ...]) -> None:
+    def _refuse_directions(self, parts: NDArray[Any]) -> None:
+        """Refuse readings, (period, sensor, variable, slot), that look like directions."""
         from sensormend.model.scales import looks_circular
 
-        variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
-        step = max(1, shape[0] // SAMPLED_SENSORS)
+        _, sensors, variables, slots = parts.shape
         for variable in range(variables):
-            sampled = [part.reshape(shape[0], variables, -1)[::step, variable] for part in parts]
-            if looks_circular(np.concatenate(sampled)):
+            sampled = parts[:, :: max(1, sensors // SAMPLED_SENSORS), variable]
+            if looks_circular(sampled.reshape(-1, slots)):
                 name = f"variable {variable} looks" if variables > 1 else "these readings look"
                 raise ValueRangeError(
                     f"{name} like directions in degrees, which have no mean; clean their sine and cosine instead"
@@ -415,6 +456,7 @@ class NetworkModel:
             if not self._labels:
                 self._labels = batch.labels
                 state.grow(len(batch.labels))
+                self._mark_references()
             return None
         if list(batch.labels) == self._labels:
             return None
@@ -424,6 +466,7 @@ class NetworkModel:
             positions.update({label: len(self._labels) + index for index, label in enumerate(new)})
             self._labels = [*self._labels, *new]
             state.grow(len(new))
+            self._mark_references()
         sensors = np.array([positions[label] for label in batch.labels], dtype=np.intp)
         if sensors.size == len(self._labels) and bool((np.diff(sensors) == 1).all()):
             return None

@@ -27,7 +27,7 @@ from sensormend.model.compiling import exact, exact_inner
 
 __all__ = [
     "FEATURES", "HALO", "MAX_SINGLE", "OWNED", "Partitioning", "drop", "extend", "first_profiles", "partition",
-    "profile_axes", "sketch", "transfer",
+    "profile_axes", "sketch", "transfer", "with_hosts",
 ]  # fmt: skip
 
 Ints = NDArray[np.int32]
@@ -257,6 +257,52 @@ def drop(partitioning: Partitioning, keep: Bools) -> Partitioning:
     stays = keep[channel] & owns_any[part]
     part, in_halo, channel = part[stays], in_halo[stays], channel[stays]
     return _assembled((np.cumsum(owns_any) - 1)[part], in_halo, (np.cumsum(keep) - 1)[channel], int(keep.sum()))
+
+
+def with_hosts(
+    partitioning: Partitioning, profiles: Singles, variable: Ints, guests: Bools, known: Bools
+) -> Partitioning:
+    """Give the partitions of `guests` that have no halo one: the channels of the partition that is nearest to each.
+
+    A guest is alone in its partition; `known` channels are those beside which it may be placed, (channel,).
+
+    Examples
+    --------
+    >>> towns = np.array([[0.0], [3.0], [0.1], [3.1], [3.2]], dtype=np.float32)
+    >>> before = partition(towns, np.array([0, 0, 0, 0, 1], np.int32), max_single=2, owned=2, halo=0)
+    >>> is_guest = np.array([False, False, False, False, True])
+    >>> with_hosts(before, towns, np.zeros(5, np.int32), is_guest, ~is_guest).members
+    array([[ 0,  2, -1],
+           [ 1,  3, -1],
+           [ 4,  1,  3]], dtype=int32)
+    """
+    new = np.flatnonzero(guests & (partitioning.size[partitioning.home] == 1))
+    if not new.size:
+        return partitioning
+    hosts = np.full(new.size, -1, np.int64)
+    for number in np.unique(variable[new]):
+        candidates = np.unique(partitioning.home[known & (variable == number)])
+        of_variable = np.flatnonzero(variable[new] == number)
+        if not candidates.size:
+            continue
+        chosen = np.zeros(of_variable.size, np.int64)
+        if candidates.size > 1:
+            members, owned = partitioning.members[candidates].astype(np.int64), partitioning.owned[candidates]
+            _choose_nearest(members, owned, _finite(profiles), new[of_variable], chosen)
+        hosts[of_variable] = candidates[chosen]
+    new, hosts = new[hosts >= 0], hosts[hosts >= 0]
+    width = partitioning.owned[hosts]
+    beside = partitioning.members[
+        np.repeat(hosts, width), np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
+    ]
+    part, column = np.nonzero(partitioning.members >= 0)
+    in_halo = column >= partitioning.owned[part]
+    return _assembled(
+        np.concatenate([part, np.repeat(partitioning.home[new], width)]),
+        np.concatenate([in_halo, np.ones(beside.size, np.bool_)]),
+        np.concatenate([partitioning.members[part, column], beside]),
+        guests.size,
+    )
 
 
 def transfer(

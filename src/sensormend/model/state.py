@@ -15,11 +15,22 @@ from sensormend.model import arrays as at
 from sensormend.model import engine, estimation, learning, screening, wander
 from sensormend.model.compiling import announce_compilation
 from sensormend.model.hypotheses import FIELDS
+from sensormend.model.joining import (
+    AGREED_PERIODS,
+    MOST_COMPARED,
+    MOST_ON_TRIAL,
+    START_PERIODS,
+    WRONG_SHARE,
+    alike,
+    complete_moments,
+    departure,
+    moved_score,
+)
 from sensormend.model.scales import SHAPE_PERIODS, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
 
 from sensormend.model.partition import (  # isort: skip
-    FEATURES, MAX_SINGLE, Partitioning, drop, extend, first_profiles, partition, profile_axes, transfer,
+    FEATURES, MAX_SINGLE, Partitioning, drop, extend, first_profiles, partition, profile_axes, transfer, with_hosts,
 )  # fmt: skip
 
 __all__ = ["CHANNELS", "EpisodeRow", "Result", "State", "in_spans"]
@@ -65,6 +76,10 @@ PER_CHANNEL = (
     "square",
     "extremes",
     "roughness",
+    "standing",
+    "agreed",
+    "distance",
+    "reference",
 )
 """Arrays of a state that have a row per channel."""
 
@@ -137,6 +152,12 @@ class State:
     square: NDArray[np.float32] = field(init=False)
     extremes: NDArray[np.float32] = field(init=False)
     roughness: NDArray[np.float32] = field(init=False)
+    standing: NDArray[np.uint8] = field(init=False)
+    agreed: NDArray[np.int16] = field(init=False)
+    """Scores of channels that join: of periods in which they agreed with known ones, and moved as other new ones."""
+    distance: NDArray[np.float32] = field(init=False)
+    """Of channels that join: how far they were from the course of known ones in their last period; NaN at first."""
+    reference: NDArray[np.bool_] = field(init=False)
     pooled: FloatArray = field(init=False)
     spread: NDArray[np.float32] = field(init=False)
     """Mean and standard deviation of every variable's readings, on its scale; 0 where they are not known."""
@@ -162,6 +183,8 @@ class State:
         self.square = np.zeros((0, wander.LAGS), np.float32)
         self.extremes = np.zeros((0, 4), np.float32)
         self.roughness = np.zeros(0, np.float32)
+        self.standing, self.agreed = np.zeros(0, np.uint8), np.zeros((0, 2), np.int16)
+        self.distance, self.reference = np.zeros(0, np.float32), np.zeros(0, np.bool_)
         self.pooled = np.zeros((self.variables, wander.LAGS, 3))
         self.spread = np.zeros((self.variables, 2), np.float32)
         self.profiles = np.zeros((0, FEATURES), np.float32)
@@ -180,13 +203,23 @@ class State:
 
     @property
     def group(self) -> NDArray[np.int32]:
-        """What may be in one partition: the variable of a channel; one that was never observed is on its own."""
-        return np.where(self.seen, self.variable, self.variables + np.arange(self.channels)).astype(np.int32)
+        """What may be in one partition: known channels of a variable, and those of it that are apart.
+
+        A channel that was never observed, or that joins, is on its own.
+        """
+        together = self.variable + self.variables * (self.standing == at.APART)
+        own = 2 * self.variables + np.arange(self.channels)
+        return np.where(self.seen & (self.standing != at.JOINING), together, own).astype(np.int32)
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Which channels count for their variables: all but those that join, or are apart."""
+        return np.asarray((self.standing == at.KNOWN) | (self.standing == at.ADMITTED))
 
     @property
     def is_large(self) -> bool:
         """Whether a variable has too many channels for a single partition."""
-        return bool((np.bincount(self.variable[self.seen], minlength=1) > MAX_SINGLE).any())
+        return bool((np.bincount(self.group[self.seen], minlength=1) > MAX_SINGLE).any())
 
     def has_unseen(self, readings: FloatArray) -> bool:
         """Return whether a channel has readings, (channel, slot), that never had any before."""
@@ -196,6 +229,13 @@ class State:
         """Set the accuracy of the probes of every variable; None where it is the step of the readings."""
         self.variable_stats[:, at.TOLERANCE] = [-1.0 if limit is None else limit for limit in limits]
 
+    def set_references(self, reference: NDArray[np.bool_]) -> None:
+        """Set which channels are never judged; what was held against them is dropped."""
+        self.reference = reference
+        rows = self.stats[reference]
+        rows[:, [at.DISTANT, at.FAULT_SIZE, at.LASTING, at.UNSURE, at.OPEN_KIND]] = 0
+        self.stats[reference] = rows
+
     def grow(self, sensors: int) -> None:
         """Add sensors that were never observed, one or more."""
         channels = self.channels
@@ -203,11 +243,20 @@ class State:
             array = getattr(self, name)
             new = np.zeros((sensors * self.variables, *array.shape[1:]), array.dtype)
             setattr(self, name, np.concatenate([array, new]))
+        self.distance[channels:] = np.nan
+        self._start_over(np.arange(channels, self.channels))
+
+    def _start_over(self, channels: NDArray[np.intp]) -> None:
+        """Forget all that is known of channels."""
+        if not channels.size:
+            return
+        new = np.empty(at.STATS, np.float32)
         # With NUMBA_DISABLE_JIT there is no `py_func`.
-        getattr(at.reset_channel, "py_func", at.reset_channel)(self.stats[channels])
-        self.stats[channels + 1 :] = self.stats[channels]
-        self.history[channels:] = np.nan
-        self.extremes[channels:] = np.inf, -np.inf, np.inf, -np.inf
+        getattr(at.reset_channel, "py_func", at.reset_channel)(new)
+        self.stats[channels], self.mean[channels] = new, 0
+        self.history[channels], self.square[channels] = np.nan, 0
+        self.extremes[channels] = np.inf, -np.inf, np.inf, -np.inf
+        self._drop_hypotheses(channels)
 
     def observed_periods(self) -> FloatArray:
         """Return in how many periods each channel was observed."""
@@ -303,6 +352,12 @@ class State:
                 self.variable_stats[number, [at.CENTRE, at.WIDTH]] = find_scale(values)
         old = 0 if self.partitions is None else self.partitions.home.size
         joining = ~self.seen & np.isfinite(readings).any(axis=1)
+        if joining.any():
+            oldest = np.where(self.counts, self.stats[:, at.AGE], 0).reshape(-1, self.variables).max(axis=0)
+            is_late = oldest[self.variable] > START_PERIODS
+            late = np.flatnonzero(joining & is_late & ~self.reference)
+            self.standing[late] = at.JOINING
+            self.standing[late[max(0, MOST_ON_TRIAL - int((self.standing == at.JOINING)[~joining].sum())) :]] = at.APART
         self.seen |= joining
         joining[old:] = True
         if not joining.any():
@@ -321,7 +376,13 @@ class State:
         staying = self.partitions if not joining[:old].any() else drop(self.partitions, ~joining[:old])
         extended = extend(staying, profiles, group, np.flatnonzero(joining))
         numbers = np.where(joining, -1, np.arange(self.channels))
-        self._forget_history(self._transfer(extended, profiles, numbers))
+        self._forget_history(self._place(extended, profiles, numbers))
+
+    def _place(self, new: Partitioning, profiles: NDArray[np.float32], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Transfer to new partitions, in which channels that join have known ones beside them."""
+        is_joining = self.standing == at.JOINING
+        hosted = with_hosts(new, profiles, self.variable, is_joining, self.seen & self.counts)
+        return self._transfer(hosted, profiles, numbers)
 
     def _transfer(
         self, new: Partitioning, profiles: NDArray[np.float32], numbers: NDArray[np.int64]
@@ -343,7 +404,57 @@ class State:
     def repartition(self) -> None:
         """Partition a large network again when its channels are better known."""
         if self.repartition_due():
-            self._transfer(partition(self.profiles, self.group), self.profiles, np.arange(self.channels))
+            self._place(partition(self.profiles, self.group), self.profiles, np.arange(self.channels))
+
+    def _admit(self, readings: FloatArray, estimates: at.Estimates) -> None:
+        """Compare channels that join with known ones, and with each other; place those that did not change for long."""
+        joining = np.flatnonzero(self.standing == at.JOINING)
+        if not joining.size:
+            return
+        parts, variable = self.partitions, self.variable
+        assert parts is not None
+        scaled = self._scaled(readings).astype(float)
+        seen = np.isfinite(scaled)
+        wrong = (seen & (estimates.code >= at.WRONG))[joining].sum(axis=1)
+        agreed = wrong <= WRONG_SHARE * seen[joining].sum(axis=1)
+        beside = {c: parts.members[parts.home[c], 1 : parts.size[parts.home[c]]] for c in joining.tolist()}
+        own_variance = self._own_variance()
+        for place, (c, known) in enumerate(beside.items()):
+            usual = float(np.median(own_variance[known])) if known.size else 0.0
+            ratio, distance = departure(
+                scaled[c], scaled[known], self.mean[known].mean(axis=1), usual, float(self.distance[c])
+            )  # fmt: skip
+            agreed[place] &= ratio <= 1 and bool(self.stats[c, at.AGE] > 0)
+            if not np.isnan(distance):
+                self.distance[c] = distance
+            if not np.isnan(ratio):
+                self.agreed[c, :1] = moved_score(self.agreed[c, :1], agreed[place : place + 1])
+        for number in np.unique(variable[joining]).tolist():
+            new = joining[variable[joining] == number][:MOST_COMPARED]
+            apart = np.flatnonzero((self.standing == at.APART) & (variable == number))[:MOST_COMPARED]
+            known = np.unique(np.concatenate([beside[c] for c in new.tolist()]))[:MOST_COMPARED]
+            is_alike = alike(scaled[np.append(new, apart)], scaled[known])[: len(new)] & ~agreed[np.isin(joining, new)]
+            self.agreed[new, 1] = moved_score(self.agreed[new, 1], is_alike)
+        admitted = joining[(self.agreed[joining, 0] >= AGREED_PERIODS) | self.reference[joining]]
+        apart = np.setdiff1d(joining[self.agreed[joining, 1] >= AGREED_PERIODS], admitted)
+        if not admitted.size + apart.size:
+            return
+        self.standing[admitted], self.standing[apart] = at.ADMITTED, at.APART
+        moved = np.zeros(self.channels, np.bool_)
+        moved[admitted] = moved[apart] = True
+        profiles = np.zeros((self.channels, FEATURES), np.float32)
+        if self.is_large:
+            profiles = first_profiles(scaled, self.group)
+            for c in admitted.tolist():
+                # It goes where those are that it was predicted from.
+                profiles[c] = profiles[beside[c]].mean(axis=0) if beside[c].size else profiles[c]
+        numbers = np.arange(self.channels)
+        numbers[apart] = -1
+        self._start_over(apart)
+        moments = self.moments
+        extended = extend(drop(parts, ~moved), profiles, self.group, np.flatnonzero(moved))
+        self._forget_history(self._place(extended, profiles, numbers))
+        complete_moments(parts, moments, extended, admitted, self.moments)
 
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
         """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
@@ -360,7 +471,7 @@ class State:
             self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
             self.hypotheses, self.first, self.count, self.weights, self.seen,
             at.Wander(self.history, self.square, self.extremes, self.pooled),
-            screening.spike_limits(self.roughness, self.spread[self.variable, 1]),
+            screening.spike_limits(self.roughness, self.spread[self.variable, 1]), self.standing, self.reference,
         )  # fmt: skip
         estimates = at.Estimates(
             expected=np.empty(shape), cleaned=np.empty(shape), lower=np.empty(shape), upper=np.empty(shape),
@@ -394,6 +505,7 @@ class State:
             # What was known before is freed first: both would be the peak of memory.
             del network, period, learned
             self.hypotheses = np.concatenate([block[0] for block in blocks])
+            self._admit(readings, estimates)
             if self.periods in SHAPE_PERIODS:
                 self._bend_scales()
         return result
@@ -419,13 +531,14 @@ class State:
         rows = np.flatnonzero(spikes.any(axis=1))
         if rows.size >= min(screening.VARIABLES_BESIDE, screening.DEVICES_BESIDE):
             clear = np.zeros(readings.shape, np.bool_)
-            clear[rows] = find(rows, screening.CLEAR)
+            clear[rows] = find(rows, screening.CLEAR) & self.counts[rows, None]
             by_device = (-1, self.variables, self.slots)
             observed = np.isfinite(scaled).reshape(by_device)
             handled = screening.find_handled(clear.reshape(by_device), observed).reshape(readings.shape)
             rows = np.flatnonzero(handled.any(axis=1))
             for row, begin, end in screening.runs(find(rows, screening.JOINT)):
                 spikes[rows[row], begin:end] |= handled[rows[row], begin:end].any()
+        spikes[self.reference] = False
         if learning:
             scaled[spikes] = np.nan
             today = screening.roughness_of(scaled, last, self.roughness)
@@ -435,7 +548,8 @@ class State:
             for number in range(self.variables):
                 channels = slice(number, None, self.variables)
                 slowest = float(rate[channels][np.isfinite(today[channels])].min(initial=1))
-                self.spread[number] = screening.follow_spread(self.spread[number], scaled[channels], slowest)
+                counted = scaled[channels] if self.counts.all() else scaled[channels][self.counts[channels]]
+                self.spread[number] = screening.follow_spread(self.spread[number], counted, slowest)
         return spikes, handled
 
     def comoving(self) -> NDArray[np.bool_]:
@@ -444,8 +558,9 @@ class State:
         known = self.stats[:, at.AGE] >= estimation.OWN_PERIODS
         for number in range(self.variables):
             channels = slice(number, None, self.variables)
-            if known[channels].any():
-                usual = screening.median_of(variance[channels][known[channels]])
+            counted = known[channels] & self.counts[channels]
+            if counted.any():
+                usual = screening.median_of(variance[channels][counted])
                 moves[channels] &= (variance[channels] <= ALIKE * usual) & (ALIKE * variance[channels] >= usual)
         return np.asarray(moves | ~known)
 
@@ -466,7 +581,7 @@ class State:
     def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings
         if self.periods <= SHAPE_PERIODS[-1]:
-            by_variable = readings.reshape(-1, self.variables, self.slots)
+            by_variable = np.where(self.counts[:, None], readings, np.nan).reshape(-1, self.variables, self.slots)
             pairs = np.stack([neighbouring_pairs(by_variable[:, number]) for number in range(self.variables)])
             self.sample = np.concatenate([self.sample, pairs], axis=1)
         learning.learn_range(network, period, self.away)
@@ -495,6 +610,7 @@ class State:
     def _learn_predictions(self, network: at.Network, period: at.Period) -> None:
         """Learn the shrinkage, and the share k of the ripple to remove: the regression of residuals on it."""
         variable = network.variable[network.members[:, 0]]
+        variable = np.where(self.counts[network.members[:, 0]], variable, -1)
         tried = np.arange(len(variable)) < engine.TRIAL_PARTITIONS
         step = learning.SHRINKAGE_STEP
         which, factor = (at.TRIAL_UP, step) if self.clock % 2 == 0 else (at.TRIAL_DOWN, 1 / step)
@@ -513,7 +629,7 @@ class State:
 
     def _pool_volatility(self, stats: NDArray[np.float32]) -> None:
         """Set the volatility of every variable to that of its median channel."""
-        known = np.flatnonzero(stats[:, at.AGE] >= KNOWN_PERIODS)
+        known = np.flatnonzero((stats[:, at.AGE] >= KNOWN_PERIODS) & self.counts)
         width = (stats[known, at.ROUGH] - stats[known, at.CALM]) / at.QUANTILE_WIDTH
         variable = known % self.variables
         for number, row in enumerate(self.variable_stats):

@@ -32,9 +32,9 @@ from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, COVARIANCE, DISTANCE, DISTANT, DOUBT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING,
-    LAST_RESIDUAL,
-    LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, RATIO, READINGS, RESOLUTION, RESTING,
-    REST_VOTES, SIGMA, SLOW_LEVEL, SUPPORT, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG, median,
+    LAST_RESIDUAL, LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, RATIO, READINGS, REFERENCE_COUNT,
+    RESOLUTION, RESTING, REST_VOTES, SIGMA, SLOW_LEVEL, SUPPORT, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG,
+    is_counted, median,
 )  # fmt: skip
 
 __all__ = [
@@ -426,8 +426,9 @@ def _calibrate(network, period, wander, n, is_sound):
                 m = wander.pooled[number, lag, 0]
                 residual = _change(wander.history[c], n, span, k) - predicted
                 rho = residual * residual / (predicted * predicted + m * m + 1e-20) if m > 0.0 else -1.0
-                out[number, 0] += abs(predicted)
-                out[number, 1] += 1.0
+                if is_counted(network.standing[c]):
+                    out[number, 0] += abs(predicted)
+                    out[number, 1] += 1.0
                 if rho >= 0.0:
                     usual = wander.pooled[number, lag, 1]
                     if wander.pooled[number, lag, 2] >= 4.0:
@@ -437,6 +438,8 @@ def _calibrate(network, period, wander, n, is_sound):
                     if period.learned.stats[c, DISTANT] > 0.0:
                         rate *= DISTANT_RATE
                     wander.square[c, lag] += rate * (rho - wander.square[c, lag])
+                    if not is_counted(network.standing[c]):
+                        continue
                     out[number, 2] += 1.0
                     if counts[number] < SAMPLED:
                         values[number, counts[number]] = wander.square[c, lag]
@@ -476,13 +479,16 @@ def update_wander(network, period, wander, n):
             _push_level(wander.history[c], period.learned.level[c], n, is_first)
     _calibrate(network, period, wander, n, is_sound)
     for p in range(len(network.owned)):
-        n_others = -1
+        n_others, least_support = -1, 1.0
         for i in range(network.size[p]):
-            n_others += math.isfinite(own[network.members[p, i]])
+            c = network.members[p, i]
+            if math.isfinite(own[c]):
+                n_others += REFERENCE_COUNT if network.reference[c] else 1
+                least_support = REFERENCE_COUNT if network.reference[c] else least_support
         middle = _middle(network, own, p, scratch)
         for i in range(network.owned[p]):
             c = network.members[p, i]
-            if stats[c, AGE] == 0.0:
+            if stats[c, AGE] == 0.0 or network.reference[c]:
                 continue
             if is_sound[c] and stats[c, DISTANT] == 0.0:
                 _widen(wander.extremes[c], own[c], own[c] - middle)
@@ -492,7 +498,7 @@ def update_wander(network, period, wander, n):
                     total += abs(network.weights[p, i, j])
                     square += network.weights[p, i, j] ** 2
             # Others that are not needed while a nearer one is there could stand in for it.
-            support = max(total * total / square, math.sqrt(max(n_others, 0))) if square > 0.0 else 1.0
+            support = max(total * total / square, math.sqrt(max(n_others, 0)), least_support) if square > 0.0 else 1.0
             stats[c, SUPPORT] = max(1.0, support * _explained_share(stats[c], network.moments[p, i, i], s))
             if n_others < MIN_OTHERS:
                 _restart_level(network, period, wander, c, n)

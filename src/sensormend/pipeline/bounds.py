@@ -1,4 +1,4 @@
-"""`AcceptedRange` bounds estimates and corrections to what channel and variable showed, and withholds those far off."""
+"""`AcceptedRange` clips estimates and corrections to the observed range, and withholds those far outside of it."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ from sensormend.recovery import BoolArray, FloatArray
 __all__ = ["FAR", "JUDGED", "LEAST_CELLS", "AcceptedRange", "clipped", "far_outside"]
 
 FAR = 1.0
-"""The distance outside the range of a channel, in widths of that range, up to which an estimate or a correction is
-bounded to the range; beyond it, it is withheld. The engine's own bounds allow 0.05."""
+"""An estimate up to this many widths outside the range of its channel is clipped to the range; one farther off is
+withheld. The engine's own bounds allow 0.05."""
 
 WIDE = 2.0
-"""Ranges of the median channel of its variable that the range of a channel is no wider than to be believed: it may
-stand elsewhere, as a barometer on a mountain does, but it does not vary that much more than the others."""
+"""A channel is believed if its range is at most this many times as wide as that of the median channel: a barometer on a
+mountain has another level than the others, but does not vary that much more."""
 
 DENSE = 8
-"""Known channels of a variable from which its range says what a reading of any of them can be."""
+"""The least number of known channels of a variable from which the limits of a single reading follow."""
 
 CORE_MARGIN = 0.15
-"""Widths of the core of a variable beyond which an estimate is withheld."""
+"""An estimate more than this many widths outside the core of its variable is withheld."""
 
 RATIO = 3.0
-"""Widths above the range of a quantity that is never negative from which a reading is impossible; others have `FAR`.
-The heaviest rain of a decade is several times that of a year."""
+"""Readings of a nonnegative quantity are impossible from this many widths above the range, of others from `FAR`: the
+heaviest rain of a decade is several times that of a year."""
 
 APART = 4
-"""One in so many channels must reach an end of the range of their variable, on one day or another."""
+"""The range of a variable ends where one in this many of its channels has been."""
 
 MANY = 4
-"""Channels of a variable from which the median of their ranges says what one of them can be."""
+"""The least number of channels whose median width limits the width of one of them."""
 
 REACHED = 3
-"""Periods that must reach an end of the range of a channel: what was accepted on one or two days does not move it."""
+"""The range of a channel ends where this many periods have been, so that one or two bad days do not widen it."""
 
 EXTREMES, LONG = 8, 100
-"""The most periods that must, of a channel that was accepted in this many times as many: what one that ran wild for a
-week showed is not what it can be, after years."""
+"""This number grows with the length of the record, one for every `LONG` periods, up to `EXTREMES`, so that after years
+one bad week does not widen the range."""
 
 NEGATIVE = 5e-3
-"""The share of its readings below 0 up to which a quantity is never negative: an anemometer whose zero is off."""
+"""A quantity is nonnegative if less than this share of its readings is below 0, as of an anemometer with a bad zero."""
 
 KNOWN = 30
-"""Periods after which the range of a channel says which readings and estimates are impossible."""
+"""Periods of a channel from which on its readings may be called impossible."""
 
 YOUNG = 10
-"""Periods of a channel up to which its range is that of all of them: the third lowest of three days is the highest."""
+"""With fewer periods the range encloses all of them: the third lowest of three days is the highest."""
 
 FEW = 100
-"""Accepted readings of a variable up to which nothing is far outside: half a dozen say nothing about the next one."""
+"""With fewer accepted readings of a variable nothing is withheld as far outside."""
 
 LEAST_CELLS = 1000
-"""Cells that need an estimate until it is decided whether a variable can be judged at all."""
+"""The number of cells that need an estimate before it is decided whether a variable can be judged at all."""
 
 JUDGED = np.iinfo(np.int64).max
 """The value of `unjudged_from` of a variable that is judged."""
@@ -72,19 +72,21 @@ class AcceptedRange:
 
     Accepted readings have flag 1; until a channel has one of them, those with flag 2 count.
 
-    The range must not follow garbage that was accepted, or it bounds nothing any more. That of a channel therefore ends
-    at the third lowest and the third highest of what its periods reached, after years at the eighth, and that of a
-    variable at what periods of three of its channels or of one in four reached, without those that vary much more than
-    the others. The bounds of a channel enclose both its own range and that of the variable; one that is not believed is
-    bounded by the others.
+    Accepted garbage must not widen the ranges. The range of a channel therefore ends at the third lowest and the third
+    highest of the extremes of its periods (after years at the eighth), and that of a variable at the third most extreme
+    period of its channels, or at as many as a quarter of them; channels that vary much more than the others do not
+    count. The limits of a channel enclose its own range and that of the variable; a channel that is not believed has
+    the limits of the variable.
 
     Attributes
     ----------
     lowest, highest
-        (2, sensor, variable, 8): the lowest and the highest ends of the channels' periods, in order from the outermost;
-        of flag 1, and of flag 2. Infinite where there are fewer.
+        (2, sensor, variable, 8): the most extreme minima and maxima of periods, the outermost first; of readings with
+        flag 1, and with flag 2. Infinite where there are fewer periods.
     comoving
         (sensor, variable): which channels move with the others, as far as is known.
+    counting
+        (sensor, variable): which channels count for their variable: not those that joined and have not agreed yet.
     periods
         (2, sensor, variable): the number of these periods.
     count, negative
@@ -98,6 +100,7 @@ class AcceptedRange:
     lowest: FloatArray
     highest: FloatArray
     comoving: BoolArray
+    counting: BoolArray
     periods: NDArray[np.int64]
     count: NDArray[np.int64]
     negative: NDArray[np.int64]
@@ -114,7 +117,7 @@ class AcceptedRange:
         periods = np.zeros(shape[:3], dtype=np.int64)
         comoving = np.ones(shape[1:3], dtype=bool)
         return cls(
-            np.zeros(shape), np.zeros(shape), comoving, periods, accepted, negative, needed, withheld, never,
+            np.zeros(shape), np.zeros(shape), comoving, comoving, periods, accepted, negative, needed, withheld, never,
         )  # fmt: skip
 
     @cached_property
@@ -132,11 +135,14 @@ class AcceptedRange:
         """Which channels have a range that is not much wider than that of the median channel, (sensor, variable)."""
         low, high = self.own
         known = low <= high
-        count = known.sum(axis=0)
+        counted = known & self.counting
+        count = counted.sum(axis=0)
         with np.errstate(invalid="ignore"):
             width = np.where(known, high - low, np.inf)
-            # What is not known comes last.
-            ordered = np.sort(width, axis=0) if width.size else np.full((1, count.size), np.inf)
+            # Unknown channels come last.
+            ordered = (
+                np.sort(np.where(counted, width, np.inf), axis=0) if width.size else np.full((1, count.size), np.inf)
+            )
             middle = np.stack([np.maximum(count - 1, 0) // 2, np.minimum(count // 2, len(ordered) - 1)])
             median = np.take_along_axis(ordered, middle, axis=0).mean(axis=0)
             believed: BoolArray = known & ((count < MANY) | (width <= WIDE * median) | (median == 0))
@@ -145,7 +151,7 @@ class AcceptedRange:
     @cached_property
     def variable_limits(self) -> tuple[FloatArray, FloatArray]:
         """The lower and the upper end of the range of every variable; infinite where there is no reading."""
-        believed = self.believed
+        believed = self.believed & self.counting
         part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
         place = np.maximum(REACHED, believed.sum(axis=0) // APART) - 1
         place[np.where(believed, self.periods.sum(axis=0), 0).sum(axis=0) < YOUNG] = 0
@@ -160,17 +166,17 @@ class AcceptedRange:
 
     @cached_property
     def _shown(self) -> tuple[FloatArray, FloatArray]:
-        """The range that every channel and its variable showed, (sensor, variable); infinite where nothing is known."""
+        """The range that encloses those of channel and variable, (sensor, variable); infinite where none is known."""
         low, high = self.variable_limits
         own_low, own_high = self.own
-        # A barometer on a mountain moves with those in the valley; a thermistor that is broken at 93 deg C does not.
+        # A barometer on a mountain moves with those in the valley; a thermistor broken at 93 deg C does not.
         is_apart = (own_low > high) | (own_high < low)
         believed = self.believed & (self.comoving | ~is_apart)
         low, high = (
             np.where(believed, np.minimum(low, own_low), low),
             np.where(believed, np.maximum(high, own_high), high),
         )
-        # What is hardly ever negative is not negative.
+        # A nonnegative quantity is not estimated below 0.
         floor = np.where(self.negative < NEGATIVE * self.count, 0.0, -np.inf)
         return np.maximum(low, np.minimum(floor, high)), high
 
@@ -183,23 +189,23 @@ class AcceptedRange:
 
     @cached_property
     def correction_limits(self) -> tuple[FloatArray, FloatArray]:
-        """The bounds of every channel without what lies beside the core of its variable, (sensor, variable)."""
+        """The bounds of every channel for corrections, clipped to the core of its variable, (sensor, variable)."""
         (low, high), (core_low, core_high) = self.limits, self.core
         inside = self._in_core & (core_low < high) & (core_high > low)
         return np.where(inside, np.maximum(low, core_low), low), np.where(inside, np.minimum(high, core_high), high)
 
     @cached_property
     def core(self) -> tuple[FloatArray, FloatArray]:
-        """The range of every variable of many channels without one in four on either side; infinite where they are few.
+        """The range of every variable without a quarter of its channels at either end; infinite for few channels.
 
-        Garbage that some channels reported for months, and that was accepted, does not move it.
+        Accepted garbage of some channels does not widen it, even if it lasts for months.
         """
         low, high = np.full(self.count.size, -np.inf), np.full(self.count.size, np.inf)
-        believed = self.believed & (self.periods.sum(axis=0) >= YOUNG)
+        believed = self.believed & self.counting & (self.periods.sum(axis=0) >= YOUNG)
         count = believed.sum(axis=0)
         dense = np.flatnonzero(count >= DENSE)
         for ends, sign, end in zip(self.own, (1, -1), (low, high), strict=True):
-            # What is not believed comes last.
+            # Channels that are not believed come last.
             ordered = np.sort(np.where(believed[:, dense], sign * ends[:, dense], np.inf), axis=0)
             end[dense] = sign * ordered[count[dense] // APART, np.arange(dense.size)]
         known = (low < high) & np.isfinite(low)
@@ -207,10 +213,10 @@ class AcceptedRange:
 
     @cached_property
     def _wide_core(self) -> tuple[FloatArray, FloatArray]:
-        """The core of every variable, and what lies beside it."""
+        """The core of every variable with a margin."""
         low, high = self.core
         own_low = np.where(self.believed, self.own[0], np.nan)
-        # Where all channels have the same floor, as no rain is, what lies above it has no such end.
+        # Where all channels have the same floor, as rain has at 0, the upper margin is wider.
         rests = (own_low == low) | np.isnan(own_low)
         with np.errstate(invalid="ignore"):
             width = np.nan_to_num(high - low, posinf=0.0)
@@ -218,7 +224,7 @@ class AcceptedRange:
 
     @cached_property
     def _in_core(self) -> BoolArray:
-        """Which channels have to stay in the core, (sensor, variable): all but those that lie apart and move along."""
+        """Which channels are bounded by the core, (sensor, variable): all but comoving ones whose range lies apart."""
         low, high = self.core
         own_low, own_high = self.own
         inside: BoolArray = ((own_low <= high) & (own_high >= low)) | ~self.comoving
@@ -227,10 +233,7 @@ class AcceptedRange:
     def _outside_core(
         self, cleaned: FloatArray, value: FloatArray, sensors: NDArray[np.intp]
     ) -> tuple[BoolArray, BoolArray]:
-        """Return which estimates are far outside the core of their variable, and which move a reading out of it.
-
-        (sensor, variable, slot).
-        """
+        """Return which estimates, (sensor, variable, slot), are far outside the core, and which move a reading out."""
         inside = self._in_core[sensors, :, None]
         (low, high), (least, most) = ((end[:, None] for end in ends) for ends in (self.core, self._wide_core))
         with np.errstate(invalid="ignore"):
@@ -239,16 +242,16 @@ class AcceptedRange:
         return far, moved_out
 
     def impossible(self, value: FloatArray, sensors: NDArray[np.intp]) -> BoolArray:
-        """Return which readings of a period, (sensor, variable, slot), are far outside all that their variable showed.
+        """Return which readings of a period, (sensor, variable, slot), are impossible.
 
-        The range test of QARTOD with limits that are learned: where many channels measure the same, and a channel has
-        been known for some periods, nothing is true that lies a whole range outside theirs and outside its own.
+        This is QARTOD's gross range test with learned limits: with many channels of a variable, a reading of a known
+        channel is impossible if it lies more than `FAR` or `RATIO` widths outside both ranges.
         """
         ranges = self.with_sensors(int(sensors.max(initial=-1)) + 1)
         low, high = ranges.limits
         variable_low, variable_high = ranges.variable_limits
         periods = ranges.periods.sum(axis=0)
-        known = ranges.believed & (periods >= YOUNG)
+        known = ranges.believed & ranges.counting & (periods >= YOUNG)
         dense = known.sum(axis=0) >= DENSE
         with np.errstate(invalid="ignore"):
             width = variable_high - variable_low
@@ -268,7 +271,7 @@ class AcceptedRange:
             own[0] = judged[0]
         accepted = self.periods[0].any(axis=0)
         counts = {"count": np.where(accepted, self.count, 0), "negative": np.where(accepted, self.negative, 0)}
-        return replace(start, comoving=self.comoving, **counts)
+        return replace(start, comoving=self.comoving, counting=self.counting, **counts)
 
     def with_sensors(self, sensors: int) -> AcceptedRange:
         """Return the range with sensors added that have no readings yet, up to this number of them."""
@@ -280,18 +283,25 @@ class AcceptedRange:
             new = np.full((2, missing, *array.shape[2:]), value, dtype=array.dtype)
             return np.concatenate([array, new], axis=1)
 
+        new = np.ones((missing, self.count.size), dtype=bool)
         return replace(
             self, lowest=longer(self.lowest, np.inf), highest=longer(self.highest, -np.inf),
-            comoving=np.concatenate([self.comoving, np.ones((missing, self.count.size), dtype=bool)]),
+            comoving=np.concatenate([self.comoving, new]), counting=np.concatenate([self.counting, new]),
             periods=longer(self.periods, 0),
         )  # fmt: skip
 
     def extended(
-        self, value: FloatArray, cells: Verdicts, sensors: NDArray[np.intp], comoving: BoolArray | bool = True
+        self,
+        value: FloatArray,
+        cells: Verdicts,
+        sensors: NDArray[np.intp],
+        comoving: BoolArray | bool = True,
+        counting: BoolArray | bool = True,
     ) -> AcceptedRange:
         """Return the range extended by the accepted readings of one period, (sensor, variable, slot), of `sensors`.
 
-        `comoving` says which of their channels, (sensor, variable), move with the others.
+        Of their channels, (sensor, variable), `comoving` says which move with the others, and `counting` which count
+        for their variable.
         """
         ranges = self.with_sensors(int(sensors.max(initial=-1)) + 1)
         lowest, highest, periods = ranges.lowest.copy(), ranges.highest.copy(), ranges.periods.copy()
@@ -310,12 +320,20 @@ class AcceptedRange:
                 ends[part, sensors] = sign * np.sort(sign * joined, axis=2)[..., :EXTREMES]
             periods[part, sensors] += shows
             judged = judged | shows
-            count += accepted.sum(axis=(0, 2))
-            negative += (accepted & (value < 0)).sum(axis=(0, 2))
-        known = ranges.comoving.copy()
-        known[sensors] = comoving
+            counted = accepted & np.broadcast_to(counting, accepted.shape[:2])[..., None]
+            count += counted.sum(axis=(0, 2))
+            negative += (counted & (value < 0)).sum(axis=(0, 2))
+        known, voices = ranges.comoving.copy(), ranges.counting.copy()
+        known[sensors], voices[sensors] = comoving, counting
         return replace(
-            ranges, lowest=lowest, highest=highest, comoving=known, periods=periods, count=count, negative=negative
+            ranges,
+            lowest=lowest,
+            highest=highest,
+            comoving=known,
+            counting=voices,
+            periods=periods,
+            count=count,
+            negative=negative,
         )
 
     def applied(
@@ -329,7 +347,7 @@ class AcceptedRange:
         *,
         intervals: bool = True,
     ) -> tuple[Verdicts, AcceptedRange]:
-        """Return the verdicts of a period with bounded values, and the range with the cells counted that it withholds.
+        """Return the verdicts of a period with clipped values, and the range with the withheld cells counted.
 
         `seen` readings were given to the model; only the `listed` channels of the `sensors` have rows. An estimate
         without an interval is withheld, unless the method has no `intervals` at all.
@@ -342,14 +360,14 @@ class AcceptedRange:
         shown = (end[sensors, :, None] for end in self._shown)
         far = far_outside(cells.cleaned, *shown) & (self.count >= FEW)[:, None]
         wrong = seen & (cells.flag == Flag.FAIL) & ~observed
-        # A gap that the model gives no estimate for is no estimate that was withheld.
+        # A gap without an estimate of the model does not count as a withheld estimate.
         needed = listed[..., None] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
         beyond, moved_out = self._outside_core(cells.cleaned, value, sensors)
         if not intervals:
             beyond = moved_out = np.zeros_like(wrong)
         unbelieved = needed & beyond & ~withheld
-        # A correction of which the bounds leave nothing: the reading lies at the end to which it would be moved.
+        # A void correction: the reading already lies at the bound to which it would be clipped.
         void = wrong & (cells.origin == CORRECTED) & (clipped(cells.cleaned, low, high) == value)
         inside = (value >= low) & (value <= high)
         returned = (wrong & inside & (withheld | moved_out)) | (void & ~withheld)
@@ -386,13 +404,13 @@ class AcceptedRange:
     ) -> AcceptedRange:
         """Return the range with other counts of cells."""
         other = replace(self, needed=needed, withheld=withheld, unjudged_from=unjudged_from)
-        # What follows from the readings is the same, and a third of the work on a small period.
+        # The cached ranges depend on the readings only; computing them again is a third of the work on a small period.
         vars(other).update({name: vars(self)[name] for name in _DERIVED if name in vars(self)})
         return other
 
 
 _DERIVED = [name for name, entry in vars(AcceptedRange).items() if isinstance(entry, cached_property)]
-"""What is computed once from the readings of a range."""
+"""The cached properties, which follow from the readings."""
 
 
 def clipped(value: FloatArray, low: FloatArray | float, high: FloatArray | float) -> FloatArray:

@@ -119,7 +119,7 @@ class CopyCounter:
             self._last[sensor, variable] = value
 
     def _grow(self, sensors: int) -> None:
-        """Have room for so many sensors."""
+        """Grow the arrays to so many sensors."""
         more = sensors - len(self._last)
         if more > 0:
             self._is_member = np.pad(self._is_member, ((0, more), (0, 0)))

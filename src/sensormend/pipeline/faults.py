@@ -39,7 +39,7 @@ class FaultInterval:
     score
         The highest score of its periods; 1 is at the threshold.
     size, rate, confidence
-        As in the model's `Fault`; NaN for what is no episode of the model.
+        As in the model's `Fault`; NaN for a fault that is not an episode of the model.
     incident
         The start of the first fault of its incident, which is what a person repairs: a fault by itself, or a run of
         short ones. With sensor and variable it names the incident. None where that is not known yet.
@@ -95,7 +95,7 @@ def with_incidents(faults: Iterable[FaultInterval], ends: IncidentEnds | None = 
 class SensorSummary:
     """A line of sensors.csv; unknown values are NaN, and None for a sensor without readings.
 
-    `state` is that of the channel at the end of the tables, one of `sensormend.pipeline.health.STATES`.
+    `state` is that of the channel at the end of the tables, one of `sensormend.pipeline.channel_states.STATES`.
     """
 
     sensor: str

@@ -76,7 +76,7 @@ class FaultEpisode:
         The latest time until which it may have lasted: while the model's episode is open, and while only missing slots
         follow its last wrong one.
     fault
-        The model's fault; None where it is no episode of the model.
+        The model's fault; None where it is not an episode of the model.
     first
         The first slot that rows show as wrong; 0 while there is none.
     dated_size, dated_rate, dated_at, half_width
@@ -118,7 +118,7 @@ class FaultEpisode:
 
     @property
     def size(self) -> float:
-        """The size of the model's fault, as far as the rows agree with it; NaN where it is no episode of the model.
+        """The size of the model's fault, as far as the rows agree with it; NaN where it is not an episode of the model.
 
         The model revises the size as it sees more, while rows stay. Where the offset or drift that the rows show has
         another sign, or is more than twice or less than half as large, the size is that of the rows.
@@ -152,10 +152,6 @@ class FaultEpisode:
     def dated_back(self) -> bool:
         """Whether it began before the first row that shows it, and can be corrected there."""
         return self.reason in CORRECTABLE and self.start < self.first and self.dated_size * self.size > 0
-
-    def marks(self, start: int, end: int) -> bool:
-        """Return whether it can be corrected in readings from `start` to before `end`."""
-        return self.start < end and self.first > start
 
     def size_at(self, time: NDArray[np.int64], period: int) -> FloatArray:
         """Return its size at some times; a drift extrapolated beyond zero has size 0."""
@@ -509,10 +505,10 @@ class Tally:
         }
         return final_states(last, faults, self._until)
 
-    def summaries(self, places: Places) -> list[SensorSummary]:
-        """Return the summary of every channel with rows, by sensor."""
+    def summaries(self, places: Places, faults: Sequence[FaultInterval]) -> list[SensorSummary]:
+        """Return the summary of every channel with rows, by sensor, from the `intervals`."""
         counts = dict(zip(COUNTS, self._counts, strict=True))
-        states = self.states(self.intervals())
+        states = self.states(faults)
         summaries = []
         for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
             latitude, longitude = places.coordinates.get(self.sensors[sensor], (math.nan, math.nan))
@@ -610,15 +606,21 @@ def mark_dated_back(
     columns = {name: getattr(rows, name).copy() for name in ("origin", "cleaned", "lower", "upper")}
     kind = np.zeros(len(rows), dtype=np.int8)
     trusted = np.isin(rows.flag, (Flag.GOOD, Flag.SUSPECT)) & (rows.origin == OBSERVED) & np.isfinite(rows.value)
-    for fault in faults:
-        if fault.sensor not in rows.sensors or fault.variable not in rows.variables:
-            continue
-        channel = (rows.sensor == rows.sensors.index(fault.sensor)) & (
-            rows.variable == rows.variables.index(fault.variable)
-        )
+    sensors, variables = NameIndex(rows.sensors), NameIndex(rows.variables)
+    faults = [fault for fault in faults if fault.sensor in sensors and fault.variable in variables]
+    channel = rows.sensor.astype(np.int64) * len(variables) + rows.variable
+    own_channel = [sensors[fault.sensor] * len(variables) + variables[fault.variable] for fault in faults]
+    of_faults = np.zeros(len(sensors) * len(variables), dtype=bool)
+    of_faults[own_channel] = True
+    # The rows of these channels, channel by channel.
+    listed = np.flatnonzero(trusted & of_faults[channel])
+    listed = listed[np.argsort(channel[listed], kind="stable")]
+    begins, ends = (np.searchsorted(channel[listed], own_channel, side).tolist() for side in ("left", "right"))
+    for fault, begin, end in zip(faults, begins, ends, strict=True):
+        part = listed[begin:end]
         # What came more than a period before the first wrong reading was not far enough off to be wrong.
         start = max(fault.start, fault.first - grid.period)
-        own = np.flatnonzero(trusted & channel & (rows.time >= start) & (rows.time < fault.first))
+        own = part[trusted[part] & (rows.time[part] >= start) & (rows.time[part] < fault.first)]
         if not own.size:
             continue
         times, slot = np.unique(rows.time[own], return_inverse=True)

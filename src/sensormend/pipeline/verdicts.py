@@ -78,7 +78,7 @@ def judge(
         negligible = _negligible(recovery.faults, labels, first_slot, resolution, shape) & wrong & ~recovery.spikes
         wrong, doubtful = wrong & ~negligible, doubtful | negligible
     kind = _kinds(recovery.faults, labels, first_slot, shape)
-    # A reading outside all episodes has the reason of its fiber; `alone` is no fault.
+    # A reading outside all episodes has the reason of its fiber; `alone` is not a fault.
     kind = np.where(kind > 0, kind, np.where(alone, 0, fiber_reason))
     trusted = seen & ~wrong
     cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper

@@ -20,15 +20,7 @@ from sensormend.errors import ConfigError, InputError
 from sensormend.explain.context import USUAL_SPAN, TimeLike, microseconds
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
-from sensormend.pipeline.health import (
-    HEALTH,
-    PLAIN_REASONS,
-    SPIKE,
-    by_trouble,
-    days_per_cell,
-    shade_words,
-    states_by_cell,
-)
+from sensormend.pipeline.health import HEALTH, SPIKE, by_trouble, days_per_cell, shade_words, states_by_cell
 from sensormend.pipeline.sentences import counted
 from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import axis_label
@@ -496,7 +488,7 @@ def _good(all_rows: Rows, sensor: str, times: Any) -> FloatArray:
 
 def _title(own: Rows, place: int, name: str) -> str:
     flag = Flag(int(own.flag[place]))
-    reason = PLAIN_REASONS.get(word := REASONS[int(own.reason[place])], word)
+    reason = REASONS[int(own.reason[place])]
     words = f"flag {int(flag)} ({MEANINGS[flag].replace('_', ' ')}{f', {reason}' if reason else ''})"
     return f"Sensor {name} at {_when(int(own.time[place]))}: {words}"
 

@@ -100,7 +100,7 @@ def page(data: ReportData) -> str:
     parts = [(name, title, part) for name, title, part in _sections(data, shown) if part is not None]
     head = header_section(data, [(name, title) for name, title, _ in parts])
     footer = tag("footer", f"Written by sensormend on {now().replace('T', ' ').removesuffix('Z')[:16]} UTC.")
-    # The data is no script; what could end the element is written as JSON can write it.
+    # The data is not a script; what could end the element is written as JSON can write it.
     text = as_json(shown).decode("utf-8").replace("<", "\\u003c").replace("\u2028", "\\u2028")
     style, theme, plotter, views = (
         "\n".join(path.read_text(encoding="utf-8") for path in STYLES),
@@ -123,7 +123,9 @@ def page(data: ReportData) -> str:
         tag("style", Html(style)),
         tag("script", Html(theme)),
     )
-    note = tag("noscript", tag("p", "The matrix, the map and the charts need JavaScript; the text does not."))
+    note = tag(
+        "noscript", tag("p", "The tables, the matrix, the map and the charts need JavaScript; the text does not.")
+    )
     body = tag(
         "body",
         head,
@@ -150,7 +152,12 @@ def _sections(data: ReportData, shown: Mapping[str, Any]) -> list[tuple[str, str
         id="worst",
     )
     return [
-        ("repair", "What to repair", repairs_section(data)),
+        (
+            "repair",
+            "What to repair",
+            repairs_section(data, answers["attention"][0]["answer"], answers["faults"][0]["answer"]),
+        ),
+        ("stations", "Stations", _view("stations", "grid") if "sensors" in answers else None),
         ("health", "Day by day", _view("health", "matrix") if "matrix" in answers else None),
         ("map", "Map", _view("map", "on-map") if "moment" in answers else None),
         ("worst", "The worst", worst if sensors else None),

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.pipeline.channel_states import STATES, ChannelState, channel_states
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid, is_fill
-from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.options import EVERY
 from sensormend.pipeline.sentences import counted, how_long, readable, who
@@ -46,7 +47,7 @@ __all__ = [
 ChannelName = tuple[str, str]
 """Sensor and variable of a channel."""
 
-SPIKE, FILL = REASONS.index("spike"), REASONS.index("fill")
+SPIKE, FILL, IMPLAUSIBLE = (REASONS.index(reason) for reason in ("spike", "fill", "implausible"))
 
 FAULTY_SHARE = 0.5
 """The fraction of faulty readings from which a period is faulty: a sensor that breaks at noon is faulty that day."""
@@ -216,6 +217,13 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
         incident.start, incident.confidence = fault.start, fault.confidence
         incident.readings += max(0, (start - fault.start) // grid.step)
         faults[name] = incident
+    # The model never sees impossible readings; that they are wrong is sure.
+    impossible = wrong & (rows.reason.reshape(-1, slots) == IMPLAUSIBLE)
+    for row in np.flatnonzero(present.any(axis=1) & impossible[newest]).tolist():
+        if (name := _channel_name(rows, slots, row)) not in faults:
+            run = impossible[row] & ((present[row] & ~impossible[row])[::-1].cumsum()[::-1] == 0)
+            faults[name] = sum_readings(rows, slice(row * slots, (row + 1) * slots), run)
+            faults[name].confidence = 1.0
     names = (_channel_name(rows, slots, row) for row in np.flatnonzero(questionable).tolist())
     return PeriodVerdict(faults, frozenset(names), episodes)
 
@@ -408,12 +416,20 @@ class Alerts:
         )
 
     def health(
-        self, names: Sequence[ChannelName], last: NDArray[np.int64], removed: BoolArray, judged: BoolArray
-    ) -> list[Health]:
-        """Return the health of every channel that has reported and is not removed; arguments as in `check_silence`."""
-        entries = []
-        states = self.states(names, judged)
-        for place in np.flatnonzero(~removed).tolist():
+        self, names: Sequence[ChannelName], last: NDArray[np.int64], removed: BoolArray, judged: BoolArray,
+        most: int | None = None,
+    ) -> list[Health]:  # fmt: skip
+        """Return the health of every channel that has reported and is not removed; arguments as in `check_silence`.
+
+        With `most` only of so many, those with the worst states.
+        """
+        entries: list[Health] = []
+        states, places = self.states(names, judged), np.flatnonzero(~removed)
+        if most is not None:
+            places = places[np.argsort(states[places], kind="stable")]
+        for place in places.tolist():
+            if len(entries) == most:
+                break
             name, newest = names[place], int(last[place])
             channel = self._channels.get(name)
             if channel is None and newest == NEVER:
@@ -537,8 +553,8 @@ class Alerts:
         """Apply a faulty period to a channel that has no sure fault."""
         channel = self._channel(name, start)
         if channel.fault is None:
-            fault.start = channel.streak_start = start
-            channel.fault = fault
+            fault.start = max(fault.start, start)
+            channel.streak_start, channel.fault = start, fault
         else:
             channel.fault.add(fault)
         if channel.faulty:
@@ -726,10 +742,10 @@ class ChannelMonitor:
         """Return which channels are silent at a time, without a change of state."""
         return self.silence.is_silent(time) & ~self._with_note(time, maintenance)
 
-    def health(self) -> list[Health]:
-        """Return the health of every channel that is not removed."""
+    def health(self, most: int | None = None) -> list[Health]:
+        """Return the health of every channel that is not removed, or of as many with the worst states."""
         names = self._names()
-        return self.alerts.health(names, self.silence.last, *self._removed_and_judged())
+        return self.alerts.health(names, self.silence.last, *self._removed_and_judged(), most)
 
     @property
     def counts(self) -> dict[str, int]:

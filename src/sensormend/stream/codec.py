@@ -25,7 +25,6 @@ __all__ = [
     "input_from_bytes",
     "input_to_bytes",
     "pack",
-    "readings_before",
     "readings_from_bytes",
     "readings_to_bytes",
     "unpack",
@@ -39,7 +38,7 @@ ALIGNED = 8
 """The alignment of arrays in bytes: numpy is slower on arrays that are not aligned."""
 
 ARRIVED, OTHER = b"A", b"O"
-"""The first byte of a record of the journal: `Arrived`, or another input."""
+"""The first byte of an input: `Arrived`, or another."""
 
 NUMBERS = ("value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
 
@@ -101,21 +100,17 @@ def readings_from_bytes(content: bytes) -> Readings:
     return _readings(*unpack(content))
 
 
-def input_to_bytes(item: Input, before: int = 0) -> bytes:
-    """Return a record of the journal; of an `Arrived` everything but `acknowledge`.
-
-    `before` is the number of readings that were acknowledged before it.
-    """
-    header: dict[str, Any] = {"before": before}
+def input_to_bytes(item: Input) -> bytes:
+    """Return an input as bytes; of an `Arrived` everything but `acknowledge`."""
     if isinstance(item, Tick):
-        return OTHER + pack({**header, "tick": item.time}, {})
+        return OTHER + pack({"tick": item.time}, {})
     if isinstance(item, End):
-        return OTHER + pack({**header, "end": True}, {})
+        return OTHER + pack({"end": True}, {})
     if isinstance(item, MaintenanceChanged):
-        return OTHER + pack({**header, "maintenance": [astuple(note) for note in item.maintenance.notes]}, {})
+        return OTHER + pack({"maintenance": [astuple(note) for note in item.maintenance.notes]}, {})
     if isinstance(item, DamageNoticed):
-        return OTHER + pack({**header, "damage": [astuple(one) for one in item.damage], "at": item.at}, {})
-    header["received"] = item.received
+        return OTHER + pack({"damage": [astuple(one) for one in item.damage], "at": item.at}, {})
+    header: dict[str, Any] = {"received": item.received}
     if item.rejected:
         header["rejected"] = [astuple(fields) for fields in item.rejected]
     if item.positions:
@@ -127,7 +122,7 @@ def input_to_bytes(item: Input, before: int = 0) -> bytes:
 
 
 def input_from_bytes(content: bytes) -> Input:
-    """Return the input of a record of the journal; its `acknowledge` does nothing."""
+    """Return the input that `input_to_bytes` wrote; its `acknowledge` does nothing."""
     header, arrays = unpack(content[1:])
     if content[:1] == ARRIVED:
         return Arrived(
@@ -144,11 +139,6 @@ def input_from_bytes(content: bytes) -> Input:
     if "maintenance" in header:
         return MaintenanceChanged(Maintenance(tuple(Note(*note) for note in header["maintenance"])))
     return End()
-
-
-def readings_before(content: bytes) -> int:
-    """Return the number of readings that were acknowledged before a record of the journal."""
-    return int(unpack(content[1:])[0].get("before", 0))
 
 
 def delivery_to_bytes(delivery: Delivery) -> bytes:

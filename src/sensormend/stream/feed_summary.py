@@ -66,7 +66,7 @@ class FeedSummary:
         rejected: Sequence[Rejected] = (),
         notes: Sequence[str] = (),
     ) -> FeedSummary:
-        """Summarise readings of a live feed, or of an archive, whose grid is found in another way."""
+        """Summarise readings of a live feed, or of an archive, whose grid is derived differently."""
         # Units in the names of variables, then those of messages, then those of the user.
         known = {name: unit for name in readings.variables if (unit := unit_of(name)[1])} | dict(units or {})
         known |= dict.fromkeys(readings.variables, options.units[EVERY]) if EVERY in options.units else {}
@@ -134,7 +134,7 @@ def joined(parts: Sequence[Readings]) -> Readings:
 
 
 def _repeats(readings: Readings) -> bool:
-    """Return whether some channel has readings at three times or more, from which a step can be told."""
+    """Return whether some channel has readings at three times or more, from which a step can be derived."""
     if not len(readings):
         return False
     channel = readings.sensor.astype(np.int64) * len(readings.variables) + readings.variable

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sensormend.errors import StateError
-from sensormend.files import sync
 from sensormend.io.folder import covered, dates_of, span_of
-from sensormend.io.metadata import read_json, write_json
 
-__all__ = ["Manifest", "Rewritten"]
+__all__ = ["Manifest"]
 
 BLOCK = 1 << 20
 """Bytes that are read at a time."""
@@ -36,27 +33,13 @@ class Manifest:
     periods_from: int | None = None
 
     @classmethod
-    def load(cls, path: Path) -> Manifest:
-        """Read a manifest.
+    def of(cls, content: Mapping[str, Any]) -> Manifest:
+        """Return the manifest whose `to_dict` has gone through JSON."""
+        return cls(**{**content, "files": {name: tuple(entry) for name, entry in content["files"].items()}})
 
-        Raises
-        ------
-        StateError
-            It is missing or damaged.
-        """
-        try:
-            content = read_json(path)
-            files = {name: (size, crc, rows) for name, (size, crc, rows) in content["files"].items()}
-            manifest = cls(files, content["dates_from"], content["periods_from"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{path} is missing or damaged") from error
-        if content.get("crc") != manifest._crc():
-            raise StateError(f"{path} is damaged")
-        return manifest
-
-    def save(self, path: Path) -> None:
-        """Write it."""
-        write_json(path, {**self._content(), "crc": self._crc()})
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return dict(vars(self))
 
     def note(self, folder: Path, written: Mapping[Path, int]) -> None:
         """Take in files as they are now, with their numbers of rows; those that are gone are left out."""
@@ -122,45 +105,6 @@ class Manifest:
         first, last = span_of(Path(name))
         spans = {other: span_of(Path(other)) for other in self.files if Path(other).parent == part and other != name}
         return [other for other, span in spans.items() if first <= span[0] and span[1] <= last]
-
-    def _content(self) -> dict[str, Any]:
-        return {"files": self.files, "dates_from": self.dates_from, "periods_from": self.periods_from}
-
-    def _crc(self) -> int:
-        return zlib.crc32(repr((sorted(self.files.items()), self.dates_from, self.periods_from)).encode())
-
-
-class Rewritten:
-    """The files of a manifest that were written again since: their names are on disk before they are replaced."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._names = set(self.read(path))
-
-    @staticmethod
-    def read(path: Path) -> list[str]:
-        """Return the names."""
-        try:
-            return path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except FileNotFoundError:
-            return []
-
-    def add(self, name: str) -> None:
-        """Add a name durably."""
-        if name in self._names:
-            return
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{name}\n")
-        sync(self.path)
-        if not self._names:
-            sync(self.path.parent)
-        self._names.add(name)
-
-    def clear(self) -> None:
-        """Forget all names, when a manifest has the files as they are."""
-        if self._names:
-            self.path.unlink(missing_ok=True)
-            self._names = set()
 
 
 def _checksum(path: Path) -> tuple[int, int]:

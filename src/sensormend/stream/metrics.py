@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
@@ -19,11 +19,13 @@ from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import Closing
-from sensormend.pipeline.health import ChannelState
+from sensormend.pipeline.channel_states import ChannelState
+from sensormend.pipeline.health import Health
 from sensormend.readings import SECOND
 from sensormend.stream.deliveries import SinkState
+from sensormend.stream.sinks.messages import valid_text
 
-__all__ = ["BoundedServer", "Metrics", "MetricsServer"]
+__all__ = ["MOST_CHANNELS", "BoundedServer", "Metrics", "MetricsServer"]
 
 MAX_SILENCE = 60.0
 """Seconds without a heartbeat of the service's loop after which the health fails. The loop runs several times a second;
@@ -32,6 +34,9 @@ its longest step, a period of some thousand sensors, takes a few seconds."""
 MOST_REASONS = 40
 """Most reasons for a refusal that are counted separately; there are fewer. The limit bounds the memory, here and in
 Prometheus, should a reason ever contain text of a message."""
+
+MOST_CHANNELS = 200
+"""Most channels that have gauges of their own, three each: Prometheus keeps every series that it ever saw."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -67,6 +72,8 @@ class Metrics:
     sensors
         How many are `known`, how many have each state of `ChannelState`, and how many are `unknown_sensors`, which have
         reported in too few periods.
+    channels
+        The health of `MOST_CHANNELS` channels, those with the worst states.
     sinks
         The state of each sink, by name.
     damaged, readings_gone
@@ -96,6 +103,7 @@ class Metrics:
         self.newest: int | None = None
         self.watermark: int | None = None
         self.sensors = dict.fromkeys(("known", *ChannelState, "unknown_sensors"), 0)
+        self.channels: Sequence[Health] = ()
         self.journal_bytes = self.backlog_bytes = 0
         self.damaged = self.readings_gone = 0
         self.sinks: dict[str, SinkState] = {}
@@ -192,6 +200,23 @@ class Metrics:
             for sink in list(self.sinks.values()):
                 gauge.add_metric([sink.name], getattr(sink, attribute))
             yield gauge
+        now, channels = (
+            self._clock(),
+            {(valid_text(one.sensor), valid_text(one.variable)): one for one in self.channels},
+        )
+        state, since, age = (
+            family(core.GaugeMetricFamily, f"channel_{name}", text, labels=["sensor", "variable", *more])
+            for name, text, more in (
+                ("state", "1 for the state that a channel has", ["state"]),
+                ("state_seconds", "For how long a channel has had its state", []),
+                ("age_seconds", "Since the newest reading of a channel was taken", []),
+            )
+        )
+        for names, one in channels.items():
+            state.add_metric([*names, one.state], 1)
+            since.add_metric(names, now - one.since / SECOND)
+            age.add_metric(names, float("nan") if one.heard is None else now - one.heard / SECOND)
+        yield from (state, since, age)
         build = {"version": __version__, "python": platform.python_version()}
         yield family(core.InfoMetricFamily, "build", "Versions of sensormend and Python", value=build)
 

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass
 from io import StringIO
@@ -20,22 +20,23 @@ import duckdb
 import numpy as np
 
 from sensormend.errors import InputError, StateError, StorageError
-from sensormend.files import beside, now, surroundings, sync
+from sensormend.files import beside, now, set_aside, surroundings, sync
 from sensormend.io.folder import covered, dates_of, span_of
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, csv_lines, write_csv, write_json
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import ChannelState
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.times import in_words, iso
+from sensormend.pipeline.units import described, record_of
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.integrity import is_readable
 from sensormend.stream.late import LateReadingStore, correct
 from sensormend.stream.logs import say
-from sensormend.stream.manifest import Manifest, Rewritten
+from sensormend.stream.manifest import Manifest
 from sensormend.stream.stream import LateReadings, PeriodFinal, Stream
 
 __all__ = [
@@ -46,7 +47,6 @@ __all__ = [
     "dates",
     "drop_dates",
     "remove_leftovers",
-    "set_aside",
 ]
 
 _log = logging.getLogger("sensormend.stream")
@@ -145,14 +145,6 @@ def _prefix_crc(path: Path, length: int) -> int:
             while length > 0 and (block := file.read(min(BLOCK, length))):
                 crc, length = zlib.crc32(block, crc), length - len(block)
     return crc
-
-
-def set_aside(path: Path) -> Path:
-    """Return a name beside a damaged file that no file has yet."""
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    return aside
 
 
 def dates(folder: Path) -> dict[int, Path]:
@@ -265,6 +257,8 @@ class Output:
         The files as of the last checkpoint.
     unsound
         Those of them, and of the tables, that are missing or damaged.
+    rewritten, rewriting
+        Those that were written again since; called with the name of one that is about to be.
     """
 
     def __init__(
@@ -277,15 +271,18 @@ class Output:
         lengths: Mapping[str, int] | None = None,
         manifest: Manifest | None = None,
         unsound: Sequence[str] = (),
+        rewritten: Iterable[str] = (),
+        rewriting: Callable[[str], None] = lambda name: None,
     ) -> None:
         self.folder, self._late_for, self._keep, self._compact = folder.absolute(), late_for, keep, compact
         folder = self.folder
-        self.manifest, self._rewritten = manifest or Manifest(), Rewritten(folder / "state" / "rewritten")
+        self.manifest, self._rewriting = manifest or Manifest(), rewriting
         self._set_aside(unsound)
         self.writer = RowWriter(folder, self._before_replacing)
         remove_leftovers(folder)
+        _remove(set((folder / "state").glob("*.new")))
         self._store = LateReadingStore(folder / "state" / "kept", self._before_replacing)
-        self.manifest.adopt(folder, Rewritten.read(folder / "state" / "rewritten"))
+        self.manifest.adopt(folder, rewritten)
         known = lengths or {}
         self._faults = AppendOnlyTable(
             folder / "faults.csv", FAULTS_HEADER, known.get("faults", 0), crc=known.get("faults_crc")
@@ -329,7 +326,7 @@ class Output:
     def _before_replacing(self, path: Path) -> None:
         name = path.relative_to(self.folder).as_posix()
         if name in self.manifest.files:
-            self._rewritten.add(name)
+            self._rewriting(name)
 
     def finish(self, event: PeriodFinal, start: int, record: int) -> None:
         """Write the rows of a period that is over."""
@@ -383,10 +380,11 @@ class Output:
             tally, grid = stream.tally, stream.cleaner.grid
             # The tally drops them; if the disk is full, the next attempt needs them.
             self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
-            self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
+            faults = tally.intervals()
+            self._faults.write(map(astuple, self._settled), map(astuple, faults))
             self._settled = []
             places = Places(coordinates={**stream.coordinates, **stream.places.coordinates})
-            write_csv(self.folder / "sensors.csv", SENSORS_HEADER, map(astuple, tally.summaries(places)))
+            write_csv(self.folder / "sensors.csv", SENSORS_HEADER, map(astuple, tally.summaries(places, faults)))
         write_json(self.folder / "run.json", self._record(stream, settings))
 
     def tidy(self, stream: Stream) -> None:
@@ -424,10 +422,6 @@ class Output:
         sync(self.folder)
         self._rejected.rotate()
 
-    def saved(self) -> None:
-        """Forget what was written again before the checkpoint that has just been saved."""
-        self._rewritten.clear()
-
     def close(self) -> None:
         """Close the files."""
         self.writer.close()
@@ -452,6 +446,7 @@ class Output:
                 "withheld": stream.cleaner.withheld,
                 "copies": copies,
                 "notes": [*stream.survey.notes, *sentences(copies), *stream.cleaner.remarks()],
+                **record_of(described(stream.cleaner.variables, stream.options)),
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}
 

@@ -83,7 +83,7 @@ class DiskRetry:
         condition.begin(error=reason)
         if gone_since is not None and time.monotonic() - gone_since > GONE_WAIT:
             raise StorageError(
-                f"{reason}; waited for {GONE_WAIT:.0f} s. What was acknowledged is in its journal: mount or move it "
+                f"{reason}; waited for {GONE_WAIT:.0f} s. What was acknowledged is stored there: mount or move it "
                 "back and start again, or watch into another OUT"
             ) from error
         # Not `Event.wait`: a signal handler that sets the event meanwhile could deadlock.

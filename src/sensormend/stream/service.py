@@ -1,4 +1,4 @@
-"""`Service` runs `watch`: it takes readings from a source through the journal and the stream to OUT and the sinks."""
+"""`Service` runs `watch`: it takes readings from a source through the store and the stream to OUT and the sinks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,9 +20,8 @@ from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.times import iso
 from sensormend.readings import Readings, Rows
-from sensormend.stream.acknowledged import Acknowledged
 from sensormend.stream.addresses import plain
-from sensormend.stream.admission import RARE, UNKNOWN
+from sensormend.stream.admission import NOT_KNOWN, RARE, UNKNOWN
 from sensormend.stream.arrivals import (
     Arrived,
     Damage,
@@ -34,23 +33,23 @@ from sensormend.stream.arrivals import (
     Tick,
     clock,
 )
-from sensormend.stream.codec import input_from_bytes, input_to_bytes, readings_before
+from sensormend.stream.codec import input_from_bytes, input_to_bytes
 from sensormend.stream.deliveries import DAMAGE, Alert, Delivery, Kind, identified
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
+from sensormend.stream.delivery_worker import DeliveryWorker, stop_all
 from sensormend.stream.event_time import EventClock
 from sensormend.stream.feed_summary import FeedSummary, joined
-from sensormend.stream.formats.values import TOO_MANY_NAMES
-from sensormend.stream.integrity import Inspection, inspect
-from sensormend.stream.journal import WriteAheadLog
+from sensormend.stream.formats.values import NOT_DECODED, TOO_MANY_NAMES
+from sensormend.stream.integrity import inspect
 from sensormend.stream.logs import ConditionLog, say
-from sensormend.stream.metrics import Metrics, MetricsServer
+from sensormend.stream.metrics import MOST_CHANNELS, Metrics, MetricsServer
 from sensormend.stream.output import Output
 from sensormend.stream.retrying import DiskRetry, StoppedError
-from sensormend.stream.service_state import ServiceState
+from sensormend.stream.service_state import STORE, ServiceState
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import open_workers
 from sensormend.stream.sinks.messages import SEVERITIES
 from sensormend.stream.sources import check_source, open_source
+from sensormend.stream.store import Store
 from sensormend.stream.stream import AlertsRaised, Event, LateReadings, PeriodFinal, Problem, ReadingsRejected
 
 __all__ = ["Service", "Status", "open_service"]
@@ -60,8 +59,8 @@ _log = logging.getLogger("sensormend.stream")
 SOURCE_WAIT = 0.25
 """Longest wait for the source in seconds, and so the delay of a signal or of the end of a slot."""
 
-CHECKPOINT_INTERVAL, MOST_JOURNAL = 20.0, 64 << 20
-"""Seconds between two checkpoints, and bytes of journal that trigger one at once: they limit what a restart replays."""
+CHECKPOINT_INTERVAL, MOST_INPUTS = 20.0, 64 << 20
+"""Seconds between two checkpoints, and bytes of inputs that trigger one at once: they limit what a restart replays."""
 
 TABLES_INTERVAL, TABLES_FACTOR = 5.0, 10.0
 """Seconds between two writes of faults.csv and the other tables, and at least the duration of a write times this; also
@@ -85,7 +84,9 @@ MAINTENANCE_INTERVAL = 5.0
 
 HINTS = {
     UNKNOWN: {"hint": "variables names all that will come, before the first start, or the one that --from has"},
+    NOT_KNOWN: {"hint": "known names those that are admitted"},
     RARE: {"hint": "variables names all that will come, before the first start"},
+    NOT_DECODED: {"hint": "give the devices a payload formatter, which decodes what they send, in the network server"},
     TOO_MANY_NAMES: {"hint": "the pattern may take something else for the sensor; coordinates names those that are"},
 }
 """Hints on how to avoid a refusal, by reason."""
@@ -120,7 +121,7 @@ class Service:
     source
         Opens the source, given its mark and the state of the service.
     workers
-        Functions that open the workers for sinks, given the queue, by name.
+        Functions that open the workers for sinks, given the store, by name.
     on_event
         Called with every event after it was written, and with None after each pass of the loop.
     """
@@ -130,7 +131,7 @@ class Service:
         settings: Settings,
         source: Callable[[Any, ServiceState], Source],
         *,
-        workers: dict[str, Callable[[DeliveryQueue], DeliveryWorker]] | None = None,
+        workers: dict[str, Callable[[Store], DeliveryWorker]] | None = None,
         metrics: Metrics | None = None,
         on_event: Callable[[Event | None], None] = lambda event: None,
     ) -> None:
@@ -175,18 +176,19 @@ class Service:
         self._state.claim()
         refusal = f"another sensormend is watching into {self.out}: stop it first"
         with locked(self._state.folder / "lock", refusal), ExitStack() as stack:
-            inspection = inspect(self.out, VERIFIED_BYTES)
-            self._state.recover(inspection)
-            self._state.begin()
+            self._state.new_stream(self.settings)
             try:
-                self._watch(stack, inspection)
+                self._watch(stack)
             except StoppedError as why:
-                say(_log, logging.WARNING, f"stopped {why}; the journal has all that was acknowledged")
+                say(_log, logging.WARNING, f"stopped {why}; all that was acknowledged is stored")
 
-    def _watch(self, stack: ExitStack, inspection: Inspection) -> None:
-        settings, folder = self.settings, self._state.folder
+    def _watch(self, stack: ExitStack) -> None:
+        settings, path = self.settings, self._state.folder / STORE
+        self._store = stack.enter_context(self._retry(partial(Store, path, list(self._open_workers), settings.backlog)))
+        inspection = inspect(self.out, self._store, VERIFIED_BYTES)
+        self._state.begin(again="state/watch.json" in inspection.unsound)
         self._name = self._state.name
-        self.stream, saved = self._state.load(settings)
+        self.stream, saved = self._state.load(settings, self._store)
         self._mark = self._mark_of_source(saved.get("mark"))
         self._counts |= saved.get("counts", {})
         self._lost, self._damage = saved.get("lost", 0), saved.get("damage", [])
@@ -199,24 +201,16 @@ class Service:
             lengths=saved.get("tables") or (None if inspection.damage else {}),
             manifest=inspection.manifest,
             unsound=inspection.unsound,
+            rewritten=self._store.rewritten,
+            rewriting=self._store.note_rewritten,
         )
         stack.callback(self._output.close)
-        self._acknowledged = stack.enter_context(Acknowledged(folder / "acknowledged"))
-        start = saved.get("journal", 0)
-        expected = max(start, inspection.acknowledged.get("number", 0))
-        self._journal = WriteAheadLog(folder / "journal", expected=expected)
-        stack.callback(self._journal.close)
-        names = list(self._open_workers)
-        self._queue = self._retry(partial(DeliveryQueue, folder / "deliveries.sqlite", names, settings.backlog))
-        stack.callback(self._queue.close)
-        if any(damage.file == "state/deliveries.sqlite" for damage in inspection.damage):
-            self._queue.empty_damaged()
-        self._workers = [open_worker(self._queue) for open_worker in self._open_workers.values()]
+        self._workers = [open_worker(self._store) for open_worker in self._open_workers.values()]
         stack.callback(stop_all, self._workers, DRAIN_TIME)
         for worker in self._workers:
             worker.start()
-        repeated = self._replay(start)
-        self._lost = max(self._lost, inspection.acknowledged.get("readings", 0) - self.stream.readings)
+        repeated = self._replay(saved.get("next_input", 0))
+        self._lost = max(self._lost, self._store.acknowledged.record.get("readings", 0) - self.stream.readings)
         self._report([damage for damage in inspection.damage if damage not in repeated])
         source = stack.enter_context(self._open_source(self._mark, self._state))
         if sentence := method_sentence(settings.options):
@@ -237,13 +231,13 @@ class Service:
                 say(_log, logging.WARNING, f"{state.name}: {state.backlog} wait for it until the next start")
 
     def _replay(self, start: int) -> list[Damage]:
-        """Apply the records of the journal since the checkpoint; return the damage that they report."""
+        """Apply the inputs since the checkpoint; return the damage that they report."""
         count, damage = 0, list[Damage]()
-        for number, content in self._journal.read(start):
+        for number, before, content in self._store.inputs(start):
             if self._stopping.is_set():
                 raise StoppedError("while it replayed the journal")
             # More readings came before it than there are.
-            self._lost = max(self._lost, readings_before(content) - self.stream.readings)
+            self._lost = max(self._lost, before - self.stream.readings)
             item = input_from_bytes(content)
             self._apply(number, item)
             self.metrics.beat()
@@ -284,7 +278,7 @@ class Service:
             if self._changed and time.monotonic() > self._describe_at:
                 self._describe()
             due = self._period_closed and time.monotonic() - self._saved > CHECKPOINT_INTERVAL
-            if due or self._journal.size > MOST_JOURNAL:
+            if due or self._store.inbox_size > MOST_INPUTS:
                 self._checkpoint()
             self.metrics.beat()
             if time.monotonic() >= self._measure_at:
@@ -307,32 +301,17 @@ class Service:
             say(_log, logging.INFO, f"{what}: {choice}", **({"hint": hint} if hint else {}))
 
     def _take(self, item: Input) -> None:
-        """Write an input to the journal, acknowledge it, and apply it."""
+        """Store an input, acknowledge it, and apply it."""
         if isinstance(item, Arrived) and item.mark is not None:
             item = replace(item, mark=[self._source_name, item.mark])
-        before, readings = self.stream.readings + self._lost, 0
-        number = self._retry(partial(self._journal.write, input_to_bytes(item, before)))
+        number, before, count = self._store.next_input, self.stream.readings + self._lost, 0
         if isinstance(item, Arrived):
-            readings = item.readings.time.size
-            self._newest = item.newest(self._newest)
-        self._retry(partial(self._record, number + 1, before + readings))
+            self._newest, count = item.newest(self._newest), item.readings.time.size
+        known = {"name": self._name, "readings": before + count, "newest": self._newest}
+        self._retry(partial(self._store.put, number, input_to_bytes(item), before=before, **known))
         if isinstance(item, Arrived):
             item.acknowledge()
         self._apply(number, item)
-
-    def _record(self, number: int, readings: int, checkpoint: Mapping[str, Any] | None = None) -> None:
-        """Record beside the journal what is acknowledged, or in a checkpoint."""
-        self._acknowledged.write(
-            {
-                "name": self._name,
-                "number": number,
-                "readings": readings,
-                "newest": self._newest,
-                "deliveries": self._queue.next,
-                "waiting": max(map(self._queue.backlog, self._open_workers), default=0),
-                "checkpoint": self._acknowledged.record.get("checkpoint") if checkpoint is None else checkpoint,
-            }
-        )
 
     def _mark_of_source(self, mark: Any) -> Any:
         """Return the mark if it is of this source, else None."""
@@ -447,7 +426,7 @@ class Service:
     ) -> None:
         if self._workers:
             health = self.stream.health() if kind == "final" else ()
-            self._queue.append(Delivery(kind, start, end, rows, health, alerts), place)
+            self._store.append(Delivery(kind, start, end, rows, health, alerts), place)
 
     def _now(self) -> int:
         return self._clock.now(self.stream.watermark.time)
@@ -494,30 +473,22 @@ class Service:
             self._tidying.end()
 
     def _save(self) -> None:
-        stream, number = self.stream, self._journal.next
-        total = stream.readings + self._lost
+        stream, total = self.stream, self.stream.readings + self._lost
         self._output.sync(stream)
-        self._state.save(
-            stream,
-            {
-                "journal": number,
-                "mark": None if self._mark is None else [self._source_name, self._mark],
-                "counts": self._counts,
-                "tables": self._output.state(),
-                "total": total,
-                "lost": self._lost,
-                "newest": self._newest,
-                "damage": self._damage,
-            },
-            self._output.manifest,
-        )
         final = None if stream.grid is None or stream.closed is None else stream.grid.start_of(stream.closed + 1)
-        checkpoint = {"number": number, "readings": total, "open": len(stream.buffer), "final": final,
+        checkpoint = {"number": self._store.next_input, "readings": total, "open": len(stream.buffer), "final": final,
                       "newest": self._newest}  # fmt: skip
-        self._record(number, total, checkpoint)
-        self._acknowledged.sync()
-        self._output.saved()
-        self._journal.drop(number)
+        service = {
+            "mark": None if self._mark is None else [self._source_name, self._mark],
+            "counts": self._counts,
+            "tables": self._output.state(),
+            "total": total,
+            "lost": self._lost,
+            "newest": self._newest,
+            "damage": self._damage,
+            "manifest": self._output.manifest.to_dict(),
+        }
+        self._state.save(stream, service, self._store, name=self._name, readings=total, checkpoint=checkpoint)
 
     def _describe(self) -> None:
         started, damage = time.monotonic(), {"damage": self._damage} if self._damage else {}
@@ -530,9 +501,10 @@ class Service:
         if stream.watermark.time != NEVER:
             metrics.watermark = stream.watermark.time
         metrics.sensors = {"known": len(stream.sensors), "unknown_sensors": stream.admission.unknown, **stream.counts}
+        metrics.channels = stream.health(MOST_CHANNELS)
         metrics.damaged = len(self._damage)
         metrics.readings_gone = sum(damage["readings"] for damage in self._damage)
-        metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._queue.size
+        metrics.journal_bytes, metrics.backlog_bytes = self._store.inbox_size, self._store.size
         metrics.sinks = {state.name: state for state in (worker.state() for worker in self._workers)}
         self._measure_at = time.monotonic() + max(SOURCE_WAIT, TABLES_FACTOR * (time.monotonic() - started))
 

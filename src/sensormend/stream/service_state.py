@@ -6,13 +6,14 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sensormend.archive.checkpoint import Checkpoint, fetch, put
-from sensormend.errors import ConfigError, SensormendError, StateError
-from sensormend.files import read_state, write_state
+from sensormend.errors import ConfigError, StateError
+from sensormend.files import StateFiles, read_state, write_state
 from sensormend.io.folder import meta_of
 from sensormend.io.metadata import read_json, write_json
 from sensormend.pipeline.cleaner import STATE_VERSION as CLEANER_VERSION
@@ -20,28 +21,28 @@ from sensormend.pipeline.cleaner import Cleaner, cleaner_for
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.survey import Survey
 from sensormend.pipeline.times import in_words
-from sensormend.stream.acknowledged import Acknowledged
 from sensormend.stream.alerts import Alerts
+from sensormend.stream.codec import pack, unpack
 from sensormend.stream.digest import Digest
-from sensormend.stream.integrity import Inspection
-from sensormend.stream.manifest import Manifest
-from sensormend.stream.output import set_aside
 from sensormend.stream.settings import Settings
+from sensormend.stream.store import Acknowledged, Store, copied
 from sensormend.stream.stream import Stream
 
-__all__ = ["ServiceState"]
+__all__ = ["STORE", "ServiceState"]
 
-STATE_VERSION = 2
+STATE_VERSION = 3
+
+STORE = "store.sqlite"
+"""The file in OUT/state that has the inputs, deliveries and the checkpoint."""
 
 
 class ServiceState:
-    """The state of the OUT of a `watch`: one checkpoint, replaced as a whole."""
+    """The name of a `watch`, and what a checkpoint has of it."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
         self.folder = out / "state"
         self._watch_file = self.folder / "watch.json"
-        self._checkpoint = Checkpoint(self.folder)
 
     def claim(self) -> None:
         """Create the OUT if it is missing; refuse one that another program wrote, or that cannot be written."""
@@ -71,33 +72,17 @@ class ServiceState:
     @property
     def is_begun(self) -> bool:
         """Whether a `watch` has written here, and its name is known."""
-        return self._watch_file.exists() or bool(self._acknowledged.get("name"))
+        return self._watch_file.exists() or "name" in self._acknowledged
 
     @property
     def _acknowledged(self) -> dict[str, Any]:
-        return Acknowledged.read(self.folder / "acknowledged") or {}
+        return Acknowledged.read(self.folder / "acknowledged")
 
-    def begin(self) -> None:
-        """Mark the folder as the OUT of a `watch`."""
-        if not self._watch_file.exists():
+    def begin(self, *, again: bool = False) -> None:
+        """Mark the folder as the OUT of a `watch`, if it is not or the mark is damaged."""
+        if again or not self._watch_file.exists():
             name = self._acknowledged.get("name") or f"sensormend-{uuid.uuid4().hex[:12]}"
             write_json(self._watch_file, {"watch": STATE_VERSION, "name": name})
-
-    def recover(self, inspection: Inspection) -> None:
-        """Set aside what is damaged, so that the service can go on from what is sound."""
-        if "state/watch.json" in inspection.unsound:
-            self._watch_file.unlink(missing_ok=True)
-        place, file = inspection.place, self.folder / "checkpoint.json"
-        try:
-            named = read_json(file).get("place")
-        except SensormendError:
-            named = ""
-        if named == (None if place is None else place.name):
-            return
-        for folder in self.folder.glob("record-*"):
-            if place is None:
-                os.replace(folder, set_aside(folder.with_name("checkpoint")))
-        write_json(file, {} if place is None else {"place": place.name})
 
     @property
     def name(self) -> str:
@@ -114,68 +99,69 @@ class ServiceState:
         if list(topics) != self.topics:
             write_json(self._watch_file, {**read_json(self._watch_file), "topics": list(topics)})
 
-    def load(self, settings: Settings) -> tuple[Stream, dict[str, Any]]:
-        """Return the stream of the last checkpoint, or a new one, and what the service saved with it.
-
-        Where a checkpoint is lost, the new stream refuses readings of the periods that are final.
-        """
-        # Notes on maintenance come through the journal: a replay must use the notes of the run before it.
-        options = replace(settings.options, maintenance=None)
-        rules = settings.alerts
+    @staticmethod
+    def new_stream(settings: Settings, cleaner: Cleaner | None = None, survey: Survey | None = None) -> Stream:
+        """Return a new stream; settings that no stream can have are refused."""
+        # Notes on maintenance come with the inputs: a replay must use the notes of the run before it.
+        options, rules = replace(settings.options, maintenance=None), settings.alerts
         alerts = Alerts(
             after=rules.after,
             well_after=rules.well_after,
             min_duration=rules.stood,
             min_readings=rules.stood_readings,
         )
-        new_stream = partial(
-            Stream,
+        return Stream(
             options,
             grace=settings.grace,
             late_for=settings.late_for,
             alerts=alerts,
             digest=Digest(rules.digest),
+            cleaner=cleaner,
+            survey=survey,
         )
-        place = self._checkpoint.place
-        if place is None:
-            if settings.start_from is None:
-                stream = new_stream()
-            else:
-                cleaner, survey = _from_archive(settings)
-                stream = new_stream(cleaner=cleaner, survey=survey)
-            last = self._acknowledged.get("checkpoint")
+
+    def load(self, settings: Settings, store: Store) -> tuple[Stream, dict[str, Any]]:
+        """Return the stream of the checkpoint, or a new one, and what the service saved with it.
+
+        Where a checkpoint is lost, the new stream refuses readings of the periods that are final.
+        """
+        if store.checkpoint is None:
+            archive = () if settings.start_from is None else _from_archive(settings)
+            stream, last = self.new_stream(settings, *archive), store.acknowledged.record.get("checkpoint")
             if last is None:
                 return stream, {}
             stream.refuse_before(last["final"])
-            return stream, {"journal": last["number"], "lost": last["readings"]}
-        stream = new_stream()
-        header, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
-        _refuse_another_grid(header["stream"].get("grid"), settings, self.out)
-        _refuse_more_variables(header["stream"], settings, self.out)
+            return stream, {"next_input": last["number"], "lost": last["readings"]}
+        number, content = store.checkpoint
+        service, place = _state_files(store.path, content)
+        stream = self.new_stream(settings)
+        saved, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
+        _refuse_another_grid(saved.get("grid"), settings, self.out)
+        _refuse_more_variables(saved, settings, self.out)
         try:
-            stream.restore(header["stream"], arrays)
+            stream.restore(saved, arrays)
         except ConfigError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise StateError(f"{place} is broken ({error}); watch into another OUT") from error
+            raise StateError(f"{store.path} is broken ({error}); watch into another OUT") from error
         if stream.cleaner is not None:
             fetch(place, stream.cleaner, stream.tally)
-        return stream, header["service"]
+        return stream, {**service, "next_input": number}
 
-    def save(self, stream: Stream, service: Mapping[str, Any], manifest: Manifest) -> None:
-        """Save a checkpoint."""
-        with self._checkpoint.changing(f"record-{service['journal']}") as place:
-            manifest.save(place / "manifest.json")
-            if stream.cleaner is not None:
-                put(place, stream.cleaner, stream.tally)
-            settings, arrays = stream.state()
-            write_state(
-                place / "stream.npz",
-                method="Stream",
-                version=STATE_VERSION,
-                settings={"stream": settings, "service": dict(service)},
-                arrays=arrays,
-            )
+    def save(self, stream: Stream, service: Mapping[str, Any], store: Store, **acknowledged: Any) -> None:
+        """Save a checkpoint of all inputs so far."""
+        place = StateFiles(str(store.path))
+        if stream.cleaner is not None:
+            put(place, stream.cleaner, stream.tally)
+        settings, arrays = stream.state()
+        write_state(place / "stream.npz", method="Stream", version=STATE_VERSION, settings=settings, arrays=arrays)
+        files = {name: np.frombuffer(own.file.getbuffer(), np.uint8) for name, own in place.items()}
+        store.save(pack(service, files), store.next_input, **acknowledged)
+
+
+def _state_files(path: Path, content: bytes) -> tuple[dict[str, Any], StateFiles]:
+    service, files = unpack(content)
+    return service, StateFiles(str(path), {name: file.tobytes() for name, file in files.items()})
 
 
 def _refuse_another_grid(stored: list[int] | None, settings: Settings, out: Path) -> None:
@@ -200,8 +186,13 @@ def _from_archive(settings: Settings) -> tuple[Cleaner, Survey]:
     """Return the cleaner, with its model, and the survey of an archive that `clean` or `watch` wrote."""
     assert settings.start_from is not None
     archive = meta_of(settings.start_from)
-    place = Checkpoint(archive / "state").place or archive / "state"
-    if not (place / "model.npz").exists():
+    place: Path | StateFiles = Checkpoint(archive / "state").place or archive / "state"
+    has_model = (archive / "state" / "model.npz").exists()
+    if (path := archive / "state" / STORE).exists():
+        with copied(path) as store:
+            _, place = _state_files(path, pack({}, {}) if store.checkpoint is None else store.checkpoint[1])
+        has_model = "model.npz" in place
+    if not has_model:
         raise ConfigError(f"there is no model in {settings.start_from}: --from takes the OUT of clean or watch")
     header, _ = read_state(place / "cleaner.npz", method="Cleaner", version=CLEANER_VERSION)
     run = read_json(archive / "run.json")

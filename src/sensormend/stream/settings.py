@@ -435,6 +435,8 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("flags writes a file at the end of a run; it is for clean")
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
+    if options.owner_flag or options.owner_wrong:
+        raise ConfigError("the flags of a feed's owners are not kept; owner_flag and owner_wrong are for clean")
     alerts = AlertSettings(**_fields_of(AlertSettings, given))
     _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT, *INFLUX, *KAFKA, *SENSORTHINGS), SINK_ADDRESSES)
     _refuse_unknown(alerts.to, (*MQTT, *WEB, *NTFY, *MAIL, COMMAND), ALERT_ADDRESSES)

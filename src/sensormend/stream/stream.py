@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.sources import listed
 from sensormend.model.network_model import LEARNING_PERIODS
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, Cleaner, cleaner_for
 from sensormend.pipeline.grid import ANCHOR, Grid
-from sensormend.pipeline.health import ChannelState, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places
@@ -222,6 +223,7 @@ class Stream:
                 # The clock of this machine may be behind event time.
                 latest=max(arrived.received, self.watermark.time) + MAX_FUTURE,
                 received=arrived.received,
+                admits=self.options.admits,
             )
             if rejected or admitted.rejected:
                 yield ReadingsRejected([*rejected, *admitted.rejected])
@@ -309,9 +311,9 @@ class Stream:
         if self.cleaner is not None:
             self.cleaner.maintenance = maintenance
 
-    def health(self) -> list[Health]:
-        """Return the health of every channel."""
-        return self.monitor.health() if self.cleaner else []
+    def health(self, most: int | None = None) -> list[Health]:
+        """Return the health of every channel, or of as many with the worst states."""
+        return self.monitor.health(most) if self.cleaner else []
 
     @property
     def counts(self) -> dict[str, int]:

@@ -1,12 +1,14 @@
-"""`compare` scores the flags of an OUT against labels that people made."""
+"""`compare` scores the flags of an OUT against labels that people made; `owner_agreement` against its owners' flags."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +16,14 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError
 from sensormend.files import read_table
 from sensormend.io.folder import Archive
+from sensormend.io.sources import listed
+from sensormend.pipeline.owner_flags import says_wrong, words, wrong_flags
 from sensormend.pipeline.times import duration, time_of
 from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import BoolArray
+from sensormend.views.reader import OutReader, finite, page_of, utc
 
-__all__ = ["WRONG", "Comparison", "compare"]
-
-WRONG = ("4", "bad", "fail", "wrong")
-"""Values of a label that say that a reading is wrong, in lower case."""
+__all__ = ["Agreement", "Comparison", "Differences", "OwnerAgreement", "compare", "owner_agreement"]
 
 SPAN = 31 * DAY
 """The rows that are in memory at a time."""
@@ -68,8 +70,67 @@ class Comparison:
         return (self.flagged - self.both) / good if good else float("nan")
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """The scores of one variable against its owners' flags; null where they are not known."""
+
+    variable: str
+    readings: int
+    labelled: int
+    flagged: int
+    both: int
+    precision: float | None
+    recall: float | None
+    good_flagged: float | None
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The readings of a channel that only we or only the owners call wrong.
+
+    Attributes
+    ----------
+    ours, theirs
+        How many they are.
+    start, end
+        The longest run of them.
+    """
+
+    sensor: str
+    variable: str
+    ours: int
+    theirs: int
+    start: str | None
+    end: str | None
+
+
+@dataclass(frozen=True)
+class OwnerAgreement:
+    """Our flags against those that came with the readings.
+
+    Attributes
+    ----------
+    wrong, others
+        The flags that are taken to say that a reading is wrong, and the others.
+    variables
+        The scores by variable, the last one of all of them where there are several.
+    total, offset, next
+        Number of channels that differ, the offset of this page, and that of the next one.
+    items
+        The page, those with most differences first.
+    """
+
+    wrong: list[str]
+    others: list[str]
+    variables: list[Agreement]
+    total: int
+    offset: int
+    next: int | None
+    items: list[Differences]
+
+
 def compare(
-    out: str | os.PathLike[str], labels: str | os.PathLike[str], wrong: Sequence[str] = WRONG
+    out: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None, wrong: Sequence[str] = ()
 ) -> list[Comparison]:
     """Compare the flags of an OUT with labels, by variable; the last entry is all of them, where there are several.
 
@@ -79,53 +140,148 @@ def compare(
         The OUT of `clean` or `watch`.
     labels
         A CSV file, of spans in which a sensor is wrong: sensor, from, to; all other readings are good. Or of readings:
-        sensor, time, flag; only these are compared. In both a column variable, where there are several.
+        sensor, time, flag; only these are compared. In both a column variable, where there are several. By default the
+        flags that came with the readings.
     wrong
         The flags of readings that say that one is wrong.
     """
-    table = _Labels.read(Path(labels), {word.strip().lower() for word in wrong})
     counts: dict[str, NDArray[np.int64]] = defaultdict(lambda: np.zeros(6, dtype=np.int64))
     with Archive(out) as archive:
-        grid = archive.run().get("grid", {})
-        step, early = duration(grid.get("step", "1h")), round(grid.get("early_seconds", 0) * 1e6)
-        unknown = sorted({sensor for sensor, _ in table.channels} - {*archive.names, "*"})
-        if unknown:
-            archive.check_sensor(unknown[0])
-        first, last = archive.span() or (0, -1)
-        for start in range(first, last + 1, SPAN):
-            rows = archive.rows(start=start, end=start + SPAN)
-            for variable, part in _counted(rows, table, step, early):
-                counts[variable] += part
+        chosen = words(wrong) or wrong_flags(archive.run())
+        if labels is None:
+            _check_owner_flags(archive, chosen)
+            parts: Iterable[tuple[Rows, BoolArray, BoolArray]] = _owned(archive, chosen)
+        else:
+            parts = _labelled(archive, _Labels.read(Path(labels), chosen))
+        for rows, compared, is_wrong in parts:
+            _count(rows, compared, is_wrong, counts)
     if not counts:
         raise ConfigError(
-            f"{labels} labels no reading of {out}; are its times in UTC, and its names those of sensors.csv?"
+            f"{labels or 'the owners'} labels no reading of {out}; are its times in UTC, and its names those of "
+            "sensors.csv?"
         )
+    return _lines(counts)
+
+
+def owner_agreement(reader: OutReader, *, offset: int = 0, limit: int = 20) -> OwnerAgreement:
+    """Compare the flags of an OUT with those that came with the readings, by variable and by channel."""
+    lines, differing = reader.cached("owner agreement", (reader.rows_seen, reader.run), lambda: _agreement(reader))
+    flags, chosen = _flags_of(reader.run), wrong_flags(reader.run)
+    page, following = page_of(differing, offset, limit)
+    return OwnerAgreement(
+        [word for word in flags if says_wrong(word, chosen)],
+        [word for word in flags if not says_wrong(word, chosen)],
+        lines, len(differing), offset, following, list(page),
+    )  # fmt: skip
+
+
+def _flags_of(run: Mapping[str, Any]) -> list[str]:
+    flags = run.get("owner_flags")
+    return [str(flag) for flag in flags] if isinstance(flags, list) else []
+
+
+def _check_owner_flags(archive: Archive, wrong: Collection[str]) -> None:
+    """Refuse an OUT whose readings came without flags, or with flags of which none says that a reading is wrong."""
+    flags = _flags_of(archive.run())
+    if not flags:
+        raise ConfigError(f"the readings of {archive.path.name} came without flags: name a file with labels")
+    if not any(says_wrong(word, wrong) for word in flags):
+        raise ConfigError(
+            f"none of the owners' flags is known to say that a reading is wrong: {listed(flags)}; name those that do "
+            "with --wrong"
+        )
+
+
+def _owned(archive: Archive, wrong: Collection[str]) -> Iterator[tuple[Rows, BoolArray, BoolArray]]:
+    """Yield all rows, which of them have a flag of the owners, and which of these say that they are wrong."""
+    for rows in _spans(archive):
+        if rows.owner is not None:
+            meaning = np.array([says_wrong(word, wrong) for word in rows.owner_flags])
+            yield rows, rows.owner > 0, meaning[rows.owner]
+
+
+def _labelled(archive: Archive, labels: _Labels) -> Iterator[tuple[Rows, BoolArray, BoolArray]]:
+    """Yield all rows, which of them are labelled, and which of these are wrong."""
+    grid = archive.run().get("grid", {})
+    step, early = duration(grid.get("step", "1h")), round(grid.get("early_seconds", 0) * 1e6)
+    unknown = sorted({sensor for sensor, _ in labels.channels} - {*archive.names, "*"})
+    if unknown:
+        archive.check_sensor(unknown[0])
+    for rows in _spans(archive):
+        compared, wrong = np.zeros((2, len(rows)), dtype=bool)
+        for sensor, variable, own in _channels(rows):
+            compared[own], wrong[own] = labels.of(sensor, variable, rows.time[own], step, early)
+        yield rows, compared, wrong
+
+
+def _spans(archive: Archive) -> Iterator[Rows]:
+    first, last = archive.span() or (0, -1)
+    for start in range(first, last + 1, SPAN):
+        yield archive.rows(start=start, end=start + SPAN)
+
+
+def _channels(rows: Rows) -> Iterator[tuple[str, str, NDArray[np.intp]]]:
+    """Yield the sensor, the variable and the rows of each channel, in order of time."""
+    channel = rows.sensor.astype(np.int64) * len(rows.variables) + rows.variable
+    order = np.lexsort((rows.time, channel))
+    for own in np.split(order, np.flatnonzero(np.diff(channel[order])) + 1):
+        if own.size:
+            yield rows.sensors[int(rows.sensor[own[0]])], rows.variables[int(rows.variable[own[0]])], own
+
+
+def _used(rows: Rows, compared: BoolArray) -> BoolArray:
+    used: BoolArray = (rows.n > 0) & compared & (rows.flag != Flag.MISSING)
+    return used
+
+
+def _count(rows: Rows, compared: BoolArray, wrong: BoolArray, counts: dict[str, NDArray[np.int64]]) -> None:
+    """Add the counts of `Comparison` by variable."""
+    fail = rows.flag == Flag.FAIL
+    used = _used(rows, compared)
+    masks = (wrong | True, wrong, fail, wrong & fail, rows.flag == Flag.SUSPECT, rows.flag == Flag.NOT_EVALUATED)
+    by_variable = [np.bincount(rows.variable[used & mask], minlength=len(rows.variables)) for mask in masks]
+    for number, variable in enumerate(rows.variables):
+        if by_variable[0][number]:
+            counts[variable] += np.array([count[number] for count in by_variable])
+
+
+def _lines(counts: Mapping[str, NDArray[np.int64]]) -> list[Comparison]:
     lines = [Comparison(variable, *map(int, parts)) for variable, parts in sorted(counts.items())]
     if len(lines) > 1:
         lines.append(Comparison("all", *map(int, np.sum(list(counts.values()), axis=0))))
     return lines
 
 
-def _counted(rows: Rows, labels: _Labels, step: int, early: int) -> list[tuple[str, NDArray[np.int64]]]:
-    """Return the counts of `Comparison` by variable."""
-    counted = []
-    channel = rows.sensor.astype(np.int64) * len(rows.variables) + rows.variable
-    order = np.argsort(channel, kind="stable")
-    edges = np.flatnonzero(np.diff(channel[order])) + 1
-    for own in np.split(order, edges):
-        if not own.size:
-            continue
-        sensor, variable = rows.sensors[int(rows.sensor[own[0]])], rows.variables[int(rows.variable[own[0]])]
-        own = own[np.argsort(rows.time[own], kind="stable")]
-        present = rows.n[own] > 0
-        compared, wrong = labels.of(sensor, variable, rows.time[own], step, early)
-        used = present & compared & (rows.flag[own] != Flag.MISSING)
-        if used.any():
-            wrong, flag = wrong[used], rows.flag[own][used]
-            fail = flag == Flag.FAIL
-            masks = (wrong, fail, wrong & fail, flag == Flag.SUSPECT, flag == Flag.NOT_EVALUATED)
-            counted.append((variable, np.array([wrong.size, *(mask.sum() for mask in masks)], dtype=np.int64)))
-    return counted
+def _agreement(reader: OutReader) -> tuple[list[Agreement], list[Differences]]:
+    counts: dict[str, NDArray[np.int64]] = defaultdict(lambda: np.zeros(6, dtype=np.int64))
+    differing: dict[Channel, tuple[int, int, tuple[int, int]]] = {}
+    archive = reader.archive
+    for rows, compared, wrong in _owned(archive, wrong_flags(reader.run)) if archive is not None else ():
+        _count(rows, compared, wrong, counts)
+        fail = rows.flag == Flag.FAIL
+        differs = _used(rows, compared) & (fail != wrong)
+        for sensor, variable, own in _channels(rows.taken(differs)):
+            own = np.flatnonzero(differs)[own]
+            ours, theirs, longest = differing.get((sensor, variable), (0, 0, (0, 0)))
+            ours, theirs = ours + int(fail[own].sum()), theirs + int(wrong[own].sum())
+            differing[sensor, variable] = ours, theirs, max(longest, _longest(rows.time[own], reader.step), key=_length)
+    lines = [
+        Agreement(line.variable, line.readings, line.labelled, line.flagged, line.both,
+                  *map(finite, (line.precision, line.recall, line.good_flagged)))
+        for line in _lines(counts)
+    ]  # fmt: skip
+    worst = sorted(differing.items(), key=lambda entry: (-entry[1][0] - entry[1][1], entry[0]))
+    return lines, [Differences(*name, ours, theirs, utc(run[0]), utc(run[1])) for name, (ours, theirs, run) in worst]
+
+
+def _longest(times: NDArray[np.int64], step: int) -> tuple[int, int]:
+    """Return the start and the end of the longest run of slots."""
+    edges = [0, *(np.flatnonzero(np.diff(times) > step) + 1).tolist(), times.size]
+    return max(((int(times[begin]), int(times[end - 1]) + step) for begin, end in pairwise(edges)), key=_length)
+
+
+def _length(run: tuple[int, int]) -> int:
+    return run[1] - run[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +296,7 @@ class _Labels:
         return {*self.spans, *self.times}
 
     @classmethod
-    def read(cls, path: Path, wrong: set[str]) -> _Labels:
+    def read(cls, path: Path, wrong: Collection[str]) -> _Labels:
         try:
             with path.open(encoding="utf-8-sig") as file:
                 header = {name.strip().lower() for name in file.readline().split(",")}
@@ -152,7 +308,7 @@ class _Labels:
         if "time" in header:
             for where, cells in read_table(path, {"sensor": (), "time": (), "flag": ("label",)}):
                 time = _time(cells["time"], f"{where}, time", 0)
-                readings[cells["sensor"], cells.get("variable", "")].append((time, cells["flag"].lower() in wrong))
+                readings[cells["sensor"], cells.get("variable", "")].append((time, says_wrong(cells["flag"], wrong)))
         else:
             for where, cells in read_table(path, {"sensor": (), "from": (), "to": ()}):
                 span = (_time(cells["from"], f"{where}, from", -ALWAYS), _time(cells["to"], f"{where}, to", ALWAYS))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +13,8 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import csv_lines
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
-from sensormend.pipeline.health import PLAIN_REASONS, shade_words
+from sensormend.pipeline.health import shade_words
+from sensormend.pipeline.owner_flags import says_wrong, wrong_flags
 from sensormend.pipeline.sentences import size_words
 from sensormend.pipeline.times import iso
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, ORIGINS, REASONS, SECOND, Flag, Rows
@@ -97,6 +100,8 @@ class Series:
         The first time that is provisional.
     spans, lasting
         Spans to shade; and the faults that last.
+    owner
+        Spans whose readings are wrong by the flags that came with them.
     """
 
     sensor: str
@@ -124,6 +129,7 @@ class Series:
     provisional_from: float | None
     spans: list[Span]
     lasting: list[Lasting]
+    owner: list[Span]
 
 
 def series(
@@ -153,7 +159,8 @@ def series(
     rows = rows.with_gaps(step)
     per_point = _slots_of_a_point(len(rows), points, max(1, (reader.period or DAY) // step))
     faults = select_faults(reader, sensor=name, variable=variable, start=begin, end=stop) if span else []
-    faults = [fault for fault in faults if fault.reason in PLAIN_REASONS]
+    faults = [fault for fault in faults if fault.reason not in ("", "spike", "silent", "fill")]
+    joined = partial(_joined, max_gap=per_point * step / SECOND if per_point > 1 else 0.0)
     return Series(
         sensor=name,
         variable=variable,
@@ -165,7 +172,8 @@ def series(
         step=step / SECOND,
         thinned=per_point,
         provisional_from=None if since is None else since / SECOND,
-        spans=_joined(_spans(rows, step, faults, begin, stop), per_point * step / SECOND if per_point > 1 else 0.0),
+        spans=joined(_spans(rows, step, faults, begin, stop)),
+        owner=joined(_owner(rows, step, wrong_flags(reader.run))),
         lasting=_lasting(faults, begin, stop),
         **_thinned(rows, per_point),
     )
@@ -179,13 +187,15 @@ def row_lines(reader: OutReader, name: str, variable: str | None, start: int | N
     begin = span[0] if start is None else max(start, span[0])
     stop = span[1] + reader.step if end is None else min(end, span[1] + reader.step)
     rows, _ = reader.rows([name], begin, max(min(stop, begin + most * reader.step), begin), variable)
+    owners = [()] * len(rows) if rows.owner is None else [(rows.owner_flags[code],) for code in rows.owner]
+    header = ROWS_HEADER if rows.owner is None else (*ROWS_HEADER, "owner_flag")
     lines = (
         (iso(int(rows.time[row])), float(rows.value[row]), int(rows.n[row]), float(rows.cleaned[row]),
          float(rows.lower[row]), float(rows.upper[row]), int(rows.flag[row]), REASONS[rows.reason[row]],
-         ORIGINS[rows.origin[row]])
+         ORIGINS[rows.origin[row]], *owners[row])
         for row in range(min(len(rows), most))
     )  # fmt: skip
-    return csv_lines(ROWS_HEADER, [ROWS_HEADER]) + csv_lines(ROWS_HEADER, lines)
+    return csv_lines(header, [header]) + csv_lines(header, lines)
 
 
 def _slots_of_a_point(slots: int, points: int, per_period: int) -> int:
@@ -214,7 +224,7 @@ def _spans(rows: Rows, step: int, faults: list[FaultInterval], begin: int, stop:
     """Return the spans to shade: faults from the first to the last reading, and spans that only flags show."""
     flagged = _flagged(rows, step)
     listed = [
-        Span(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, PLAIN_REASONS[fault.reason], "faulty")
+        Span(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, fault.reason, "faulty")
         for fault in faults
     ]
     # Faults that are open, or not in the tables yet, are completed from the flags.
@@ -277,7 +287,7 @@ def _lasting(faults: list[FaultInterval], begin: int, stop: int) -> list[Lasting
         elif fault.end >= before.end:
             lasting[lasting.index(before)] = replace(fault, start=before.start)
     return [
-        Lasting(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, PLAIN_REASONS[fault.reason],
+        Lasting(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, fault.reason,
                 size_words(fault.reason, fault.size, fault.rate))
         for fault in lasting
     ]  # fmt: skip
@@ -285,18 +295,25 @@ def _lasting(faults: list[FaultInterval], begin: int, stop: int) -> list[Lasting
 
 def _flagged(rows: Rows, step: int) -> list[Span]:
     """Return the spans of one channel's rows with a flag."""
-    words = shade_words(rows)
+    return [replace(span, kind=KINDS.get(span.word, "faulty")) for span in _runs(shade_words(rows), rows.time, step)]
+
+
+def _runs(words: NDArray[Any], times: NDArray[np.int64], step: int) -> list[Span]:
+    """Return the spans of consecutive rows with the same word, without those of an empty one."""
     edges = [0, *(np.flatnonzero(words[1:] != words[:-1]) + 1).tolist(), len(words)] if len(words) else [0]
     return [
-        Span(
-            int(rows.time[begin]) / SECOND,
-            (int(rows.time[end - 1]) + step) / SECOND,
-            words[begin],
-            KINDS.get(words[begin], "faulty"),
-        )
+        Span(int(times[begin]) / SECOND, (int(times[end - 1]) + step) / SECOND, words[begin], "")
         for begin, end in pairwise(edges)
         if words[begin]
     ]
+
+
+def _owner(rows: Rows, step: int, wrong: Collection[str]) -> list[Span]:
+    """Return the spans of one channel's rows that are wrong by the flags that came with them."""
+    if rows.owner is None:
+        return []
+    words = np.array([word if says_wrong(word, wrong) else "" for word in rows.owner_flags], dtype=object)
+    return [replace(span, kind="owner") for span in _runs(words[rows.owner], rows.time, step)]
 
 
 def _joined(spans: list[Span], max_gap: float) -> list[Span]:

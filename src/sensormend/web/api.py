@@ -26,6 +26,7 @@ from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
 from sensormend.views.attention import Attention, attention
 from sensormend.views.calibration import Calibration, calibration
+from sensormend.views.comparison import OwnerAgreement, owner_agreement
 from sensormend.views.encoding import as_json
 from sensormend.views.matrix import Matrix, matrix
 from sensormend.views.neighbours import Explanation, Neighbours, explanation, neighbours
@@ -184,6 +185,11 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
                 reader, variable=named, search=search, notes=read_maintenance(edit), offset=offset, limit=limit
             )
         )
+
+    @api.get("/owners", **described(OwnerAgreement))
+    async def get_owners(offset: Offset = 0, limit: Annotated[int, Query(ge=1, le=500)] = 10) -> Response:
+        """Return how the flags agree with those that came with the readings, and the channels that differ most."""
+        return await limited(lambda: owner_agreement(reader, offset=offset, limit=limit))
 
     @api.get("/places", **described(Atlas))
     def get_places() -> Response:

@@ -38,8 +38,10 @@ from sensormend.stream.formats.presets import (
     BY_KEYS,
     SENML,
     Preset,
+    Unreadable,
     at,
     is_diagnostic,
+    is_place,
     preset_of,
     with_zone,
 )  # fmt: skip
@@ -473,12 +475,7 @@ class Decoder:
 
     def _add_preset(self, message: Any, preset: Preset) -> None:
         """Add the readings of a message in the format of a preset; an invalid row is refused alone."""
-        time = " or ".join(preset.time) if preset.time else "that of arrival"
-        self._record_format(
-            preset.name,
-            f"{preset.title}: the sensor is {' or '.join(preset.sensor)}, the time {time}, numbers are in "
-            f"{preset.values or 'the message'}",
-        )
+        self._record_format(preset.name, preset.sentence)
         measured = passed = False
         try:
             rows = list(preset.rows(message, self._topic_name))
@@ -487,6 +484,10 @@ class Decoder:
             raise InvalidReadingError(NOT_IN_FORMAT) from None
         for row in rows:
             try:
+                if isinstance(row, Unreadable):
+                    self._buffer.refuse(row.reason, row.content)
+                    measured = True
+                    continue
                 if preset.wraps:
                     self._add_wrapped(row)
                     measured = True
@@ -496,6 +497,9 @@ class Decoder:
                 measured |= len(self._buffer) > before
             except InvalidReadingError as refused:
                 self._buffer.refuse(str(refused), row)
+                measured = True
+            except (AttributeError, IndexError, KeyError, TypeError):
+                self._buffer.refuse(NOT_IN_FORMAT, message)
                 measured = True
         if not measured:
             raise InvalidReadingError(NOT_MEASURED if passed else NO_READING)
@@ -507,10 +511,7 @@ class Decoder:
         if not outer.sure:
             self._topic = TopicFields(str(row["sensor"]), outer.variable, sure=True)
         try:
-            if type(row["data"]) is dict:
-                self._decode_object(row["data"])
-            else:
-                self._buffer.add(self._topic.sensor, self._topic.variable, None, number(row["data"]))
+            self._decode_object(row["data"])
         finally:
             self._topic, self._form = outer, form
 
@@ -553,7 +554,7 @@ class Decoder:
     def _chosen(self, numbers: dict[str, float], preset: Preset) -> tuple[list[tuple[str, float]], list[str]]:
         """Return the readings among the numbers of a row, and the names of those that were passed over."""
         if not self._options.variables:
-            passed = [name for name in numbers if name in preset.apart or is_diagnostic(name)]
+            passed = [name for name in numbers if name in preset.apart or is_diagnostic(name) or is_place(name)]
             return [(name, value) for name, value in numbers.items() if name not in passed], passed
         chosen = []
         for variable in self._options.variables:
@@ -629,7 +630,7 @@ def _numbers(values: Any, prefix: str = "", depth: int = 1) -> dict[str, float]:
             with suppress(InvalidReadingError):
                 value = number(content)
                 if not math.isnan(value):
-                    numbers[prefix + key] = value
+                    numbers[f"{prefix}{key}"] = value
     return numbers
 
 

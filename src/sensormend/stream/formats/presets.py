@@ -6,18 +6,43 @@ brings a message into the form of its paths first: one object for each sensor an
 
 from __future__ import annotations
 
+import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from sensormend.io.table_layout import called
 from sensormend.readings import MINUTE
+from sensormend.stream.formats.values import NO_READING, NOT_DECODED
 
-__all__ = ["BY_KEYS", "FORMATS", "PRESETS", "SENML", "Preset", "at", "is_diagnostic", "preset_of", "with_zone"]
+__all__ = [
+    "BY_KEYS",
+    "FORMATS",
+    "PRESETS",
+    "SENML",
+    "Preset",
+    "Unreadable",
+    "at",
+    "is_diagnostic",
+    "is_place",
+    "preset_of",
+    "with_zone",
+]
 
 BY_KEYS, SENML = "json", "senml"
 """The formats that are not in the table: objects whose keys are recognised one by one, and SenML."""
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A part of a message that has no reading, and the reason."""
+
+    reason: str
+    content: Any
+
 
 Row = Mapping[str, Any]
 
@@ -55,6 +80,18 @@ def is_diagnostic(name: str) -> bool:
     if not _DIAGNOSTIC_WORDS.isdisjoint(parts) or _DIAGNOSTIC_NAMES.fullmatch(plain):
         return True
     return parts[-1] in ("id", "ids") or re.fullmatch(r"esp(8266|32)id|batteryvolt(age)?\w*", plain) is not None
+
+
+def is_place(name: str) -> bool:
+    """Return whether a number of this name says where a device is: of its GPS, `gps_1.latitude`.
+
+    Examples
+    --------
+    >>> [is_place(name) for name in ("lat", "gpsLocation.1.longitude", "gps_1.altitude", "altitude")]
+    [True, True, True, False]
+    """
+    block, _, last = name.rpartition(".")
+    return called("latitude", last) or called("longitude", last) or (block[:3].lower() == "gps" and last == "altitude")
 
 
 def at(row: Any, path: str) -> Any:
@@ -135,7 +172,7 @@ class Preset:
     title: str
     keys: tuple[str, ...] = ()
     test: Callable[[Any, str], bool] = _nothing
-    rows: Callable[[Any, str], Iterable[Row]] = _itself
+    rows: Callable[[Any, str], Iterable[Row | Unreadable]] = _itself
     sensor: tuple[str, ...] = ("sensor",)
     time: tuple[str, ...] = ("time",)
     values: str = "values"
@@ -148,6 +185,14 @@ class Preset:
     text: bool = False
     wraps: bool = False
 
+    @property
+    def sentence(self) -> str:
+        """What messages are taken for; where rows are made of them, their paths are not those of the messages."""
+        if self.sensor[0] == "sensor":
+            return self.title
+        sensor, time = " or ".join(self.sensor), " or ".join(self.time)
+        return f"{self.title}: the sensor is {sensor}, the time {time}, numbers are in {self.values or 'the message'}"
+
     def fits(self, message: Any, topic: str) -> bool:
         """Return whether a message is of this format."""
         if self.keys:
@@ -157,48 +202,62 @@ class Preset:
 
 # InfluxDB line protocol and Telegraf: a measurement with tags and fields.
 
-_LINE = re.compile(
-    r"(?:\\.|[^ \\,=\"])+(?:,(?:\\.|[^ \\])+)* (?:\\.|[^ \\=\"])+=(?:\"(?:\\.|[^\"\\])*\"|[^ ]+)(?: -?\d+)?\s*"
-)
-_TAG = re.compile(r"((?:\\.|[^\\,=])+)=((?:\\.|[^\\,])*)")
-_FIELD = re.compile(r"((?:\\.|[^\\,=])+)=(?:\"((?:\\.|[^\"\\])*)\"|([^,\"]*))(?:,|$)")
-_SPLIT = re.compile(r"((?:\\.|[^ \\])+) ((?:\"(?:\\.|[^\"\\])*\"|\\.|[^ \"\\])+)(?: (-?\d+))?\s*")
+# Possessive, so that no line takes longer than it is long: whoever may publish may send anything.
+_LINE = re.compile(r'((?:[^\\ ]|\\.)++) ((?:[^\\ "]|\\.|"(?:[^\\"]|\\.)*+")++)(?: (-?[0-9]{1,19}+))?')
+_TAG = re.compile(r"(?:[^\\,]|\\.)*+")
+_FIELD = re.compile(r'(?:[^\\,"]|\\.|"(?:[^\\"]|\\.)*+")*+')
+_KEY = re.compile(r"(?:[^\\=]|\\.)*+")
 
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\([ ,=\\\"])", r"\1", text)
 
 
-def _lines(message: str, topic: str) -> Iterator[Row]:
-    """Return the lines of InfluxDB's line protocol as objects like Telegraf's; a line that is none is None."""
-    for line in message.splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        parts = _SPLIT.fullmatch(line.strip())
-        if parts is None:
-            yield {}
-            continue
-        name, _, tags = parts[1].partition(",") if "\\," not in parts[1] else _name_and_tags(parts[1])
-        fields = {_unescaped(key): _field(plain) for key, quoted, plain in _FIELD.findall(parts[2]) if plain}
-        pairs = {_unescaped(key): _unescaped(value) for key, value in _TAG.findall(tags)}
-        yield _metric({"name": _unescaped(name), "tags": pairs, "fields": fields}, parts[3] and int(parts[3]))
+def _pairs(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
+    """Yield key and value of parts with commas between, without what is no pair."""
+    start = 0
+    while start < len(text):
+        end = pattern.match(text, start).end()  # type: ignore[union-attr]
+        key = _KEY.match(text, start, end).end()  # type: ignore[union-attr]
+        if start < key < end:
+            yield _unescaped(text[start:key]), text[key + 1 : end]
+        start = end + 1
 
 
-def _name_and_tags(series: str) -> tuple[str, str, str]:
-    match = re.match(r"((?:\\.|[^\\,])+),?(.*)", series)
-    return (match[1], ",", match[2]) if match else (series, "", "")
+def _line(text: str) -> Row | None:
+    """Return a line of InfluxDB's line protocol as an object like Telegraf's; None for one that is none."""
+    parts = _LINE.fullmatch(text.strip())
+    if parts is None:
+        return None
+    end = _TAG.match(parts[1]).end()  # type: ignore[union-attr]
+    fields = {key: _field(value) for key, value in _pairs(_FIELD, parts[2])}
+    if not fields or "=" in parts[1][:end].replace("\\=", "") or '"' in parts[1][:end]:
+        return None
+    tags = {key: _unescaped(value) for key, value in _pairs(_TAG, parts[1][end + 1 :])}
+    time = parts[3] and int(parts[3])
+    return {"name": _unescaped(parts[1][:end]), "tags": tags, "fields": fields, "timestamp": time}
 
 
 def _field(text: str) -> Any:
     """Return the number of a field, 7i and 7u being whole ones; a text for anything else."""
-    return text[:-1] if re.fullmatch(r"-?\d+[iu]", text) else text
+    if text[:1] == '"':
+        return None
+    return text[:-1] if re.fullmatch(r"-?[0-9]++[iu]", text) else text
+
+
+def _lines(message: str, topic: str) -> Iterator[Row | Unreadable]:
+    for text in message.splitlines():
+        if not text.strip() or text.startswith("#"):
+            continue
+        metric = _line(text)
+        yield Unreadable(NO_READING, text) if metric is None else _metric(metric, metric["timestamp"])
 
 
 def _is_lines(message: Any, topic: str) -> bool:
     if "=" not in message:
         return False
     first = next((line for line in message.splitlines() if line.strip() and not line.startswith("#")), "")
-    return _LINE.match(first) is not None and _SPLIT.fullmatch(first.strip()) is not None
+    return _line(first) is not None
 
 
 def _metric(metric: Row, time: Any) -> Row:
@@ -225,23 +284,40 @@ def _is_metrics(message: Any, topic: str) -> bool:
 # LoRaWAN network servers.
 
 
-def _uplinks(message: Any, topic: str) -> Iterator[Row]:
-    """Return the uplink; its normalised payload, a list, where no decoder of its own has run."""
+def _uplinks(message: Any, topic: str) -> Iterator[Row | Unreadable]:
+    """Return the uplink; the measurements of its normalised payload where no decoder of its own has run."""
     message = message.get("result") or message
     uplink = message.get("uplink_message") or {}
-    decoded = uplink.get("decoded_payload") or at(uplink, "normalized_payload.0") or {}
-    yield {**message, "uplink_message": {**uplink, "decoded_payload": decoded}}
+    decoded, own = uplink.get("decoded_payload"), uplink.get("normalized_payload") or []
+    for measurement in [decoded] if decoded else own if isinstance(own, list) else [own]:
+        values = dict(measurement)
+        time = values.pop("time", None) if not decoded else None
+        received = time or uplink.get("received_at")
+        yield {**message, "uplink_message": {**uplink, "decoded_payload": values, "received_at": received}}
+    if not decoded and not own and uplink.get("frm_payload"):
+        yield Unreadable(NOT_DECODED, message["end_device_ids"])
+
+
+def _chirpstack(message: Any, topic: str) -> Iterator[Row | Unreadable]:
+    undecoded = message.get("data") and not message.get("object")
+    yield Unreadable(NOT_DECODED, message["deviceInfo"]) if undecoded else message
 
 
 # Gateways, loggers and networks of citizens.
 
 
+_ATTRIBUTES = re.compile(r"(?:.*/)?v1/gateway/attributes")
+
+
 def _is_gateway(message: Any, topic: str) -> bool:
     if message.keys() == {"ts", "values"}:
         return isinstance(message["values"], dict)
+    if _ATTRIBUTES.fullmatch(topic):
+        return True
     lists = bool(message) and all(isinstance(entries, list) and entries for entries in message.values())
     return lists and all(
-        isinstance(at(entries[0], "values"), dict) and "ts" in entries[0] for entries in message.values()
+        isinstance(at(entries[0], "values"), dict) and entries[0].keys() <= {"ts", "values"}
+        for entries in message.values()
     )
 
 
@@ -249,7 +325,8 @@ def _gateway(message: Any, topic: str) -> Iterator[Row]:
     if message.keys() == {"ts", "values"}:
         yield {"time": message["ts"], "values": message["values"]}
         return
-    for device, entries in message.items():
+    # Attributes describe a device.
+    for device, entries in message.items() if not _ATTRIBUTES.fullmatch(topic) else ():
         for entry in entries:
             yield {"sensor": device, "time": at(entry, "ts"), "values": at(entry, "values")}
 
@@ -360,20 +437,25 @@ def _sensor_community(message: Any, topic: str) -> Iterator[Row]:
 
 
 def _events(message: Any, topic: str) -> Iterator[Row]:
-    """Return the data of a CloudEvent, with its subject or source and its time."""
+    """Return the data of a CloudEvent, with its subject or source and its time; it may be JSON as text or in base64."""
     data = message.get("data")
-    for entry in data if isinstance(data, list) else [data]:
+    with suppress(ValueError, RecursionError):  # what is neither is refused where it is decoded
+        if message.get("data_base64") is not None:
+            data = json.loads(b64decode(message["data_base64"], validate=True))
+        elif isinstance(data, str):
+            data = json.loads(data)
+    for entry in data if isinstance(data, list) else [] if data is None else [data]:
         timed = isinstance(entry, dict) and any(called("time", key) for key in entry)
         own = {} if timed or message.get("time") is None else {"time": message["time"]}
-        yield {
-            "sensor": message.get("subject") or message["source"],
-            "data": {**own, **entry} if isinstance(entry, dict) else entry,
-        }
+        content = {**own, **entry} if isinstance(entry, dict) else {**own, "value": entry}
+        yield {"sensor": message.get("subject") or message["source"], "data": content}
 
 
 # Devices of the home.
 
-_SENSOR_TOPIC = re.compile(r"(?:.*/)?([^/]+)/(?:SENSOR|STATE|STATUS\d*)")
+# Its prefix stands before or after its name.
+_SENSOR_TOPIC = re.compile(r"(?:.*/)?((?!(?:tele|stat)/)[^/]+)(?:/(?:tele|stat))?/(?:SENSOR|STATE|STATUS\d*)")
+_OWN_BLOCKS = frozenset(("Wifi", "Berry", "Eth", "ESP32"))
 _QUANTITY = frozenset(("Temperature", "Humidity", "DewPoint", "Pressure", "Illuminance", "Power", "CarbonDioxide"))
 
 
@@ -392,7 +474,7 @@ def _tasmota(message: Any, topic: str) -> Iterator[Row]:
     status, match = message.get("StatusSNS", message), _SENSOR_TOPIC.fullmatch(topic)
     units = {"Temperature": "TempUnit", "DewPoint": "TempUnit", "Pressure": "PressureUnit", "Speed": "SpeedUnit"}
     for probe, block in status.items():
-        if isinstance(block, dict) and probe != "Wifi":
+        if isinstance(block, dict) and probe not in _OWN_BLOCKS:
             yield {
                 "sensor": f"{match[1]}/{probe}" if match else None,
                 "probe": probe,
@@ -402,8 +484,17 @@ def _tasmota(message: Any, topic: str) -> Iterator[Row]:
             }
 
 
+_BRIDGE = re.compile(r"(?:.*/)?zigbee2mqtt/bridge/.*")
+
+
+def _is_zigbee(message: Any, topic: str) -> bool:
+    return message.get("linkquality") is not None or bool(_BRIDGE.fullmatch(topic))
+
+
 def _zigbee(message: Any, topic: str) -> Iterator[Row]:
     """Return the numbers of a device; its name may have several levels. The voltage of a battery is not measured."""
+    if _BRIDGE.fullmatch(topic):  # about the network of the radio
+        return
     values = {key: value for key, value in message.items() if not isinstance(value, dict)}
     if "battery" in values:
         values.pop("voltage", None)
@@ -433,6 +524,15 @@ def _esphome(message: Any, topic: str) -> Iterator[Row]:
     yield {"sensor": match[1], "values": {match[2]: message.strip()}} if match else {}
 
 
+def _is_homie(message: Any, topic: str) -> bool:
+    if _HOMIE_TOPIC.fullmatch(topic):
+        return True
+    # What a device says of itself, and what it is told.
+    levels = topic.split("/")
+    own = levels[levels.index("homie") + 1 :] if "homie" in levels else []
+    return any(level[:1] == "$" for level in own) or own[-1:] == ["set"]
+
+
 def _homie(message: Any, topic: str) -> Iterator[Row]:
     match = _HOMIE_TOPIC.fullmatch(topic)
     yield {"sensor": f"{match[1]}/{match[2]}", "values": {match[3]: message.strip()}} if match else {}
@@ -449,7 +549,8 @@ def _sensorthings(message: Any, topic: str) -> Iterator[Row]:
     names = (at(stream, "Thing.name"), at(stream, "@iot.id"), number and number[1].strip("'"))
     variable = str(at(stream, "ObservedProperty.name") or "")
     yield {
-        "sensor": next((name for name in names if name is not None), None),
+        # Not the last level of the topic, which is Observations.
+        "sensor": next((name for name in names if name is not None), ""),
         "time": str(message["phenomenonTime"]).partition("/")[0],
         "values": {variable: message.get("result")},
         "units": {variable: at(stream, "unitOfMeasurement.symbol")},
@@ -462,6 +563,9 @@ _PURPLEAIR_APART = _words("""
     confidence confidence_manual confidence_auto private location_type icon pa_latency analog_input primary_id_a
     primary_id_b secondary_id_a secondary_id_b Adc place period httpsuccess httpsends loggingrate wlstate status_0
     status_1 status_2 status_3 status_4 status_5 status_6 status_7 status_8 status_9 status_10 ssid DateTime
+    response response_date latency key1_response key1_response_date key1_count key2_response key2_response_date
+    key2_count key1_response_b key1_response_date_b key1_count_b key2_response_b key2_response_date_b key2_count_b
+    ts_latency ts_response ts_response_date ts_s_latency ts_s_response ts_s_response_date
 """)
 
 _AIRGRADIENT_UNITS = {
@@ -485,6 +589,7 @@ PRESETS = (
         "chirpstack",
         "ChirpStack v4 (LoRaWAN)",
         keys=("deviceInfo.devEui",),
+        rows=_chirpstack,
         sensor=("deviceInfo.devEui",),
         values="object",
     ),
@@ -524,7 +629,7 @@ PRESETS = (
         "cloudevents", "CloudEvents", keys=("specversion", "source", "type"), rows=_events, values="data", wraps=True
     ),
     Preset("tasmota", "Tasmota", test=_is_tasmota, rows=_tasmota, sensor=("sensor", "probe"), local=True),
-    Preset("zigbee2mqtt", "zigbee2mqtt", keys=("linkquality",), rows=_zigbee),
+    Preset("zigbee2mqtt", "zigbee2mqtt", test=_is_zigbee, rows=_zigbee),
     Preset(
         "airgradient",
         "AirGradient",
@@ -545,7 +650,7 @@ PRESETS = (
         local=True,
     ),
     Preset("esphome", "ESPHome", test=lambda _, topic: bool(_ESPHOME_TOPIC.fullmatch(topic)), rows=_esphome, text=True),
-    Preset("homie", "Homie", test=lambda _, topic: bool(_HOMIE_TOPIC.fullmatch(topic)), rows=_homie, text=True),
+    Preset("homie", "Homie", test=_is_homie, rows=_homie, text=True),
     Preset("sensorthings", "OGC SensorThings", keys=("phenomenonTime", "result"), rows=_sensorthings),
 )
 """In the order in which they are tried: those that are recognised by more come first."""

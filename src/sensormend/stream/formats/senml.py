@@ -123,7 +123,7 @@ def _resolve(record: dict[str, Any], bases: dict[str, Any], received: int) -> Se
     if "v" not in record and any(key in record for key in ("vs", "vb", "vd")):
         raise InvalidReadingError(NOT_A_NUMBER)
     if "v" not in record and "s" in record:
-        raise InvalidReadingError(NO_READING)  # a sum over time is no value at a time
+        raise InvalidReadingError(NO_READING)  # a sum over time is not a value at one time
     own, unit, time = record.get("n", ""), record.get("u", bases["bu"]), record.get("t", 0)
     if type(own) is not str or type(unit) is not str:
         raise InvalidReadingError(NOT_A_READING)

@@ -16,6 +16,7 @@ __all__ = [
     "NOT_A_NUMBER",
     "NOT_A_READING",
     "NOT_A_TIME",
+    "NOT_DECODED",
     "NOT_IN_FORMAT",
     "NOT_JSON",
     "NOT_MEASURED",
@@ -45,6 +46,7 @@ TOO_DEEP = "nested too deep"
 TOO_LARGE = "too large"
 NOT_A_READING = "not an object"
 NO_READING = "no reading in it"
+NOT_DECODED = "a payload that its network server has not decoded"
 NOT_MEASURED = "only numbers about the device or the message"
 NOT_IN_FORMAT = "not in the format that is named"
 NO_SENSOR = "no sensor"

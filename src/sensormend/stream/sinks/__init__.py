@@ -26,8 +26,9 @@ from sensormend.stream.addresses import (
     plain,
 )
 from sensormend.stream.deliveries import Sink
-from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
+from sensormend.stream.delivery_worker import DeliveryWorker
 from sensormend.stream.settings import Settings
+from sensormend.stream.store import Store
 
 if TYPE_CHECKING:
     from sensormend.stream.mqtt import Broker
@@ -95,12 +96,12 @@ def open_alert(address: str | Sequence[str], settings: Settings | None = None) -
     raise ConfigError(f"{ALERT_ADDRESSES}; got {plain(address)!r}")
 
 
-def open_workers(settings: Settings) -> dict[str, Callable[[DeliveryQueue], DeliveryWorker]]:
+def open_workers(settings: Settings) -> dict[str, Callable[[Store], DeliveryWorker]]:
     """Return a function that opens a worker for each sink, by names without secrets.
 
     The name depends on the address only, so that a sink has the same one after a restart.
     """
-    workers: dict[str, Callable[[DeliveryQueue], DeliveryWorker]] = {}
+    workers: dict[str, Callable[[Store], DeliveryWorker]] = {}
     kinds: tuple[tuple[str, Sequence[str], Callable[[str, Settings], Sink]], ...] = (
         ("", settings.sinks, open_sink),
         ("alerts to ", settings.alerts.to, open_alert),

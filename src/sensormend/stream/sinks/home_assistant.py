@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import sensormend
-from sensormend.pipeline.health import PLAIN_REASONS, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.sentences import readable, who
 from sensormend.readings import Rows
 from sensormend.stream.deliveries import Delivery
@@ -164,7 +164,7 @@ class HomeAssistant:
 
 def _attributes(health: Health) -> dict[str, Any]:
     """Return the attributes of a state that had no alert."""
-    reason = f" ({PLAIN_REASONS.get(health.reason, health.reason)})" if health.reason else ""
+    reason = f" ({health.reason})" if health.reason else ""
     return {
         "sentence": f"{who(health.sensor, health.variable)} is {health.state}{reason} since {readable(health.since)}",
         "advice": None,

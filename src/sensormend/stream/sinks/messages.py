@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.health import PLAIN_REASONS, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE, who
 from sensormend.pipeline.times import iso
@@ -165,7 +165,7 @@ def alert_title(alert: Alert) -> str:
     elif len(alert.channels) > 1:
         subject = alert.sensor
     verb = "are" if several else "is"
-    reason = f": {PLAIN_REASONS.get(alert.reason, alert.reason)}" if alert.reason else ""
+    reason = f": {alert.reason}" if alert.reason else ""
     if alert.state == "healthy":
         return f"False alarm withdrawn: {subject}" if alert.reason == WITHDRAWN else f"{subject} {verb} healthy again"
     titles = {

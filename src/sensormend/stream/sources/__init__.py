@@ -85,7 +85,7 @@ def open_source(
 
 
 def check_source(address: str) -> None:
-    """Refuse an address that is no source, before any file is written for it."""
+    """Refuse an address that is not a source, before any file is written for it."""
     if address == "-" or address.startswith((*MQTT, *SCHEMES, *KAFKA, *SENSORTHINGS, INFLUX[0])):
         return
     if address.startswith(REPLAY):

@@ -62,6 +62,7 @@ function joined(parts) {
   for (const name of COLUMNS) whole[name] = [];
   whole.spans = [];
   whole.lasting = [];
+  whole.owner = parts.flatMap((part) => part.owner);
   for (const part of parts) {
     // The end of one piece is the start of the next: no slot twice.
     const after = whole.time.length ? whole.time.at(-1) : -Infinity;

@@ -4,7 +4,7 @@ import { element } from "./elements.js";
 const NARROW = 640;
 const KEY = [["raw", "raw"], ["cleaned", "cleaned"], ["corrected", "corrected: the reading with its fault taken out"],
   ["interval", "its interval"], ["lasting", "a fault that lasts, with its size"], ["spike", "single wrong reading"],
-  ["provisional", "provisional"]];
+  ["owner", "wrong by its owners' flags"], ["provisional", "provisional"]];
 
 export function layOut(root) {
   const page = {
@@ -59,6 +59,7 @@ export function describeKey(key, series, { from, to }) {
     interval: any((at) => corrected[at] === 1 || estimated[at] === 1),
     lasting: series.lasting.some(overlaps),
     spike: series.spans.some((span) => span.spike && overlaps(span)),
+    owner: series.owner.some(overlaps),
     provisional: series.provisional_from !== null && series.provisional_from < to,
   };
   for (const entry of key.children) entry.hidden = !seen[entry.dataset.kind];

@@ -44,7 +44,10 @@ export async function show(root, params, context) {
   ]);
   context.title(seriesName(sensor, variable));
   const page = layOut(root);
-  const updateHead = makeHead(page.head, page.figures, info, context);
+  const fillHead = makeHead(page.head, page.figures, info, context);
+  // What its neighbours say of its fault, once they are known.
+  let latest = info, contradiction = "";
+  const updateHead = (next) => fillHead({ ...(latest = next), ...(contradiction && next.fault ? { sentence: contradiction } : {}) });
   updateHead(withLastReading(info, series));
   if (series.last === null) {
     page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
@@ -189,6 +192,8 @@ export async function show(root, params, context) {
   const spanAt = (moment) => loaded.spans.filter((one) => moment >= one.from && moment < Math.max(one.to, one.from + loaded.step))
     .sort((a, b) => (a.to - a.from) - (b.to - b.from))[0];
 
+  const ownerAt = (moment) => loaded.owner.filter((one) => moment >= one.from && moment < one.to).slice(0, 1);
+
   function updateReadout() {
     const at = hover ?? (mark === null ? -1 : nearest(loaded.time, mark));
     page.readout.replaceChildren(...(at < 0 || at >= loaded.time.length ? [hint()] : described(at)));
@@ -210,6 +215,7 @@ export async function show(root, params, context) {
       part("raw", many ? `${value(loaded.low[at])} to ${value(loaded.high[at])}` : value(raw, 4, "nothing came"), "read-raw"),
       part(loaded.corrected[at] ? "corrected" : "cleaned", value(loaded.cleaned[at], 4, "unknown"), "read-cleaned"),
       part("interval", lower === null || upper === null ? "unknown" : `${value(lower)} to ${value(upper)}`),
+      ...ownerAt(moment).map((one) => part("owners", one.word)),
       element("span", { class: "read", text: `${word}${provisional ? ", provisional" : ""}` }),
     ];
   }
@@ -301,7 +307,10 @@ export async function show(root, params, context) {
   }
 
   take(series);
-  const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw());
+  const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw(), (sentence) => {
+    contradiction = sentence;
+    updateHead(latest);
+  });
   const second = context.isReport ? null : mountSecond(context, sensor, variable, () => draw());
   const csv = element("a", { class: "button", text: "CSV", download: `${sensor}.csv`, title: "download the rows that are shown" });
   page.tools.append(neighbours.toggle, button("Why?", () => why(), { class: "button" }),
@@ -347,8 +356,8 @@ export async function show(root, params, context) {
   if (explained) {
     setMark(explained.getTime() / 1000);
     why(context.isReport);
-  } else if (opened && opened.reason !== "silent") {
-    setMark(slotTime((unix(opened.from) + unix(opened.to)) / 2));
+  } else if (opened && info.worst) {
+    setMark(unix(info.worst));
     why(true);
   }
 

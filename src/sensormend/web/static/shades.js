@@ -2,7 +2,6 @@
 // single spikes, what is provisional.
 import { colour, stateInk } from "./palette.js";
 import { nearest } from "./reading.js";
-import { plainReason } from "./words.js";
 
 const ROWS = 2;
 const ROW = 17;
@@ -15,7 +14,7 @@ function isSpike(span, step) {
 
 export function spanWord(span) {
   if (span.kind === "suspect" && span.word && span.word !== "suspect") return `suspect: ${span.word}`;
-  return (span.word === "alone" ? plainReason(span.word) : span.word) || span.kind;
+  return (span.word === "alone" ? "no similar sensor to compare with" : span.word) || span.kind;
 }
 
 export function drawShades(plot, series) {
@@ -32,6 +31,13 @@ export function drawShades(plot, series) {
     ctx.fillRect(left, bbox.top, right - left, bbox.height);
   }
   if (series.provisional_from !== null) hatch(plot, plot.valToPos(series.provisional_from, "x", true));
+  // What its owners call wrong, along the time axis: no shade above it, or a shade without it, is where we differ.
+  ctx.fillStyle = colour("owner");
+  for (const span of series.owner) {
+    const left = plot.valToPos(span.from, "x", true);
+    const right = Math.max(plot.valToPos(span.to, "x", true), left + 2 * devicePixelRatio);
+    ctx.fillRect(left, bbox.top + bbox.height - 6 * devicePixelRatio, right - left, 6 * devicePixelRatio);
+  }
   ctx.restore();
 }
 
