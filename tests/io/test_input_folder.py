@@ -13,7 +13,7 @@ import pytest
 from beijing import VARIABLES, write_beijing
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 from staged_readings import Reading, as_set, rejects, staged, staged_text
 
@@ -35,11 +35,11 @@ def test_the_archive_of_beijing_as_it_is(tmp_path: Path) -> None:
         assert staging.notes == ("columns that are not used: No, wd",)
         seen = as_set(staging.sample())
     for station, first in firsts.items():
-        moment = time_of("2013-03-01") + int(first["hour"]) * HOUR
+        moment = parse_time("2013-03-01") + int(first["hour"]) * HOUR
         for name in VARIABLES:
             assert (first[name] is None) or (station, name, moment, first[name]) in seen
     times = {moment for _, _, moment, _ in seen}
-    assert times == {time_of("2013-03-01") + hour * HOUR for hour in range(240)}
+    assert times == {parse_time("2013-03-01") + hour * HOUR for hour in range(240)}
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from documented_messages import (
 )
 from sensormend.errors import ConfigError
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import HOUR, MINUTE
 from sensormend.stream.formats import values as why
 from sensormend.stream.formats.decoding import Decoder
@@ -35,7 +35,7 @@ from sensormend.stream.formats.presets import FORMATS, PRESETS, is_diagnostic
 from sensormend.stream.settings import Settings
 from staged_readings import as_list
 
-NOW = time_of("2024-05-01T12:00:00")
+NOW = parse_time("2024-05-01T12:00:00")
 REASONS_OF_REFUSALS = {getattr(why, name) for name in why.__all__ if name.isupper()}
 
 

@@ -14,7 +14,7 @@ from sensormend.pipeline.health import LETTERS, Health
 from sensormend.pipeline.maintenance import EVER, Maintenance, Note
 from sensormend.pipeline.places import Position
 from sensormend.pipeline.sentences import ADVICE, percent
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import DAY, HOUR, REASONS, SECOND, Flag
 from sensormend.views.atlas import atlas, moment
 from sensormend.views.attention import attention
@@ -310,7 +310,7 @@ def test_a_moment_is_what_everybody_says_then(reader: OutReader, written: Output
 
 def test_a_moment_outside_is_the_nearest_one(reader: OutReader) -> None:
     assert moment(reader, 0).time == "2024-01-01T00:00:00Z"
-    assert moment(reader, time_of("9999-01-01")).time == moment(reader).time == "2024-01-24T23:00:00Z"
+    assert moment(reader, parse_time("9999-01-01")).time == moment(reader).time == "2024-01-24T23:00:00Z"
 
 
 def test_no_map_without_places(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_what_needs_attention_is_ranked_by_size_and_length(tmp_path: Path) -> No
         assert attention(reader, limit=2).next == 2
         worst = listed.items[0]
         assert worst.since is not None
-        known = Note(worst.sensor, time_of(worst.since), EVER, "acknowledged", "", "Bo", None, "on it")
+        known = Note(worst.sensor, parse_time(worst.since), EVER, "acknowledged", "", "Bo", None, "on it")
         other = Note(listed.items[1].sensor, FIRST - DAY, EVER, "acknowledged")
         again = attention(reader, notes=Maintenance((known, other)))
         assert [one.sensor for one in again.items] == [one.sensor for one in (*listed.items[1:], worst)]

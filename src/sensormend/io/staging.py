@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import InputError, StateError, StorageError
-from sensormend.files import Closing, beside
+from sensormend.files import Closing, replacing
 from sensormend.io.loading import FLAGGED, LEFT_OUT, PASSED_OVER, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
-from sensormend.io.sql import Spare, harmless_text, literal, reason_of
+from sensormend.io.sql import Spare, first_line, harmless_text, literal
 from sensormend.io.table_layout import TableLayout
 from sensormend.io.time_formats import EARLIEST, LATEST
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
-from sensormend.readings import Readings, spans_of
+from sensormend.readings import Readings, find_spans
 
 __all__ = ["Progress", "Staging"]
 
@@ -102,7 +102,7 @@ class Staging(Closing):
             properties = dict(staging.ask("SELECT name, text FROM properties"))
         except Exception as error:
             staging.close()
-            raise StateError(f"{folder}: the staged readings cannot be opened: {reason_of(error)}") from None
+            raise StateError(f"{folder}: the staged readings cannot be opened: {first_line(error)}") from None
         if properties.get("version") != str(VERSION) or "sorted" not in properties:
             staging.close()
             raise StateError(f"{folder}: the staged readings are not complete; start again without --resume")
@@ -142,7 +142,7 @@ class Staging(Closing):
         try:
             self.engine = duckdb.connect(":memory:" if self._in_memory else str(self.path), config=config)
         except (OSError, duckdb.Error) as error:
-            raise StorageError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: cannot stage readings here: {first_line(error)}") from None
         self.ask("SET TimeZone = 'UTC'")
         self.ask("SET preserve_insertion_order = true")
         self.ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
@@ -160,7 +160,7 @@ class Staging(Closing):
             no_space = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
             if not own_file and (not no_space or "read_csv" in sql or "read_parquet" in sql):
                 raise
-            raise StorageError(f"{self.folder}: no space to stage readings: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: no space to stage readings: {first_line(error)}") from None
         return rows
 
     def columns(self, sql: str) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class Staging(Closing):
         try:
             columns: dict[str, Any] = self.engine.execute(sql).fetchnumpy()
         except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
-            raise StorageError(f"{self.folder}: no space to read staged readings: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: no space to read staged readings: {first_line(error)}") from None
         return columns
 
     @contextmanager
@@ -407,19 +407,19 @@ class Staging(Closing):
         `rename` gives the `renamed` sensors other names from some time on.
         """
         ends = "SELECT sensor, variable, min(time) AS first, max(time) AS last FROM sorted GROUP BY sensor, variable"
-        spans = spans_of(
+        spans = find_spans(
             self._as_readings(f"""
             SELECT sensor, variable, unnest([first, last]) AS time, 0.0::DOUBLE AS value FROM ({ends})""")
         )
         codes = [str(code) for code, name in enumerate(self.sensors) if name in set(renamed)]
         if codes:
             own = f"SELECT sensor, variable, time, value FROM sorted WHERE sensor IN ({', '.join(codes)})"
-            spans |= spans_of(rename(self._as_readings(own)))
+            spans |= find_spans(rename(self._as_readings(own)))
         return spans
 
     def write_rejected(self, path: Path) -> None:
         """Write the rows that could not be read as CSV: file, row, reason, line."""
-        with beside(path) as new:
+        with replacing(path) as new:
             self.ask(f"""
                 COPY (SELECT {harmless_text("shown")} AS file, row, reason, {harmless_text("line")} AS line
                     FROM rejected JOIN files USING (file)

@@ -97,7 +97,7 @@ class ModelPeriods:
 
 @dataclass(frozen=True, eq=False)
 class CleanedPeriod:
-    """A period after mending; arrays are (channel, slot) or (channel), channels as in `rows`, slot by slot.
+    """A period after cleaning; arrays are (channel, slot) or (channel), channels as in `rows`, slot by slot.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class CleanedPeriod:
 
 
 class Cleaner:
-    """Mend readings period by period: put them on the grid, judge them, fill the gaps, and learn.
+    """Clean readings period by period: put them on the grid, judge them, fill the gaps, and learn.
 
     Parameters
     ----------
@@ -245,20 +245,20 @@ class Cleaner:
         return self._index.all
 
     def push(self, readings: Readings, period: int | None = None) -> list[CleanedPeriod]:
-        """Mend all readings of one period, later than all before it; empty periods in between are mended first.
+        """Clean all readings of one period, later than all before it; empty periods in between are cleaned first.
 
         There may be no readings if the number of the `period` is given.
         """
         period = self._period_of(readings, period)
         if self.period is not None and period <= self.period:
             raise InputError("these readings belong to a period that is over; push periods in their order")
-        return [*self.catch_up(period), self._mend(period, readings)]
+        return [*self.catch_up(period), self._clean(period, readings)]
 
     def catch_up(self, period: int) -> list[CleanedPeriod]:
-        """Mend the empty periods between the last one and this one."""
+        """Clean the empty periods between the last one and this one."""
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
         # After this many silent periods every sensor is gone and has no rows.
-        return [self._mend(missed, NOTHING) for missed in silent[: self._silent_periods]]
+        return [self._clean(missed, NOTHING) for missed in silent[: self._silent_periods]]
 
     def peek(self, readings: Readings, period: int) -> CleanedPeriod:
         """Return what `push` would for the readings so far of a period that is not over, without learning."""
@@ -266,7 +266,7 @@ class Cleaner:
         # New sensors are numbered, by name, when the period is over; until then they are in the copy only.
         twin = copy.copy(self)
         twin._index, twin._unjudged_from = self._index.copy(), dict(self._unjudged_from)
-        return twin._mend(period, readings, learning=False)
+        return twin._clean(period, readings, learning=False)
 
     def training_periods(self, periods: Sequence[int], *, one_pass: bool, passes: int = 1) -> list[Sequence[int]]:
         """Return the periods of each walk that only trains the model, before the one whose results count.
@@ -424,7 +424,7 @@ class Cleaner:
             raise InputError("readings of several periods in one push; give each period's readings on their own")
         return int(first)
 
-    def _mend(self, period: int, readings: Readings, *, learning: bool = True) -> CleanedPeriod:
+    def _clean(self, period: int, readings: Readings, *, learning: bool = True) -> CleanedPeriod:
         grid, times = self.grid, self.grid.times_of(period)
         rows = self._rows_of(readings)
         variable = self._variables_of(readings)
@@ -840,10 +840,10 @@ class InMemory:
 
 
 def walk(source: PeriodSource, cleaner: Cleaner, *, one_pass: bool = False, passes: int = 1) -> Iterator[CleanedPeriod]:
-    """Mend all periods that the cleaner has not seen yet.
+    """Clean all periods that the cleaner has not seen yet.
 
-    Before the first of them, another cleaner goes through the periods of `Cleaner.training_periods`, and all are mended
-    with the model that it trained. With `one_pass` there is no second pass, as in a live feed.
+    Before the first of them, another cleaner goes through the periods of `Cleaner.training_periods`, and all
+    are cleaned with the model that it trained. With `one_pass` there is no second pass, as in a live feed.
     """
     if cleaner.period is None:
         for periods in cleaner.training_periods(source.periods, one_pass=one_pass, passes=passes):

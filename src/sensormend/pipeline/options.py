@@ -272,7 +272,7 @@ _data = partial(option, group="data")
 
 @dataclass(frozen=True)
 class Options:
-    """Options for reading and mending; what is not given is found from the data."""
+    """Options for reading and cleaning; what is not given is found from the data."""
 
     sensor: str | None = _column("The column with the sensor's name.")
     time: str | None = _column(
@@ -299,7 +299,7 @@ class Options:
     )
     networks: str | None = option(
         column,
-        "The column that says which network a reading is from. Each is mended on its own, into OUT/<network>, and "
+        "The column that says which network a reading is from. Each is cleaned on its own, into OUT/<network>, and "
         "OUT/networks.csv has a line for each.",
         group="networks",
         command="clean",

@@ -14,7 +14,7 @@ from sensormend.pipeline.circular import OUTSIDE, TURN, is_direction, names_dire
 from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.times import in_words
-from sensormend.pipeline.units import UsualRange, unit_of
+from sensormend.pipeline.units import UsualRange, split_unit
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
@@ -135,7 +135,7 @@ def _circular(sample: Readings, fill: Mapping[str, Sequence[float]], options: Op
         own = sample.taken(sample.variable == index)
         codes = (*fill[variable], *(code for code in (*STRONG, *WEAK) if abs(code) > TURN))
         own = own.taken(~np.isin(own.value, codes))
-        name, unit = unit_of(variable)
+        name, unit = split_unit(variable)
         unit = options.units.get(variable, options.units.get(EVERY, unit))
         names = (name, options.names.get(variable, options.names.get(EVERY, "")))
         named = any(names_direction(text, unit) for text in names)

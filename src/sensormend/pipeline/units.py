@@ -9,7 +9,7 @@ from typing import Any
 
 from sensormend.pipeline.options import EVERY, Options
 
-__all__ = ["UsualRange", "axis_label", "described", "likely_unit", "record_of", "unit_of"]
+__all__ = ["UsualRange", "axis_label", "collect_units", "described", "likely_unit", "split_unit"]
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ def likely_unit(variable: str, usual: UsualRange | None = None) -> str:
     return "ppm" if name == "co2" and 350 <= low < 600 and high <= 10_000 else ""
 
 
-def unit_of(name: str) -> tuple[str, str]:
+def split_unit(name: str) -> tuple[str, str]:
     """Return the name of a column without its unit, and the unit in brackets at its end.
 
     Examples
     --------
-    >>> unit_of("temp (°C)"), unit_of("Wert [hPa]"), unit_of("PM2.5")
+    >>> split_unit("temp (°C)"), split_unit("Wert [hPa]"), split_unit("PM2.5")
     (('temp', '°C'), ('Wert', 'hPa'), ('PM2.5', ''))
     """
     match = re.fullmatch(r"\s*(.*?\S)\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*", name)
@@ -117,7 +117,7 @@ def described(
     """
     attributes = {}
     for variable in variables:
-        name, unit = unit_of(variable)
+        name, unit = split_unit(variable)
         merged = {"units": unit, "long_name": name} if unit else {}
         merged |= (known or {}).get(variable, {})
         for key, texts in (("units", options.units), ("long_name", options.names)):
@@ -132,12 +132,12 @@ def described(
     return attributes
 
 
-def record_of(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def collect_units(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return units and names by variable, for run.json and for frames, without empty entries.
 
     Examples
     --------
-    >>> record_of({"temp": {"units": "K"}, "ph": {}})
+    >>> collect_units({"temp": {"units": "K"}, "ph": {}})
     {'units': {'temp': 'K'}}
     """
     keys = {"units": "units", "names": "long_name"}
@@ -147,13 +147,13 @@ def record_of(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
 
 def axis_label(variable: str, record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the label and the unit of an axis, from a record of `record_of` or else from the variable's name.
+    """Return the label and the unit of an axis, from a record of `collect_units` or else from the variable's name.
 
     Examples
     --------
     >>> axis_label("temp (°C)", {}), axis_label("", {"units": {"": "K"}})
     (('temp', '°C'), ('value', 'K'))
     """
-    name, unit = unit_of(variable)
+    name, unit = split_unit(variable)
     units, names = record.get("units") or {}, record.get("names") or {}
     return str(names.get(variable) or name or "value"), str(units.get(variable) or unit)

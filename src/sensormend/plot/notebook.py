@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.archive.frames import is_frame, rows_of
+from sensormend.archive.frames import is_frame, read_rows
 from sensormend.errors import ConfigError, InputError
 from sensormend.explain.context import USUAL_SPAN, TimeLike, microseconds
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
@@ -65,7 +65,7 @@ def course(
     Parameters
     ----------
     rows
-        What `clean` returned, or the OUT that it wrote.
+        What `clean` returned, or the output folder that it wrote.
     sensor
         The name of the sensor.
     start, end
@@ -100,7 +100,7 @@ def health(rows: Any, variable: str | None = None, *, ax: Any = None, dark: bool
     Parameters
     ----------
     rows
-        What `clean` returned, or the OUT that it wrote.
+        What `clean` returned, or the output folder that it wrote.
     variable
         By default all variables are drawn, one below the other.
     ax
@@ -146,7 +146,7 @@ def beside(
     Parameters
     ----------
     rows
-        What `clean` returned, or the OUT that it wrote.
+        What `clean` returned, or the output folder that it wrote.
     sensor
         The name of the sensor.
     time
@@ -228,7 +228,7 @@ def _rows(source: Any) -> Rows:
         own = getattr(source, "rows", None)
         if not isinstance(own, Rows) and not is_frame(source):
             raise InputError(f"pictures are drawn of what clean() returned, not of {type(source).__name__}")
-        rows = own if isinstance(own, Rows) else rows_of(source)
+        rows = own if isinstance(own, Rows) else read_rows(source)
     if not len(rows):
         raise InputError("there are no rows to draw")
     return rows

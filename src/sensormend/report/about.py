@@ -104,7 +104,7 @@ def provenance_section(data: ReportData) -> Html:
         "section",
         tag("h2", "How it was made"),
         tag("p", "sensormend learned how the sensors of this network move together, day by day, and compared each "
-            "of them with the others and its own past. Raw readings are kept beside every mended value, unchanged."),
+            "of them with the others and its own past. Raw readings are kept beside every cleaned value, unchanged."),
         html_table(("", ""), [[escape(name), value] for name, value in facts], wide=1),
         tag("h3", "QARTOD flags"),
         html_table(("flag", "", "meaning", "values", "of all"), rows, numbers=(3, 4), wide=2),

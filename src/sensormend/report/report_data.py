@@ -411,7 +411,7 @@ class ReportData:
     Attributes
     ----------
     reader, network
-        The OUT, and its overview.
+        The output folder, and its overview.
     start, end
         The span of final values; `end` is excluded.
     counts

@@ -186,9 +186,9 @@ class PeriodVerdict:
     episodes: dict[ChannelName, list[int]] = field(default_factory=dict)
 
 
-def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
+def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     """Return the verdict of a period, which may be open."""
-    rows, slots = mended.rows, grid.slots
+    rows, slots = cleaned_period.rows, grid.slots
     if not len(rows):
         return PeriodVerdict()
     flag, present, wrong = _by_channel(rows, slots)
@@ -196,10 +196,10 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     newest = np.arange(sensor.size), slots - 1 - present[:, ::-1].argmax(axis=1)
     questionable = present.any(axis=1) & (wrong[newest] | (flag[newest] == Flag.SUSPECT))
     channels = sensor * len(rows.variables) + variable
-    start, times = grid.start_of(mended.period), grid.times_of(mended.period)
+    start, times = grid.start_of(cleaned_period.period), grid.times_of(cleaned_period.period)
     faults: dict[ChannelName, Incident] = {}
     episodes: dict[ChannelName, list[int]] = {}
-    for fault in mended.faults:
+    for fault in cleaned_period.faults:
         channel = int(fault.sensor) * len(rows.variables) + fault.variable
         row = min(int(np.searchsorted(channels, channel)), channels.size - 1)
         if fault.kind == "spike" or channels[row] != channel:
@@ -712,15 +712,19 @@ class ChannelMonitor:
     def _is_empty(self, readings: Readings) -> BoolArray:
         return ~np.isfinite(readings.value) | is_fill(readings, self._fill)
 
-    def close(self, mended: CleanedPeriod) -> list[Alert]:
+    def close(self, cleaned_period: CleanedPeriod) -> list[Alert]:
         """Apply a period that is over, and return its alerts."""
-        grid, verdict = self._grid, period_verdict(mended, self._grid)
-        self._note_judged(mended.rows)
-        return self._incidents(self.alerts.close_period(mended.rows, grid, grid.start_of(mended.period), verdict))
+        grid, verdict = self._grid, period_verdict(cleaned_period, self._grid)
+        self._note_judged(cleaned_period.rows)
+        return self._incidents(
+            self.alerts.close_period(cleaned_period.rows, grid, grid.start_of(cleaned_period.period), verdict)
+        )
 
-    def provisional(self, mended: CleanedPeriod, now: int) -> list[Alert]:
+    def provisional(self, cleaned_period: CleanedPeriod, now: int) -> list[Alert]:
         """Apply an open period as of `now`, and return its alerts."""
-        return self._incidents(self.alerts.apply_verdict(period_verdict(mended, self._grid), now, self._grid.step))
+        return self._incidents(
+            self.alerts.apply_verdict(period_verdict(cleaned_period, self._grid), now, self._grid.step)
+        )
 
     def check_silence(self, now: int, maintenance: Maintenance, counting: BoolArray | None = None) -> list[Alert]:
         """Check which channels are silent at the end of a slot, and return the alerts.

@@ -389,7 +389,7 @@ class Service:
 
     def _finish(self, event: PeriodFinal, number: int, place: int, seconds: float) -> None:
         assert self.stream.grid is not None
-        start, rows = self.stream.grid.start_of(event.mended.period), event.mended.rows
+        start, rows = self.stream.grid.start_of(event.cleaned_period.period), event.cleaned_period.rows
         self._output.finish(event, start, number)
         if len(rows):
             self._deliver(place, "final", start, start + self.stream.grid.period, rows)

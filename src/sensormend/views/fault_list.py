@@ -1,4 +1,4 @@
-"""`fault_page` returns the faults of an OUT, filtered, sorted and in pages."""
+"""`fault_page` returns the faults of an output folder, filtered, sorted and in pages."""
 
 from __future__ import annotations
 

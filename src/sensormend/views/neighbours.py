@@ -13,8 +13,8 @@ from sensormend.explain.correlated import correlated_sensors
 from sensormend.explain.paragraph import comparison, paragraph, verdict
 from sensormend.pipeline.places import Position
 from sensormend.pipeline.sentences import contradiction_sentence, who
-from sensormend.pipeline.times import time_of
-from sensormend.pipeline.units import axis_label, unit_of
+from sensormend.pipeline.times import parse_time
+from sensormend.pipeline.units import axis_label, split_unit
 from sensormend.readings import DAY
 from sensormend.views.channel_status import channel_statuses
 from sensormend.views.fault_list import open_incident, select_faults
@@ -109,7 +109,7 @@ def _contradiction(reader: OutReader, name: str, variable: str, items: Sequence[
     growth = (fault.rate or 0.0) * DAY / (reader.period or DAY)
     others, unit = [one.sensor for one in items[:NAMED]], axis_label(variable, reader.run)[1]
     sentence = contradiction_sentence(
-        who(name, unit_of(variable)[0]), fault.size, growth, unit, others, time_of(fault.start)
+        who(name, split_unit(variable)[0]), fault.size, growth, unit, others, parse_time(fault.start)
     )
     return f"{sentence} {what_to_do(status)}"
 

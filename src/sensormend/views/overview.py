@@ -17,7 +17,7 @@ from sensormend.pipeline.sentences import (
     states_in_words,
     without_number,
 )
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import DAY, SECOND, Flag
 from sensormend.views.channel_status import all_faults, channel_statuses
 from sensormend.views.reader import OutReader, utc
@@ -210,6 +210,6 @@ def _interval(run: dict[str, Any]) -> float:
 
 def _time(text: object) -> str | None:
     try:
-        return utc(time_of(str(text))) if text else None
+        return utc(parse_time(str(text))) if text else None
     except ValueError:
         return None

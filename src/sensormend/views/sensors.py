@@ -15,7 +15,7 @@ from sensormend.pipeline.faults import SensorSummary
 from sensormend.pipeline.health import FILL
 from sensormend.pipeline.maintenance import ACTIONS, EVER, FIXED, Maintenance, Note, remove_note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.pipeline.units import axis_label
 from sensormend.readings import SECOND, Flag
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
@@ -155,7 +155,7 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
         fault=fault,
         worst=None
         if fault is None
-        else utc(telling_reading(reader, name, variable, time_of(fault.start), time_of(fault.end))),
+        else utc(telling_reading(reader, name, variable, parse_time(fault.start), parse_time(fault.end))),
         label=label,
         unit=unit,
     )
@@ -325,8 +325,8 @@ def _note_of(reader: OutReader, entry: NoteEntry) -> Note:
     named = reader.variable(entry.variable, entry.sensor) if entry.variable and len(reader.variables) > 1 else ""
     if entry.action not in ACTIONS:
         raise ConfigError(f"an action is {', '.join(ACTIONS)}; got {entry.action[:40]!r}")
-    begin = -EVER if entry.start is None else time_of(entry.start)
-    stop = EVER if entry.end is None else time_of(entry.end)
+    begin = -EVER if entry.start is None else parse_time(entry.start)
+    stop = EVER if entry.end is None else parse_time(entry.end)
     if stop <= begin:
         raise ConfigError("to is not after from")
     if entry.action in FIXED and entry.start is None and entry.end is None:
@@ -336,7 +336,7 @@ def _note_of(reader: OutReader, entry: NoteEntry) -> Note:
     by, comment = (" ".join(text.split()) for text in (entry.by, entry.comment))
     if entry.action == "comment" and not comment:
         raise ConfigError("a comment needs words")
-    at = None if entry.at is None else time_of(entry.at)
+    at = None if entry.at is None else parse_time(entry.at)
     return Note(entry.sensor, begin, stop, entry.action, named, by, at, comment)
 
 

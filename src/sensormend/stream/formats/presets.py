@@ -26,9 +26,9 @@ __all__ = [
     "Preset",
     "Unreadable",
     "at",
+    "find_preset",
     "is_diagnostic",
     "is_place",
-    "preset_of",
     "with_zone",
 ]
 
@@ -661,7 +661,7 @@ FORMATS = (BY_KEYS, SENML, *_BY_NAME)
 """The values of `--format`."""
 
 
-def preset_of(message: Any, topic: str, forced: str | None = None) -> Preset | None:
+def find_preset(message: Any, topic: str, forced: str | None = None) -> Preset | None:
     """Return the preset of a message: an object, or a text; with `forced`, that one if the message fits it."""
     text = isinstance(message, str)
     chosen = PRESETS if forced is None else (_BY_NAME[forced],) if forced in _BY_NAME else ()

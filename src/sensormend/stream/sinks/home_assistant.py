@@ -13,7 +13,7 @@ from sensormend.pipeline.health import Health
 from sensormend.pipeline.sentences import readable, who
 from sensormend.readings import Rows
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.sinks.messages import AlertDetails, advice_of, json_bytes, row_messages, stamp, valid_text
+from sensormend.stream.sinks.messages import AlertDetails, find_advice, json_bytes, row_messages, stamp, valid_text
 
 __all__ = ["DISCOVERY", "OFFLINE", "ONLINE", "PROBLEMS", "HomeAssistant", "status_topic"]
 
@@ -82,7 +82,7 @@ class HomeAssistant:
         for alert in delivery.alerts:
             attributes = {
                 "sentence": alert.sentence,
-                "advice": advice_of(alert),
+                "advice": find_advice(alert),
                 "state": alert.state,
                 "reason": alert.reason,
                 "since": stamp(alert.since),
