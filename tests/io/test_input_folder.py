@@ -71,6 +71,7 @@ def test_parts_that_make_no_time_are_rejected() -> None:
     rows = "a,2020,1,1,1\na,2020,13,1,2\na,2020,2,30,3\na,,,,4\na,x,1,1,5\n"
     with staged_text(f"station,year,month,day,value\n{rows}") as staging:
         assert as_set(staging.sample()) == {("a", "", NEW_YEAR, 1.0)}
+        assert staging.owner_flags == ("", "0"), "the column quality has the owners' flags"
         assert [row[:2] for row in rejects(staging)] == [
             (3, "not a time"), (4, "not a time"), (5, "no time"), (6, "not a time"),
         ]  # fmt: skip
@@ -102,9 +103,10 @@ def test_what_holds_no_readings_is_named_and_passed_over(tmp_path: Path) -> None
     (tmp_path / "settings.json").write_text("{}")
     with staged(tmp_path) as staging:
         assert as_set(staging.sample()) == {("a", "", NEW_YEAR, 1.0)}
+        assert staging.owner_flags == ("", "0"), "the column quality has the owners' flags"
         assert staging.notes == (
             "passed over, no readings in them: empty.csv, notes.csv, prose.csv",
-            "columns that are not used: quality, remark",
+            "columns that are not used: remark",
             "files that are not read: README, settings.json",
         )
     # What is given by its own name is not passed over.
