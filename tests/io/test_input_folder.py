@@ -71,7 +71,6 @@ def test_parts_that_make_no_time_are_rejected() -> None:
     rows = "a,2020,1,1,1\na,2020,13,1,2\na,2020,2,30,3\na,,,,4\na,x,1,1,5\n"
     with staged_text(f"station,year,month,day,value\n{rows}") as staging:
         assert as_set(staging.sample()) == {("a", "", NEW_YEAR, 1.0)}
-        assert staging.owner_flags == ("", "0"), "the column quality has the owners' flags"
         assert [row[:2] for row in rejects(staging)] == [
             (3, "not a time"), (4, "not a time"), (5, "no time"), (6, "not a time"),
         ]  # fmt: skip
