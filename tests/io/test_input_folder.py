@@ -102,9 +102,10 @@ def test_what_holds_no_readings_is_named_and_passed_over(tmp_path: Path) -> None
     (tmp_path / "settings.json").write_text("{}")
     with staged(tmp_path) as staging:
         assert as_set(staging.sample()) == {("a", "", NEW_YEAR, 1.0)}
+        assert staging.owner_flags == ("", "0"), "the column quality has the owners' flags"
         assert staging.notes == (
             "passed over, no readings in them: empty.csv, notes.csv, prose.csv",
-            "columns that are not used: quality, remark",
+            "columns that are not used: remark",
             "files that are not read: README, settings.json",
         )
     # What is given by its own name is not passed over.
