@@ -30,7 +30,7 @@ def channel(**at: float) -> Floats:
 def spikes_in(readings: Floats, *, last: float = 0.0, roughness: float = 0.04, spread: float = 1.0) -> list[int]:
     """Return the slots of the spikes of a channel whose limit is 1, unless its roughness or spread are given."""
     one = [np.array([value], np.float32) for value in (last, roughness, spread)]
-    return np.flatnonzero(find_spikes(readings, *one)[0]).tolist()
+    return np.flatnonzero(find_spikes(readings, one[0], one[1], one[2])[0]).tolist()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -181,7 +181,7 @@ def sonde(days: int = 30) -> NDArray[np.float64]:
     """Return readings every 15 minutes of one sonde with four variables, (variable, slot, day), with three decimals."""
     random = np.random.default_rng(9)
     level = 20 + np.cumsum(random.normal(0, 0.02, (4, days * SLOTS)), axis=1)
-    tide = np.sin(2 * np.pi * np.arange(days * SLOTS) / (4 * 12.42))
+    tide = 0.1 * np.sin(2 * np.pi * np.arange(days * SLOTS) / (4 * 12.42))
     readings = level + tide + random.normal(0, 0.02, level.shape)
     return np.asarray(readings.round(3).reshape(4, days, SLOTS).transpose(0, 2, 1))
 
@@ -192,7 +192,7 @@ def test_a_sonde_that_is_lifted_is_out_of_the_water_with_all_of_its_variables(li
     readings = sonde()
     for variable in range(lifted):
         readings[variable, 40:43, 25] -= 15
-    readings[3, 40:43, 25] -= 1.0
+    readings[3, 40:43, 25] -= 0.3
     model = NetworkModel(fiber_axis=2)
     for day in range(25):
         model.update(readings[None, ..., day])

@@ -217,4 +217,4 @@ def test_a_channel_reads_as_before_beside_the_plain_mean_of_those_that_predict_i
     change, expected = abs(reading - before - moved), abs(estimate - before - moved)
     share = 0.5 * min(1.0, 36 / support**2)
     assume(abs(change - share * expected) > 1e-6)
-    assert found is bool(change < share * expected)
+    assert bool(found) == (change < share * expected)

@@ -580,7 +580,8 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     # What it was like before is hardly known.
     is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT] and stats[DOUBT] < ROUGH_DOUBT
     is_slow = lasted > WEEK and not is_established and stats[SUPPORT] < SLOW_SUPPORT
-    is_as_before = _is_as_before(network, period, wander, own, p, i, k, place)
+    is_level = kind == OFFSET or kind == DRIFT
+    is_as_before = is_level and _is_as_before(network, period, wander, own, p, i, k, place)
     if stats[DOUBT] < least or not is_explained or is_rough or is_young or is_slow or is_as_before:
         stats[UNSURE] = 1.0
     else:
@@ -592,11 +593,7 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     if (span >= 2 and stats[RATIO] < ACCEPTED_SHARE) or (is_rough and lasted > 2.0 * WEEK):
         _close_fault(period, wander, c, n, span, stats[FAULT_SIZE])
         ratio[c] = 0.0
-    elif (
-        ratio[c] > 1.0
-        and (kind == OFFSET or kind == DRIFT)
-        and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)
-    ) or (
+    elif (ratio[c] > 1.0 and is_level and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)) or (
         (is_young and span > MONTH)
         or (lasted > WEEK and _is_refuted(wander.extremes[c], own[c] - middle, period.learned.level[c] - middle))
         or (lasted > WEEK and is_as_before)
