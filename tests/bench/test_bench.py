@@ -18,7 +18,7 @@ from sensormend.bench.measure import measured
 from sensormend.bench.runner import EXPERIMENTS, run
 from sensormend.bench.simulations import drawn, joined, relative_error
 from sensormend.bench.store import SCHEMA
-from sensormend.bench.tables import FIGURES, Bar, ResultTable, number, summarize, write_tables
+from sensormend.bench.tables import METRICS, Bar, ResultTable, number, summarize, write_tables
 from sensormend.cli import main
 from sensormend.errors import ConfigError
 from sensormend.recovery import FloatArray
@@ -314,7 +314,7 @@ def test_odd_names_do_not_break_a_table() -> None:
 
 
 def test_a_table_too_wide_for_the_screen_is_folded() -> None:
-    figures = list(FIGURES)[:9]
+    figures = list(METRICS)[:9]
     values = {name: 0.1 * number for number, name in enumerate(figures)}
     rows = frame(row(**values), row(trial=1, **{name: value + 0.1 for name, value in values.items()}))
     bars = {("NetworkModel", name): Bar(high=0.5) for name in figures}

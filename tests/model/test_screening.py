@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from oracles.screening import roughness_of_channel, spikes_of_channel
+from oracles.screening import is_handled, roughness_of_channel, spikes_of_channel
 from sensormend import NetworkModel
-from sensormend.model.screening import find_spikes, follow_spread, roughness_of, runs
+from sensormend.model.screening import find_handled, find_spikes, follow_spread, roughness_of, runs
 
 Floats = NDArray[np.float32]
 
@@ -30,7 +30,7 @@ def channel(**at: float) -> Floats:
 def spikes_in(readings: Floats, *, last: float = 0.0, roughness: float = 0.04, spread: float = 1.0) -> list[int]:
     """Return the slots of the spikes of a channel whose limit is 1, unless its roughness or spread are given."""
     one = [np.array([value], np.float32) for value in (last, roughness, spread)]
-    return np.flatnonzero(find_spikes(readings, *one)[0]).tolist()
+    return np.flatnonzero(find_spikes(readings, one[0], one[1], one[2])[0]).tolist()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -95,12 +95,25 @@ def test_spikes_and_roughness_are_what_their_definitions_say(rows: list[list[flo
         return np.array(data.draw(lists), np.float32)
 
     last, roughness, spread = drawn(0.0, 9.0, np.nan), drawn(0.0, 0.0625, 0.36, 0.82), drawn(0.0, 0.5, 1.0)
-    found = find_spikes(readings, last, roughness, spread)
+    part = data.draw(st.sampled_from([0.5, 1.0, 2.0]))
+    found = find_spikes(readings, last, roughness, spread, part)
     measured = roughness_of(readings, last, roughness)
     for c, row in enumerate(readings):
         known = float(last[c]), float(roughness[c])
-        assert np.flatnonzero(found[c]).tolist() == spikes_of_channel(row, *known, float(spread[c]))
+        assert np.flatnonzero(found[c]).tolist() == spikes_of_channel(row, *known, float(spread[c]), part)
         np.testing.assert_allclose(measured[c], roughness_of_channel(row, *known), rtol=1e-5)
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.sampled_from([24, 48]), st.data())
+def test_a_device_is_handled_where_its_other_variables_or_other_devices_show_it(
+    devices: int, variables: int, slots: int, data: st.DataObject
+) -> None:
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    observed = random.random((devices, variables, slots)) < 0.8
+    clear = observed & (random.random((devices, variables, slots)) < data.draw(st.sampled_from([0.1, 0.4, 0.8])))
+    handled = find_handled(clear, observed)
+    for place in np.ndindex(handled.shape):
+        assert handled[place] == is_handled(clear, observed, *place)
 
 
 def test_the_spread_follows_the_readings_and_not_a_broken_channel() -> None:
@@ -162,3 +175,46 @@ def test_a_logger_that_reports_fewer_digits_has_no_spikes_of_one_step() -> None:
     model = NetworkModel()
     wrong = [int(model.update(readings[..., day]).wrong.sum()) for day in range(120)]
     assert sum(wrong[75:]) == 0
+
+
+def sonde(days: int = 30) -> NDArray[np.float64]:
+    """Return readings every 15 minutes of one sonde with four variables, (variable, slot, day), with three decimals."""
+    random = np.random.default_rng(9)
+    level = 20 + np.cumsum(random.normal(0, 0.02, (4, days * SLOTS)), axis=1)
+    tide = 0.1 * np.sin(2 * np.pi * np.arange(days * SLOTS) / (4 * 12.42))
+    readings = level + tide + random.normal(0, 0.02, level.shape)
+    return np.asarray(readings.round(3).reshape(4, days, SLOTS).transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("lifted", [0, 1, 2, 3])
+def test_a_sonde_that_is_lifted_is_out_of_the_water_with_all_of_its_variables(lifted: int) -> None:
+    """The last variable moves by less than a spike does by itself: it counts once two others are clear."""
+    readings = sonde()
+    for variable in range(lifted):
+        readings[variable, 40:43, 25] -= 15
+    readings[3, 40:43, 25] -= 0.3
+    model = NetworkModel(fiber_axis=2)
+    for day in range(25):
+        model.update(readings[None, ..., day])
+    result = model.update(readings[None, ..., 25])
+    spikes = result.spikes[0]
+    assert spikes[:lifted, 40:43].all()
+    assert bool(spikes[3, 40:43].all()) is (lifted >= 2)
+    assert bool(spikes[3].any()) is (lifted >= 2)
+    confidence = [fault.confidence for fault in result.faults if fault.kind == "spike"]
+    assert confidence == [0.75] * lifted if lifted < 2 else min(confidence) >= 0.75
+    assert lifted < 3 or confidence == [0.95] * 4
+
+
+def test_a_lone_channel_without_its_daily_peak_is_not_wrong() -> None:
+    """It is far from what it usually does at this hour, and nothing in its own series shows it."""
+    random = np.random.default_rng(1)
+    readings = 10 + np.cumsum(random.normal(0, 0.02, 60 * SLOTS)) + random.normal(0, 0.03, 60 * SLOTS)
+    readings = readings.reshape(60, SLOTS)
+    readings[:, 44:52] += 5
+    readings[50, 44:52] -= 5
+    model = NetworkModel()
+    results = [model.update(day[None]) for day in readings]
+    assert not results[50].wrong.any()
+    assert results[50].doubtful[0, 44:52].any()
+    assert sum(int(result.wrong.sum()) for result in results[20:]) == 0

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import hostile
 from networks import Floats, fault_free
 from sensormend import NetworkModel
 from sensormend.errors import ConfigError, ShapeError
+from sensormend.model import arrays as at
+from sensormend.model import wander
 from sensormend.recovery import Recovery
 
 SENSORS, DAYS, SLOTS = 16, 170, 24
@@ -177,3 +183,38 @@ def test_a_wrong_day_of_daily_data_leaves_everything_finite(sensors: int) -> Non
     if sensors > 3:
         assert result.wrong[0, 0, 150]
         assert abs(result.cleaned[0, 0, 150] - 80) > 30
+
+
+@given(
+    st.lists(st.tuples(st.floats(-20, 20), st.floats(-20, 20), st.floats(-1, 1)), min_size=2, max_size=6),
+    st.floats(-20, 20), st.floats(-20, 20), st.floats(-20, 20), st.floats(1, 20),
+)  # fmt: skip
+def test_a_channel_reads_as_before_beside_the_plain_mean_of_those_that_predict_it(
+    others: list[tuple[float, float, float]], before: float, reading: float, estimate: float, support: float
+) -> None:
+    m = len(others) + 1
+    history = np.zeros((m, wander.SCALES, wander.RING))
+    history[:, 2, 3] = [before, *(then for then, _, _ in others)]
+    own = np.array([reading, *(now for _, now, _ in others)])
+    weights = np.zeros((1, m, m))
+    weights[0, 0] = [0.7, *(weight for _, _, weight in others)]
+    stats = np.zeros((m, at.STATS))
+    stats[0, at.SUPPORT] = support
+    level = np.zeros(m)
+    level[0] = estimate
+    found = getattr(wander._is_as_before, "py_func", wander._is_as_before)(
+        SimpleNamespace(members=np.arange(m)[None], size=[m], weights=weights),
+        SimpleNamespace(learned=SimpleNamespace(stats=stats, level=level)),
+        SimpleNamespace(history=history), own, 0, 0, 2, 3,
+    )  # fmt: skip
+
+    predicting = [(then, now, weight) for then, now, weight in others if weight > 0]
+    total = sum(weight for _, _, weight in predicting)
+    if support < 3 or total == 0:
+        assert not found
+        return
+    moved = sum(weight * (now - then) for then, now, weight in predicting) / total
+    change, expected = abs(reading - before - moved), abs(estimate - before - moved)
+    share = 0.5 * min(1.0, 36 / support**2)
+    assume(abs(change - share * expected) > 1e-6)
+    assert bool(found) == (change < share * expected)

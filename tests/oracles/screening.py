@@ -7,9 +7,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.model.screening import SAME, SPIKE_HEIGHT, SPIKE_PART, SPIKE_ROUGHNESS
+from sensormend.model.screening import (
+    DEVICES_BESIDE,
+    SAME,
+    SHARE_BESIDE,
+    SPIKE_HEIGHT,
+    SPIKE_PART,
+    SPIKE_ROUGHNESS,
+    VARIABLES_BESIDE,
+)
 
-__all__ = ["roughness_of_channel", "spikes_of_channel"]
+__all__ = ["is_handled", "roughness_of_channel", "spikes_of_channel"]
 
 Floats = NDArray[np.float32]
 
@@ -30,11 +38,22 @@ def _beside(readings: Floats, last: float, begin: int, end: int) -> tuple[float,
     return before, _reading(readings, last, range(end, end + 2))
 
 
-def spikes_of_channel(readings: Floats, last: float, roughness: float, spread: float) -> list[int]:
+def is_handled(clear: NDArray[np.bool_], observed: NDArray[np.bool_], device: int, variable: int, slot: int) -> bool:
+    """Return whether a device was handled in a slot, as far as one of its variables can tell from all others."""
+    count, variables, slots = clear.shape
+    if sum(bool(clear[device, other, slot]) for other in range(variables) if other != variable) >= VARIABLES_BESIDE:
+        return True
+    others = [other for other in range(count) if other != device]
+    n_clear = sum(any(clear[other, v, slot] for v in range(variables)) for other in others)
+    n_reports = sum(any(observed[other, v, slot] for v in range(variables)) for other in others)
+    return slots > SPIKE_PART and n_clear >= DEVICES_BESIDE and n_clear >= SHARE_BESIDE * n_reports
+
+
+def spikes_of_channel(readings: Floats, last: float, roughness: float, spread: float, part: float = 1.0) -> list[int]:
     """Return the slots of the readings that are spikes."""
     if roughness <= 0 or spread <= 0:
         return []
-    limit = max(SPIKE_HEIGHT * math.sqrt(roughness * spread), SPIKE_ROUGHNESS * roughness)
+    limit = part * max(SPIKE_HEIGHT * math.sqrt(roughness * spread), SPIKE_ROUGHNESS * roughness)
     spikes = set()
     for begin in range(len(readings)):
         for end in range(begin + 1, min(len(readings), begin + max(1, len(readings) // SPIKE_PART)) + 1):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sensormend.bench.tables import FIGURES, KINDS, Frame
+from sensormend.bench.tables import KINDS, METRICS, Frame
 from sensormend.plot.style import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save_both
 
 __all__ = ["Panel", "convergence_chart", "diverged", "in_order", "line_charts", "line_style", "score_chart"]
@@ -142,7 +142,7 @@ def score_chart(rows: Frame, folder: Path | str, name: str, *, title: str = "") 
             )
         axes.set_xticks(range(len(settings)), [str(setting).replace("-", "\n", 1) for setting in settings])
         axes.set_yticks(range(len(methods)), methods)
-        axes.set_title(FIGURES[column], fontsize=10.5, color=INK, loc="left")
+        axes.set_title(METRICS[column], fontsize=10.5, color=INK, loc="left")
         bare(axes, sides=())
     _legend(figure, [], f"Mean over the runs; darker is better. {_diverged_note(rows)}")
     return save_both(figure, folder, name)
@@ -156,11 +156,11 @@ def _figure(height: float, title: str) -> Any:
 
 def _legend(figure: Any, order: Sequence[str], note: str) -> None:
     """Draw one legend below all panels, in this order where it is given, and a note on what is not shown."""
-    found: Mapping[str, Any] = {
+    handles: Mapping[str, Any] = {
         label: handle for handle, label in zip(*figure.axes[0].get_legend_handles_labels(), strict=True)
     }
-    labels = [label for label in order if label in found] or list(found)
-    figure.legend([found[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=5,
+    labels = [label for label in order if label in handles] or list(handles)
+    figure.legend([handles[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=5,
                   labelcolor=INK, fontsize=9, title=fill(note, 130) or None, title_fontsize=8.5)  # fmt: skip
 
 

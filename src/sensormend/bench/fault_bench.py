@@ -490,7 +490,7 @@ class Faults(Experiment):
         hours = f"{runs_only(latency, plan)} {latency['days'].max()} days. {BY_HOUR} {COST}"
         more = f"{runs} {RELATIVE_ERROR} RE of cleaned: of the cleaned values on sound fibers, Frobenius norm. {COST}"
         tables = []
-        for group, name, figures, note in (
+        for group, name, metrics, note in (
             ("by day", "", COLUMNS, by_day),
             (
                 "by reading",
@@ -506,8 +506,8 @@ class Faults(Experiment):
             own, title = rows[groups == group], f"{self.heading(plan)}: {name}" if name else self.heading(plan)
             if len(own):
                 tables.append(
-                    summarize(own, figures, also={"setting": "case"}, bars=bars, title=title, note=note,
-                              aside=figures is ASIDE)
+                    summarize(own, metrics, also={"setting": "case"}, bars=bars, title=title, note=note,
+                              aside=metrics is ASIDE)
                 )  # fmt: skip
         return tables
 

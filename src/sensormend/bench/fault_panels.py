@@ -72,8 +72,8 @@ def correlated_channels(readings: JudgedReadings, name: tuple[str, str], count: 
 
 def _sound(rows: Any) -> Any:
     """Return the readings that are not flagged as a table of slots and sensors; of several in a slot the first."""
-    kept = rows[rows["flag"].isin([Flag.GOOD, Flag.NOT_EVALUATED])].drop_duplicates(["channel", "slot"])
-    return kept.astype({"sensor": str}).pivot(index="slot", columns="sensor", values="value")
+    sound = rows[rows["flag"].isin([Flag.GOOD, Flag.NOT_EVALUATED])].drop_duplicates(["channel", "slot"])
+    return sound.astype({"sensor": str}).pivot(index="slot", columns="sensor", values="value")
 
 
 def _panel(axes: Any, readings: JudgedReadings, judged: JudgedFault) -> None:

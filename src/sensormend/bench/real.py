@@ -389,8 +389,8 @@ def changes(readings: JudgedReadings) -> Any:
 
     It is the change of the total where the series is never negative, else that of the mean over the spread.
     """
-    kept = readings.rows[~readings.wrong & readings.rows["cleaned"].notna()]
-    groups = kept.groupby(["sensor", "variable"], observed=True)[["value", "cleaned"]]
+    sound = readings.rows[~readings.wrong & readings.rows["cleaned"].notna()]
+    groups = sound.groupby(["sensor", "variable"], observed=True)[["value", "cleaned"]]
 
     def change(own: Frame) -> float:
         raw, cleaned = own["value"], own["cleaned"]

@@ -21,7 +21,7 @@ import duckdb
 
 from sensormend import __version__
 from sensormend.bench.experiment import Row
-from sensormend.bench.tables import FIGURES, Frame, pandas_module
+from sensormend.bench.tables import METRICS, Frame, pandas_module
 from sensormend.errors import SensormendError
 from sensormend.files import atomic_write, locked
 
@@ -30,7 +30,7 @@ __all__ = ["SCHEMA", "Store", "code_version"]
 SCHEMA: dict[str, str] = {
     **dict.fromkeys(("experiment", "method", "kind", "setting", "output", "status"), "string"),
     **dict.fromkeys(("trial", "seed", "minibatch", "days", "minibatches", "passes"), "Int64"),
-    **dict.fromkeys(("x", *FIGURES, "threshold_best", "iterations"), "float64"),
+    **dict.fromkeys(("x", *METRICS, "threshold_best", "iterations"), "float64"),
 }
 """The columns of a row and their types."""
 

@@ -14,8 +14,20 @@ from rich.table import Table
 
 from sensormend.errors import SensormendError
 
-__all__ = ["AOT", "CLAIMS", "FIGURES", "KINDS", "NOAA", "Bar", "Frame", "ResultTable", "number", "pandas_module",
-           "summarize", "write_tables"]  # fmt: skip
+__all__ = [
+    "AOT",
+    "CLAIMS",
+    "KINDS",
+    "METRICS",
+    "NOAA",
+    "Bar",
+    "Frame",
+    "ResultTable",
+    "number",
+    "pandas_module",
+    "summarize",
+    "write_tables",
+]  # fmt: skip
 
 Frame = Any
 """A `pandas.DataFrame`."""
@@ -23,7 +35,7 @@ Frame = Any
 KINDS = ("raw", "ours", "online", "batch", "plain")
 """Kinds of methods in the order of tables and legends."""
 
-FIGURES: dict[str, str] = {
+METRICS: dict[str, str] = {
     "f1": "F1",
     "f1_best": "F1 (oracle)",
     "precision": "precision",
@@ -148,7 +160,7 @@ class ResultTable:
 
 
 def summarize(
-    rows: Frame, figures: Sequence[str], *, title: str, note: str, also: Mapping[str, str] | None = None,
+    rows: Frame, metrics: Sequence[str], *, title: str, note: str, also: Mapping[str, str] | None = None,
     at: str = "", axis: str = "", bars: Mapping[Any, Bar] | None = None, paper: Mapping[Any, float] | None = None,
     aside: bool = False,
 ) -> ResultTable:  # fmt: skip
@@ -164,7 +176,7 @@ def summarize(
         lost, places = rows[rows[at].isna()], sorted(rows[at].dropna().unique())
         rows = pandas.concat([rows.dropna(subset=at), *(lost.assign(**{at: place}) for place in places)])
     rows = rows.sort_values("kind", key=lambda kinds: kinds.map(KINDS.index), kind="stable")
-    long = rows.melt([*by, "status", *([at] if at else [])], list(figures), "figure")
+    long = rows.melt([*by, "status", *([at] if at else [])], list(metrics), "figure")
     value, column = pandas.to_numeric(long["value"]), at or "figure"
     long["value"] = value.where((long["status"] == "done") & np.isfinite(value))
     long["lost"] = long["status"] == "diverged"
@@ -174,13 +186,13 @@ def summarize(
     keys = list(cells[[*by[1:], column]].itertuples(index=False, name=None))
     cells["bar"] = [(bars or {}).get(key) for key in keys]
     cells["paper"] = [(paper or {}).get(key, np.nan) for key in keys]
-    names = {place: f"{place:g}" for place in places} if at else {name: FIGURES[name] for name in figures}
+    names = {place: f"{place:g}" for place in places} if at else {name: METRICS[name] for name in metrics}
     cells["column"] = pandas.Categorical(cells[column].map(names), categories=list(names.values()))
     if not at:
-        cells["diverged"] = cells["diverged"].where(cells[column] == figures[0], 0)
+        cells["diverged"] = cells["diverged"].where(cells[column] == metrics[0], 0)
     titles = {"kind": "kind", "method": "method", **also}
     cells = cells.drop(columns=column).rename(columns=titles).astype(dict.fromkeys(titles.values(), str))
-    return ResultTable(title, note, cells, tuple(titles.values()), axis, FIGURES[figures[0]] if at else "", aside)
+    return ResultTable(title, note, cells, tuple(titles.values()), axis, METRICS[metrics[0]] if at else "", aside)
 
 
 def write_tables(tables: Sequence[ResultTable], folder: Path, name: str) -> list[Path]:

@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from sensormend.model.compiling import compiled, entry, inlined
-from sensormend.model.scales import backward, slope
+from sensormend.model.scales import backward, forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, MODERATE, OBSERVED, ONSET,
-    OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, READINGS, RESIDUAL, RESOLUTION, SCALED,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LOW, MEAN, MISSING, MODERATE, OBSERVED,
+    ONSET, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, READINGS, RESIDUAL, RESOLUTION, SCALED,
     SLOW_LEVEL, SMOOTH, SPIKE, SUPPORT, TOLERANCE, TRUSTED, UNCERTAIN, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR,
     WIDTH_GAP, WRONG, is_alone, volatility,
 )  # fmt: skip
@@ -129,12 +129,26 @@ def _rests_on_wrong(w, network, p, period, s, i, first, last):
 
 
 @inlined
-def _height(w, period, s, i, first, last):
-    """Return the largest residual of an episode in this period."""
+def _height(w, v, s, i, begin, end):
+    """Return how far the wrong readings of slots `begin` to `end` lie from the sound ones before and after them.
+
+    It is the farthest of them that counts, and of the two distances the shorter; 0 for one that lies between the two.
+    """
+    before, after = w.stats[i, LAST_VALUE], np.nan
+    for t in range(begin):
+        if w.flags[OBSERVED, i, t] and not w.flags[FAULTY, i, t]:
+            before = w.cells[RAW, i, t]
+    for t in range(s - 1, end, -1):
+        if w.flags[OBSERVED, i, t] and not w.flags[FAULTY, i, t]:
+            after = w.cells[RAW, i, t]
+    up, down = forward(before, v), forward(after, v)
+    if math.isnan(up) or math.isnan(down):
+        up = down = down if math.isnan(up) else up
     height = 0.0
-    for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+    for t in range(begin, end + 1):
         if w.flags[FAULTY, i, t]:
-            height = max(height, abs(w.cells[RESIDUAL, i, t]))
+            x = w.cells[SCALED, i, t]
+            height = max(height, x - max(up, down), min(up, down) - x)
     return height
 
 
@@ -166,7 +180,9 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
         return False
     is_short = e > 0 and length <= max(2.0, s / 8.0)
     # What is wrong for hours where others do not tell what a channel should do shows in its own series.
-    is_low = _height(w, period, s, i, first, last) < network.spike_limit[network.members[p, i]]
+    c = network.members[p, i]
+    begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)
+    is_low = _height(w, network.variables[network.variable[c]], s, i, begin, end) < network.spike_limit[c]
     if is_alone(w):
         # Without others to compare with, weather is another explanation, but of what is over within a few readings.
         return not is_short or is_low

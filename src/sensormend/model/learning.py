@@ -39,8 +39,8 @@ from sensormend.model.arrays import (  # isort: skip
     MEAN, MEMORY, MIN_VOLATILITY, MODERATE, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE,
     PREDICTOR, PREDICTS, QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS, RESIDUAL, RESOLUTION, RESTING, REST_VALUE,
     REST_VOTES, ROUGH, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS,
-    TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, is_counted,
-    reset_channel, select,
+    TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, is_alone,
+    is_counted, reset_channel, select,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK,
@@ -298,8 +298,9 @@ def learn_channel(w, network, period, p, s, i):
                 new[RUN_LENGTH] = 1.0
             was_sound = w.flags[PREDICTS, i, t]
             new[LAST_VALUE] = x
-    if int(best[KIND]) == GAIN and 1.0 + best[THETA2] > 1.0 and best[COUNT] > WEEK * s:
+    if int(best[KIND]) == GAIN and 1.0 + best[THETA2] > 1.0 and best[COUNT] > WEEK * s and not is_alone(w):
         # No sensor becomes more sensitive: what was learned of it was wrong, as of one that was indoors at first.
+        # Without others to compare with it is the season.
         reset_channel(new)
         period.learned.count[c] = -1
         return

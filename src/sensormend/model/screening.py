@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sensormend.recovery import BoolArray
 
-__all__ = ["find_spikes", "follow_spread", "median_of", "roughness_of", "runs", "spike_limits"]
+__all__ = ["find_handled", "find_spikes", "follow_spread", "median_of", "roughness_of", "runs", "spike_limits"]
 
 SPIKE_HEIGHT = 5.0
 """Geometric means of a channel's roughness and its variable's spread that a spike is high at least.
@@ -23,6 +23,12 @@ SPIKE_ROUGHNESS = 10.0
 """Roughnesses of its channel that a spike is high at least; more than the above only where a channel is all noise."""
 SPIKE_PART = 24
 """The part of a period that a spike lasts at most, of a day an hour; one slot in any case."""
+CLEAR, JOINT = 2.0, 0.4
+"""Limits beyond which a spike is clear; and the part of its limit that a spike needs where other channels have clear
+ones: whoever lifts a device out of the water lifts all of it."""
+VARIABLES_BESIDE, DEVICES_BESIDE, SHARE_BESIDE = 2, 3, 0.2
+"""Other variables of the device with clear spikes in the same slot, or other devices and the share of those that
+report, from which this is so."""
 MEMORY = 0.995
 """Weight of the past per period in roughness and spread: most of a year, since a chart shows seasons. With 0.98 a third
 more spikes of a reservoir are none."""
@@ -53,15 +59,17 @@ def find_spikes(
     last: NDArray[np.float32],
     roughness: NDArray[np.float32],
     spread: NDArray[np.float32],
+    part: float = 1.0,
 ) -> BoolArray:
     """Return which readings on their variable's scale, (channel, slot), are spikes.
 
     A spike is a run of readings, all of them on one side of the reading before and of the one after it and farther from
-    both than the channel's limit, while these two agree to within half of that height. The limit follows from the
-    channel's usual roughness and the spread of its variable; where one is 0, it is not known, and there are no spikes.
+    both than the channel's limit, while these two agree to within half of that height. The limit is a `part` of
+    the one that follows from the channel's usual roughness and the spread of its variable; where one of these is 0, it
+    is not known, and there are no spikes.
     """
     before, after = _beside(scaled, last)
-    limits = spike_limits(roughness, spread)
+    limits = part * spike_limits(roughness, spread)
     spikes = np.zeros(scaled.shape, np.bool_)
     lengths = np.arange(max(1, scaled.shape[1] // SPIKE_PART))
     with np.errstate(invalid="ignore"):
@@ -80,6 +88,23 @@ def find_spikes(
             inside = np.logical_or.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
             spikes[np.broadcast_to(channel, slots.shape)[inside], slots[inside]] = True
     return spikes & np.isfinite(scaled)
+
+
+def find_handled(clear: BoolArray, observed: BoolArray) -> BoolArray:
+    """Return in which slots each channel's device was most likely handled: lifted, cleaned or exchanged.
+
+    `clear` has the clear spikes and `observed` the readings, (device, variable, slot). Either two other variables of
+    the device have one, or, where slots are so short that weather does not come and go within one, three other devices
+    and a fifth of those that report.
+    """
+    devices, reports = clear.any(axis=1), observed.any(axis=1)
+    beside = clear.sum(axis=1, keepdims=True) - clear
+    handled: BoolArray = beside >= VARIABLES_BESIDE
+    if clear.shape[2] > SPIKE_PART:
+        others = devices.sum(axis=0) - devices
+        many = np.maximum(DEVICES_BESIDE, SHARE_BESIDE * (reports.sum(axis=0) - reports))
+        handled |= (others >= many)[:, None]
+    return handled
 
 
 def roughness_of(

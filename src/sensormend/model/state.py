@@ -44,6 +44,8 @@ NOISY_SHARE = 1 / 8
 """Share of a period's slots beyond which spikes are noise, where the others explain a channel: the engine sees it."""
 SPIKE_CONFIDENCE = 0.75
 """That such a spike is one."""
+JOINT_CONFIDENCE = 0.95
+"""The same where other channels have clear ones in the same slots."""
 
 ALIKE = 4.0
 """The factor by which the variance of a channel that moves with the others is larger or smaller than the median one, at
@@ -460,7 +462,7 @@ class State:
         announce_compilation(engine.run_partitions)
         shape = readings.shape
         parts = self.partitions
-        spikes = self._spikes(readings, learning=learning)
+        spikes, handled = self._spikes(readings, learning=learning)
         raw, readings = readings, np.where(spikes, np.nan, readings)
         # The moments of channels that are not known, or not any more, are set before anything is judged.
         copied = not learning and bool((self.stats[:, at.AGE] == 0).any())
@@ -492,8 +494,8 @@ class State:
         episodes += [
             EpisodeRow(
                 c, period.start + begin, period.start + end - 1, at.KIND_SPIKE,
-                float(np.mean(raw[c, begin:end] - estimates.expected[c, begin:end])), 0.0, SPIKE_CONFIDENCE, False,
-                end - begin,
+                float(np.mean(raw[c, begin:end] - estimates.expected[c, begin:end])), 0.0,
+                JOINT_CONFIDENCE if handled[c, begin:end].any() else SPIKE_CONFIDENCE, False, end - begin,
             )
             for c, begin, end in screening.runs(spikes)
         ]  # fmt: skip
@@ -508,24 +510,34 @@ class State:
                 self._bend_scales()
         return result
 
-    def _spikes(self, readings: FloatArray, *, learning: bool) -> NDArray[np.bool_]:
-        """Return which readings are spikes; learn how rough channels are."""
+    def _spikes(self, readings: FloatArray, *, learning: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which readings are spikes, and when devices were handled; learn how rough channels are."""
         rests = self.stats[:, at.AT_REST] > 0.8 * self.stats[:, at.READINGS]
         scaled = self._scaled(readings)
         last = self._scaled(self.stats[:, at.LAST_VALUE, None].astype(float))[:, 0]
         usual = np.where((self.stats[:, at.AGE] >= SPIKE_PERIODS) & ~rests, self.roughness, 0).astype(np.float32)
         spread = self.spread[self.variable, 1]
+
+        def find(channels: Any, part: float) -> NDArray[np.bool_]:
+            return screening.find_spikes(scaled[channels], last[channels], usual[channels], spread[channels], part)
+
         spikes = np.concatenate(
-            in_spans(
-                self.channels, CHANNELS,
-                lambda begin, end: screening.find_spikes(
-                    scaled[begin:end], last[begin:end], usual[begin:end], spread[begin:end]
-                ),
-            )
-        )  # fmt: skip
+            in_spans(self.channels, CHANNELS, lambda begin, end: find(slice(begin, end), 1.0)),
+        )
         spikes[self._unexplained_below(engine.MAX_UNEXPLAINED**2) & (spikes.sum(axis=1) > NOISY_SHARE * self.slots)] = (
             False
         )
+        handled = np.zeros(readings.shape, np.bool_)
+        rows = np.flatnonzero(spikes.any(axis=1))
+        if rows.size >= min(screening.VARIABLES_BESIDE, screening.DEVICES_BESIDE):
+            clear = np.zeros(readings.shape, np.bool_)
+            clear[rows] = find(rows, screening.CLEAR) & self.counts[rows, None]
+            by_device = (-1, self.variables, self.slots)
+            observed = np.isfinite(scaled).reshape(by_device)
+            handled = screening.find_handled(clear.reshape(by_device), observed).reshape(readings.shape)
+            rows = np.flatnonzero(handled.any(axis=1))
+            for row, begin, end in screening.runs(find(rows, screening.JOINT)):
+                spikes[rows[row], begin:end] |= handled[rows[row], begin:end].any()
         spikes[self.reference] = False
         if learning:
             scaled[spikes] = np.nan
@@ -538,7 +550,7 @@ class State:
                 slowest = float(rate[channels][np.isfinite(today[channels])].min(initial=1))
                 counted = scaled[channels] if self.counts.all() else scaled[channels][self.counts[channels]]
                 self.spread[number] = screening.follow_spread(self.spread[number], counted, slowest)
-        return spikes
+        return spikes, handled
 
     def comoving(self) -> NDArray[np.bool_]:
         """Return which channels move with the others, and about as much as they do; those hardly known count."""

@@ -91,6 +91,9 @@ RETURN_SHARE = 0.2
 """The share of how far it was from the others within which a channel has come back to them."""
 REFUTED_SHARE = 0.1
 """The share of its range by which a channel would be farther from the others than it is, for a fault to be none."""
+REFUTED_CHANGE, REFUTED_SUPPORT = 0.5, 3.0
+"""The share of the change of its estimate, beside those that predict it, below which a channel reads as before; and the
+support from which their mean says so."""
 BEGIN_FROM, STILL_DISTANT = 1.5, 0.8
 """Limits from which a slow change is a fault, and down to which one that made a channel doubtful does so."""
 ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
@@ -539,7 +542,8 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
         return
     span = int(max(1.0, min(math.ceil(lasted), float(LONGEST))))
     k = _scale_of(span)
-    before = wander.history[c, k, ((n - span + 1) // 2**k - 1) % RING]
+    place = ((n - span + 1) // 2**k - 1) % RING
+    before = wander.history[c, k, place]
     predicted = _predicted_change(network, wander, p, i, n, span, k)
     change = own[c] - before - predicted
     is_new = int(network.stats[c, OPEN_KIND]) == SOUND
@@ -576,7 +580,9 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     # What it was like before is hardly known.
     is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT] and stats[DOUBT] < ROUGH_DOUBT
     is_slow = lasted > WEEK and not is_established and stats[SUPPORT] < SLOW_SUPPORT
-    if stats[DOUBT] < least or not is_explained or is_rough or is_young or is_slow:
+    is_level = kind == OFFSET or kind == DRIFT
+    is_as_before = is_level and _is_as_before(network, period, wander, own, p, i, k, place)
+    if stats[DOUBT] < least or not is_explained or is_rough or is_young or is_slow or is_as_before:
         stats[UNSURE] = 1.0
     else:
         stats[UNSURE] = ESTABLISHED if is_established else -1.0
@@ -587,13 +593,10 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     if (span >= 2 and stats[RATIO] < ACCEPTED_SHARE) or (is_rough and lasted > 2.0 * WEEK):
         _close_fault(period, wander, c, n, span, stats[FAULT_SIZE])
         ratio[c] = 0.0
-    elif (
-        ratio[c] > 1.0
-        and (kind == OFFSET or kind == DRIFT)
-        and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)
-    ) or (
+    elif (ratio[c] > 1.0 and is_level and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)) or (
         (is_young and span > MONTH)
         or (lasted > WEEK and _is_refuted(wander.extremes[c], own[c] - middle, period.learned.level[c] - middle))
+        or (lasted > WEEK and is_as_before)
     ):
         _close_fault(period, wander, c, n, ALL, own[c] - period.learned.level[c])
         ratio[c] = 0.0
@@ -628,6 +631,34 @@ def _is_refuted(extremes, distance, expected):
     outside = max(0.0, extremes[2] - distance, distance - extremes[3])
     expected_outside = max(0.0, extremes[2] - expected, expected - extremes[3])
     return reach > 0.0 and expected_outside > outside + REFUTED_SHARE * reach
+
+
+@compiled
+def _is_as_before(network, period, wander, own, p, i, k, before):
+    """Return whether a channel reads as it did beside those that predict it, while its estimate does not.
+
+    Their plain mean, by the weights that they have, needs no slopes that may have changed with the season; slopes from
+    many others are known better. `before` is the place of the levels from before the fault in the histories of means of
+    2^k periods.
+    """
+    c = network.members[p, i]
+    support = period.learned.stats[c, SUPPORT]
+    if support < REFUTED_SUPPORT:
+        return False
+    total = now = then = 0.0
+    for j in range(network.size[p]):
+        other = network.members[p, j]
+        weight = network.weights[p, i, j]
+        level = wander.history[other, k, before]
+        if j != i and weight > 0.0 and math.isfinite(own[other]) and math.isfinite(level):
+            total += weight
+            now += weight * own[other]
+            then += weight * level
+    if total == 0.0 or math.isnan(wander.history[c, k, before]):
+        return False
+    usual = wander.history[c, k, before] - then / total
+    change, expected = own[c] - now / total - usual, period.learned.level[c] - now / total - usual
+    return abs(change) < REFUTED_CHANGE * min(1.0, (SLOW_SUPPORT / support) ** 2) * abs(expected)
 
 
 @compiled
