@@ -120,9 +120,10 @@ def _usual(
     """Return what each variable usually reads."""
     usual = {}
     for index, variable in enumerate(sample.variables):
-        own = sample.taken((sample.variable == index) & ~np.isin(sample.value, fill[variable]))
+        known = np.isfinite(sample.value) & ~np.isin(sample.value, fill[variable])
+        own = sample.taken((sample.variable == index) & known)
         if len(own):
-            low, middle, high = np.nanquantile(own.value, (0.01, 0.5, 0.99)).tolist()
+            low, middle, high = np.quantile(own.value, (0.01, 0.5, 0.99)).tolist()
             days = (int(own.time.max()) - int(own.time.min())) / DAY
             usual[variable] = UsualRange(low, middle, high, days, variable in circular)
     return usual
