@@ -1,21 +1,20 @@
 # docker build --tag sensormend .
 # docs/docker/compose.yaml runs it with a broker and the dashboard.
 FROM python:3.13-slim AS build
+# With a C compiler the wheel has the engine as machine code, for any processor of the architecture.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY src src
 RUN python -m venv /opt/sensormend \
     && /opt/sensormend/bin/pip install --no-cache-dir '.[excel,kafka,live,netcdf,postgres,web]'
-# The engine, compiled once, for any processor: otherwise every new container would compile it for a minute.
-ENV NUMBA_CACHE_DIR=/opt/sensormend/compiled NUMBA_CPU_NAME=generic OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-RUN /opt/sensormend/bin/python -c "import numpy; from sensormend import NetworkModel; NetworkModel().update(numpy.eye(4))"
+# Otherwise every new container would compile it for a minute.
+RUN /opt/sensormend/bin/python -c "from sensormend.model.precompile import is_precompiled as done; assert done()"
 
 FROM python:3.13-slim
 RUN useradd --system --uid 10001 --home-dir /data --create-home sensormend
 COPY --from=build /opt/sensormend /opt/sensormend
-COPY --from=build --chown=sensormend /opt/sensormend/compiled /opt/sensormend/compiled
-ENV PATH=/opt/sensormend/bin:$PATH PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
-    NUMBA_CACHE_DIR=/opt/sensormend/compiled NUMBA_CPU_NAME=generic
+ENV PATH=/opt/sensormend/bin:$PATH PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 USER sensormend
 WORKDIR /data
 VOLUME /data

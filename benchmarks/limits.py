@@ -221,7 +221,7 @@ def _rows() -> Rows:
     finals = [
         event for day in range(4) for event in walked(again, day_of(SENSORS, 1, day)) if isinstance(event, PeriodFinal)
     ]
-    return finals[2].mended.rows
+    return finals[2].cleaned_period.rows
 
 
 def messages() -> None:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from sensormend.archive.cleaning import clean_archive
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.times import iso, time_of
+from sensormend.pipeline.times import iso, parse_time
 from sensormend.plot.style import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
 
 HERE = Path(__file__).resolve().parent
@@ -185,7 +185,7 @@ ICE = ("2020-02-19T00:00", "2020-03-09T00:00")
 
 def iced(source: Path, out: Path, stage: Series, moment: str) -> str:
     """Say what is flagged of four days of ice at Tony Grove when they are all the ice there is."""
-    first, start, length = time_of(ICE[0]), time_of(moment), 4 * DAY
+    first, start, length = parse_time(ICE[0]), parse_time(moment), 4 * DAY
     values, ice = stage.raw.copy(), (stage.time >= first) & (stage.time < first + length)
     values[stage.corrected == DELETED] = np.nan
     span = (stage.time >= start) & (stage.time < start + length)
@@ -204,7 +204,7 @@ def iced(source: Path, out: Path, stage: Series, moment: str) -> str:
         (folder / file.name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     mended = clean_archive(folder, out / f"mended-{folder.name}", Options.from_toml(out / "river.toml"), overwrite=True)
     flag = read(folder, mended.out, stage.sensor, "stage").flag
-    moved = flag[stage.time >= time_of("2020-03-21T13:00")]
+    moved = flag[stage.time >= parse_time("2020-03-21T13:00")]
     return (
         f"- Four days of ice from {moment[:10]}, {int((~np.isnan(values[span])).sum())} readings up to "
         f"{np.nanmax(values[span]) - usual:.0f} cm high, and no other ice: {int((flag[span] == FAIL).sum())} have "
@@ -328,7 +328,7 @@ def by_event(river: Sequence[Series]) -> list[dict[str, str]]:
     table = []
     for event in events():
         one = next(one for one in river if (one.sensor, one.variable) == (event["sensor"], event["variable"]))
-        start, end = time_of(event["from"]), time_of(event["to"])
+        start, end = parse_time(event["from"]), parse_time(event["to"])
         if event["verdict"] not in ("wrong", "confirmed") or end - start < DAY:
             continue
         inside = (one.time >= start) & (one.time < end) & ~np.isnan(one.raw)
@@ -360,7 +360,7 @@ def intervals(mended: Path, river: Sequence[Series]) -> list[Interval]:
         for line in csv.DictReader(file):
             # A site that is silent as a whole is one line, of no variable.
             one = lookup[line["sensor"], line["variable"] or VARIABLES[0]]
-            start, end = time_of(line["from"]), time_of(line["to"])
+            start, end = parse_time(line["from"]), parse_time(line["to"])
             inside = (one.time >= start) & (one.time < end) & ~np.isnan(one.raw)
             label = one.label[inside]
             shares = {name: float(np.mean(label == kind)) if len(label) else 0.0 for name, kind in KINDS.items()}
@@ -385,7 +385,7 @@ def judged(
     if line["reason"] == "silent":
         return "ends", ""
     common = [
-        (min(end, time_of(event["to"])) - max(start, time_of(event["from"])), event)
+        (min(end, parse_time(event["to"])) - max(start, parse_time(event["from"])), event)
         for event in known
         if (event["sensor"], event["variable"]) == (line["sensor"], line["variable"])
     ]
@@ -521,7 +521,7 @@ def facts(river: Sequence[Series], faults: Sequence[Interval]) -> str:
         f"{len(np.unique(stood.time // DAY))} days, "
         f"{int((stood.days(stood.label == GONE, 0) & stood.days(stood.flag == FAIL, 0)).sum())} of them flagged."
     )
-    april = time_of("2020-04-01T00:00")
+    april = parse_time("2020-04-01T00:00")
     for scope, chosen_faults in (
         ("January to March", [one for one in faults if one.start < april]),
         ("Franklin Basin alone, April and May", [one for one in faults if one.start >= april]),
@@ -575,21 +575,21 @@ def calibrated(river: Sequence[Series]) -> str:
 
 def by_mean(one: Series) -> Array:
     """Return the mean of every day from 1 January on."""
-    day = (one.time - time_of("2020-01-01T00:00")) // DAY
+    day = (one.time - parse_time("2020-01-01T00:00")) // DAY
     return np.bincount(day, np.nan_to_num(one.raw)) / np.bincount(day, ~np.isnan(one.raw))
 
 
 def part_of(river: Sequence[Series], site: str, variable: str, start: str, end: str) -> Series:
     one = next(one for one in river if named(one) == (site, variable))
-    return part(one, (one.time >= time_of(start)) & (one.time < time_of(end)))
+    return part(one, (one.time >= parse_time(start)) & (one.time < parse_time(end)))
 
 
 def until(one: Series, moment: str) -> Series:
-    return part(one, one.time < time_of(moment))
+    return part(one, one.time < parse_time(moment))
 
 
 def since(one: Series, moment: str) -> Series:
-    return part(one, one.time >= time_of(moment))
+    return part(one, one.time >= parse_time(moment))
 
 
 def part(one: Series, chosen: Array) -> Series:
@@ -650,7 +650,7 @@ def zoomed(path: Path, title: str, views: Sequence[tuple[Series, str, str]]) -> 
     figure = blank(8.0, 1.9 * len(views) + 0.4)
     heading(figure, title)
     for axes, (one, start, end) in zip(np.atleast_1d(figure.subplots(len(views), 1)), views, strict=True):
-        draw(axes, part(one, (one.time >= time_of(start)) & (one.time < time_of(end))))
+        draw(axes, part(one, (one.time >= parse_time(start)) & (one.time < parse_time(end))))
     figure.axes[0].legend(fontsize=7, ncols=6, frameon=False, loc="lower left", bbox_to_anchor=(0.18, 0.98))
     save(figure, path)
 

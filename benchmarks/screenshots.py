@@ -1,7 +1,7 @@
 """Pictures of every view, light and dark, wide and on a phone: `python benchmarks/screenshots.py [FOLDER]`.
 
 They are of the demo's city, half a day after its first 90 days, always the same: a watch runs while they are taken, so
-that provisional values are on them.
+that provisional values are on them. Grid and station are of twelve stations in Beijing, where SENSORMEND_DATA has them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sensormend.archive.cleaning import clean_archive
+from sensormend.bench.real import find_archives
 from sensormend.io.folder import Archive
 from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND
@@ -45,6 +47,8 @@ CHOSEN = {
     "live": ("live-wide-dark", 1010),
     "phone": ("overview-phone-dark", 1500),
     "report": ("report-wide-light", 1500),
+    "grid": ("grid-wide-light", 985),
+    "station": ("station-wide-light", 1385),
 }
 """Which of them are in docs/, and how much of each from its top."""
 
@@ -112,6 +116,15 @@ def main() -> None:
                 browser.open(page.absolute().as_uri())
                 browser.until(lambda: browser.run("return document.documentElement.dataset.ready !== undefined"))
                 take(browser, picture, "", args.scale)
+        if any(args.only in name for name in STATIONS):
+            archive = Path(folder) / "beijing"
+            clean_archive(find_archives([BEIJING])[BEIJING], archive)
+            with Server(archive, port=0) as server:
+                server.start()
+                for name, show in STATIONS.items():
+                    for picture in pictures(browser, args.folder / name):
+                        take(browser, picture, show(browser, server.address, archive), args.scale)
+                browser.leave()
     if args.docs:
         for name, (chosen, height) in CHOSEN.items():
             choose(args.folder / f"{chosen}.png", args.docs / f"dashboard-{name}.png", round(height * args.scale))
@@ -215,6 +228,20 @@ def calibration(browser: Browser, address: str, out: Path) -> str:
     return ""
 
 
+def grid(browser: Browser, address: str, out: Path) -> str:
+    browser.open(f"{address}/", "overview")
+    browser.wait("#grid .grid")
+    return ""
+
+
+def station(browser: Browser, address: str, out: Path) -> str:
+    """Show the station and the weeks around the longest noise of an archive."""
+    fault = max((one for one in Archive(out).faults() if one.reason == "noise"), key=lambda one: one.end - one.start)
+    span = f"from={word(fault.start - 7 * DAY)}&to={word(fault.end + 7 * DAY)}"
+    browser.open(f"{address}/#/station?sensor={fault.sensor}&{span}", "station")
+    return ""
+
+
 def word(time: int) -> str:
     """Return a time as an address has it."""
     return f"{np.datetime64(time // SECOND, 's')}Z"
@@ -223,6 +250,9 @@ def word(time: int) -> str:
 VIEWS: dict[str, Show] = {
     "overview": overview, "map": the_map, "sensor": sensor, "live": live, "faults": faults, "calibration": calibration,
 }  # fmt: skip
+
+STATIONS: dict[str, Show] = {"grid": grid, "station": station}
+BEIJING = "beijing_2013_2015"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import pytest
 
 from html_pages import page_of
 from sensormend.cli import main
-from sensormend.pipeline.health import STATES
+from sensormend.pipeline.channel_states import STATES
 from sensormend.readings import DAY, HOUR
 from sensormend.simulate.network import city
 from sensormend.web.server import Server
@@ -47,7 +47,7 @@ class Surfaces:
 
 
 def readings_of_a_town(path: Path) -> Path:
-    """Write a town of two variables: offsets, a stuck sensor, a drift, spikes, two silences, two series that end."""
+    """Write a town of two variables: offsets, a loose contact, drift, spikes, silences, two series that end."""
     lines = ["sensor,time,variable,value,latitude,longitude\n"]
     hours = np.arange(DAYS * 24)
     random = np.random.default_rng(4)
@@ -59,6 +59,8 @@ def readings_of_a_town(path: Path) -> Path:
             value[2, 70 * 24 :] = value[2, 70 * 24]
             value[3, 30 * 24 : 34 * 24] -= 8
             value[4, 40 * 24 :] += 0.25 * (hours[40 * 24 :] / 24 - 40)
+            for day in range(DAYS - 7, DAYS):
+                value[10, day * 24 + 20 : day * 24 + 24] += 12
             value[5, random.choice(np.arange(20 * 24, DAYS * 24), 6, replace=False)] += 15
         else:
             value[1, 65 * 24 :] -= 9
@@ -127,6 +129,72 @@ def test_the_number_of_faults_is_the_same_everywhere(surfaces: Surfaces) -> None
     assert words in surfaces.report
     by_state = [surfaces.get("faults", state=state)["total"] for state in ("open", "over")]
     assert sum(by_state) == count
+
+
+def incidents_of(lines: list[dict[str, str]]) -> dict[tuple[str, ...], int]:
+    """Return the number of faults of each incident; single wrong readings of a channel are one line of a list."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for line in lines:
+        silent = str(line["reason"] == "silent")
+        groups.setdefault((line["sensor"], line["variable"], line["incident"], silent), []).append(line["reason"])
+    counts: Counter[tuple[str, ...]] = Counter()
+    for key, reasons in groups.items():
+        counts[(*key[:2], "spikes", "") if set(reasons) == {"spike"} else key] += len(reasons)
+    return counts
+
+
+def test_the_faults_of_an_incident_are_one_line_of_every_list(surfaces: Surfaces) -> None:
+    lines = surfaces.table("faults.csv")
+    expected, page = incidents_of(lines), surfaces.get("faults", limit=500)
+    assert max(expected.values()) >= 6, "a loose contact"
+    assert page["lines"] == len(page["items"]) == len(expected)
+    assert sorted(item["count"] for item in page["items"]) == sorted(expected.values())
+    by_sensor = Counter(dict.fromkeys({line["sensor"] for line in lines}, 0))
+    for line in lines:
+        by_sensor[line["sensor"]] += 1
+    for name, count in by_sensor.items():
+        assert sum(item["count"] for item in page["items"] if item["sensor"] == name) == count
+    (loose,) = (one for one in surfaces.get("attention", limit=500)["items"] if one["sensor"] == "s10")
+    (listed,) = (item for item in page["items"] if item["sensor"] == "s10" and item["open"])
+    own = surfaces.get("sensor", sensor="s10", variable="temp")
+    assert loose["count"] == listed["count"] >= 6
+    assert loose["since"] == listed["from"] == own["since"] == own["fault"]["from"]
+    assert loose["sentence"] == listed["sentence"] == own["fault"]["sentence"]
+    explained = surfaces.get("explain", sensor="s10", variable="temp", time=own["worst"])
+    assert "flag 4 (fail, " in explained["verdict"], "what is explained first is a wrong reading"
+    report = page_of((surfaces.out / "report.html").read_text(encoding="utf-8")).data["answers"]
+    assert report["attention"][0]["answer"] == surfaces.get("attention", limit=100)
+    shown = report["faults"][0]["answer"]
+    assert (shown["total"], shown["lines"]) == (len(lines), len(expected))
+    assert shown["items"] == page["items"][: len(shown["items"])]
+
+
+def test_a_live_feed_counts_the_same_everywhere(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    town = readings_of_a_town(tmp_path / "town.csv")
+    assert main(["watch", f"replay:{town}", str(out), "--metrics", "off"]) == 0
+    assert main(["report", str(out)]) == 0
+    answers = page_of((out / "report.html").read_text(encoding="utf-8")).data["answers"]
+    with Server(out, port=0) as server:
+        server.start()
+        with httpx.Client(base_url=server.address) as api:
+            live = Surfaces(out, "", "", api)
+            lines, page, network = live.table("faults.csv"), live.get("faults", limit=500), live.get("network")
+            assert network["faults"] == page["total"] == sum(item["count"] for item in page["items"])
+            assert page["total"] == len(lines)
+            assert page["lines"] == len(page["items"])
+            channels = live.get("sensors", limit=1000)["items"]
+            assert worst_states(channels) == network["states"]
+            alerted = json.loads((out / "state" / "alerts.json").read_text())["sensors"]
+            assert {(one["sensor"], one["variable"], one["state"].replace("gone", "ended")) for one in alerted} == {
+                (one["sensor"], one["variable"], one["state"]) for one in channels
+            }
+            attention = live.get("attention", limit=100)
+            repair = {one["sensor"] for one in channels if one["state"] in ("faulty", "silent", "ended")}
+            assert {one["sensor"] for one in attention["items"]} == repair
+            assert attention["total"] == len(repair)
+            assert answers["attention"][0]["answer"] == attention
+            assert answers["faults"][0]["answer"]["total"] == page["total"]
 
 
 def test_the_number_of_sensors_in_each_state_is_the_same_everywhere(surfaces: Surfaces) -> None:

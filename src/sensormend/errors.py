@@ -4,6 +4,7 @@
 
     SensormendError              everything sensormend raises on purpose
     ├── InputError (ValueError)    the readings are not what a method can take
+    │   ├── MissingError             a path that does not exist, or holds nothing that can be read
     │   ├── ShapeError               wrong axes, or a sensor axis that changed without labels
     │   └── ValueRangeError          text, complex numbers, infinities, a circular quantity
     ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
@@ -22,6 +23,7 @@ __all__ = [
     "ConfigError",
     "DivergenceError",
     "InputError",
+    "MissingError",
     "RefusedError",
     "SensormendError",
     "ShapeError",
@@ -39,6 +41,10 @@ class SensormendError(Exception):
 
 class InputError(SensormendError, ValueError):
     """The readings are not what a method can take."""
+
+
+class MissingError(InputError):
+    """A path that does not exist, or holds nothing that can be read: a wrong call."""
 
 
 class ShapeError(InputError):

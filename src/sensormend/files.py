@@ -1,4 +1,4 @@
-"""`write_beside`, `write_state`, `locked` and others keep files complete for concurrent readers and after a kill."""
+"""`atomic_write`, `write_state`, `locked` and others keep files complete for concurrent readers and after a kill."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sensormend.errors import ConfigError, SensormendError, StateError, StorageE
 __all__ = [
     "Closing",
     "StateFiles",
-    "beside",
+    "atomic_write",
     "harmless",
     "is_locked",
     "locked",
@@ -35,11 +35,11 @@ __all__ = [
     "original",
     "read_state",
     "read_table",
+    "replacing",
     "set_aside",
     "signature",
     "surroundings",
     "sync",
-    "write_beside",
     "write_state",
     "written_by",
 ]
@@ -125,7 +125,7 @@ def signature(path: Path) -> tuple[int, int, int] | None:
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside a file, which replaces the file at the end, or is removed after an error."""
     new = path.with_name(f"{path.name}.new")
     try:
@@ -140,9 +140,9 @@ def beside(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def write_beside(path: Path) -> Iterator[IO[str]]:
+def atomic_write(path: Path) -> Iterator[IO[str]]:
     """Open a temporary text file, which replaces `path` at the end, or is removed after an error."""
-    with beside(path) as new, new.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         yield file
         file.flush()
         os.fsync(file.fileno())

@@ -32,8 +32,8 @@ __all__ = [
     "NameIndex",
     "Readings",
     "Rows",
+    "find_spans",
     "recoded",
-    "spans_of",
 ]
 
 
@@ -132,12 +132,12 @@ NOTHING = Readings((), ("",), np.empty(0, np.int32), np.empty(0, np.int16), np.e
 """No reading."""
 
 
-def spans_of(readings: Readings) -> dict[tuple[str, str], tuple[int, int]]:
+def find_spans(readings: Readings) -> dict[tuple[str, str], tuple[int, int]]:
     """Return the times of the first and the last reading of every channel, by sensor and variable.
 
     Examples
     --------
-    >>> spans_of(Readings("ab", ("",), *np.array([[0, 1, 0], [0, 0, 0], [7, 8, 9]]), np.zeros(3)))
+    >>> find_spans(Readings("ab", ("",), *np.array([[0, 1, 0], [0, 0, 0], [7, 8, 9]]), np.zeros(3)))
     {('a', ''): (7, 9), ('b', ''): (8, 8)}
     """
     channel = readings.sensor.astype(np.int64) * len(readings.variables) + readings.variable

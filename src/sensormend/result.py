@@ -1,4 +1,4 @@
-"""`clean` mends a table or files of readings and returns a `Result`: rows, faults, flags, and what to do with them."""
+"""`clean` cleans a table or files of readings and returns a `Result`: rows, faults, flags, and what to do with them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_FAULTS = 5
 
 
 def clean(readings: Any, **settings: Any) -> Result:
-    """Mend a table or a file of readings: flag wrong values, fill gaps, and give an interval for each estimate.
+    """Clean a table or a file of readings: flag wrong values, fill gaps, and give an interval for each estimate.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class Result:
 
     @cached_property
     def _out(self) -> Path:
-        """An OUT with the result, in a temporary folder that lasts as long as this object."""
+        """An output folder with the result, in a temporary folder that lasts as long as this object."""
         if isinstance(self._cleaned, _CleanedFiles):
             return self._cleaned.out
         out, cleaned = _temporary_folder(self) / "readings", self._cleaned
@@ -238,7 +238,7 @@ class Result:
 
 
 class _CleanedFiles:
-    """What cleaning files gave: an OUT in a temporary folder, whose rows are read when they are asked for."""
+    """What cleaning files gave: an output in a temporary folder, whose rows are read when they are asked for."""
 
     def __init__(self, source: str, options: Options) -> None:
         self.kind = Frame.of_files()

@@ -199,7 +199,7 @@ def test_the_readings_are_never_replaced(tmp_path: Path) -> None:
             clean_archive(path, out, overwrite=True)
     assert {entry.name for entry in folder.iterdir()} == {"readings.csv", "run.json"}
     (tmp_path / "nowhere").symlink_to(tmp_path / "not-there")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         clean_archive(path, tmp_path / "nowhere")
 
 
@@ -324,10 +324,10 @@ def test_progress_is_reported_from_beginning_to_end(table: Path, tmp_path: Path)
         return shares[name].append
 
     clean_archive(table, tmp_path / "out", stages=stages)
-    assert list(shares) == ["reading", "sorting", "mending"]
-    assert shares["mending"] == sorted(shares["mending"])
-    assert shares["mending"][-1] > 0.9
-    assert max(shares["mending"]) <= 1
+    assert list(shares) == ["reading", "sorting", "cleaning"]
+    assert shares["cleaning"] == sorted(shares["cleaning"])
+    assert shares["cleaning"][-1] > 0.9
+    assert max(shares["cleaning"]) <= 1
 
 
 def test_rows_of_an_archive_are_read_back_as_they_were(mended: Path) -> None:

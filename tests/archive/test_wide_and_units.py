@@ -18,7 +18,9 @@ from sensormend.errors import ConfigError, InputError
 from sensormend.io.folder import Archive
 from sensormend.io.staging import Staging
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.units import described
+from sensormend.pipeline.units import UsualRange, described, likely_unit
+from sensormend.views.reader import OutReader
+from sensormend.views.sensors import sensor_view
 from simulated_city import city_readings
 
 DAYS = 12
@@ -179,3 +181,59 @@ def test_a_frame_of_another_kind_has_its_layout() -> None:
     for table, indexed in ((frame, True), (frame.reset_index(), False)):
         with Staging(None) as staging:
             assert Frame.of(table, Options(), staging).indexed == indexed
+
+
+@pytest.mark.parametrize(
+    ("name", "usual", "unit"),
+    [
+        ("air_temperature", (-7, 14, 34, 729), "°C"),
+        ("air_temperature", (-7, 14, 34, 60), ""),
+        ("temp", (60, 68, 75, 900), ""),
+        ("temp", (20, 55, 92, 900), ""),
+        ("temp", (255, 287, 305, 900), ""),
+        ("temp", (-12, 3, 20, 900), ""),
+        ("temp_degF", (-7, 14, 34, 729), "°F"),
+        ("pressure", (990, 1010, 1030, 1), "hPa"),
+        ("baro", (99_000, 101_000, 103_000, 1), "Pa"),
+        ("pressure", (29.5, 30.0, 30.5, 900), ""),
+        ("humidity", (0.2, 0.6, 0.99, 900), ""),
+        ("humidity", (2, 9, 28, 900), ""),
+        ("rh", (20, 60, 101, 1), "%"),
+        ("pm25", (1, 20, 200, 1), "µg/m³"),
+        ("co2", (410, 480, 2000, 3), "ppm"),
+        ("co2", (740, 900, 3000, 3), ""),
+        ("wind", (0, 3, 12, 900), ""),
+        ("rain", (0, 0, 5, 900), ""),
+        ("do", (5, 9, 14, 900), ""),
+        ("temp_c", (-7, 14, 34, 20), ""),
+        ("S12", (990, 1010, 1030, 900), ""),
+    ],
+)
+def test_a_unit_is_claimed_where_no_other_one_fits(
+    name: str, usual: tuple[float, float, float, float], unit: str
+) -> None:
+    assert likely_unit(name, UsualRange(*usual)) == unit
+    assert described([name], Options(units={name: "furlong"}), None, {name: UsualRange(*usual)}) == {
+        name: {"units": "furlong"}
+    }
+
+
+def test_units_by_name_and_range_are_in_frames_and_run_json_and_no_others(tmp_path: Path) -> None:
+    readings = city_readings(days=DAYS)
+    value = readings.value
+    frame = pd.DataFrame(
+        {
+            "station": np.array(readings.sensors)[readings.sensor],
+            "time": readings.time.astype("datetime64[us]"),
+            "temp": 68 + value / 10,
+            "rh": (60 + value).clip(5, 100),
+            "pressure": 1010 + value,
+        }
+    )
+    frame.to_csv(tmp_path / "readings.csv", index=False)
+    assert main(["clean", str(tmp_path / "readings.csv"), str(tmp_path / "out")]) == 0
+    units = json.loads((tmp_path / "out" / "run.json").read_text())["units"]
+    assert units == {"rh": "%", "pressure": "hPa"}
+    assert clean(frame).data.attrs["units"] == units
+    with OutReader(tmp_path / "out") as reader:
+        assert [sensor_view(reader, "s03", name).unit for name in ("temp", "rh", "pressure")] == ["", "%", "hPa"]

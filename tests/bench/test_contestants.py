@@ -7,7 +7,7 @@ import pytest
 
 from checks import assert_same_recovery, network, with_gaps
 from sensormend import OLRTR, ConfigError, DivergenceError
-from sensormend.bench.contestants import Contestant, chosen, line_up, mend
+from sensormend.bench.contestants import Contestant, chosen, line_up, run_contestant
 from sensormend.bench.tables import AOT, NOAA
 from sensormend.methods import OLRSC
 from sensormend.methods.base import Method, OnlineMethod
@@ -37,7 +37,7 @@ def test_everybody_runs(where: str, name: str) -> None:
         minibatches = MINIBATCHES
     whole = (np.stack if minibatches[0].ndim == 2 else np.concatenate)(minibatches, axis=-1)
     try:
-        result = mend(contestant, minibatches, 3)
+        result = run_contestant(contestant, minibatches, 3)
     except DivergenceError:
         assert "Jacobi" in name, "only the authors' sweep is known to run off"
         return
@@ -109,13 +109,13 @@ def test_three_passes_on_the_array_of_things_for_the_published_ones() -> None:
 @pytest.mark.parametrize("name", ["NetworkModel", "OLRTR", "GRASTA", "OLRSC"])
 def test_one_pass_is_recover(name: str) -> None:
     contestant = line_up("aot")[name]
-    walked = mend(contestant, FEW, 3, passes=1)
+    walked = run_contestant(contestant, FEW, 3, passes=1)
     assert_same_recovery(walked, contestant.make(3).recover(SHORT))
 
 
 def test_the_seed_matters() -> None:
     contestant = line_up("aot")["OLRTR"]
-    one, other = (mend(contestant, FEW, seed, passes=1) for seed in (3, 4))
+    one, other = (run_contestant(contestant, FEW, seed, passes=1) for seed in (3, 4))
     assert np.abs(one.expected - other.expected).max() > 0
 
 
@@ -123,15 +123,17 @@ def test_minibatches_of_several_periods_go_in_as_they_are() -> None:
     parts = [case.readings for case in paper_tensor(8, 2, minibatches=3, periods=4, seed=1)]
     contestant = line_up("simulated", rank=2)["OLRTR"]
     model = OLRTR(2, 3, threshold=1.0, seed=5)
-    assert_same_recovery(mend(contestant, parts, 5), Recovery.concatenate([model.update(part) for part in parts]))
+    assert_same_recovery(
+        run_contestant(contestant, parts, 5), Recovery.concatenate([model.update(part) for part in parts])
+    )
 
 
 def test_a_batch_method_sees_everything_at_once() -> None:
     contestant = line_up("aot")["TRPCA"]
-    assert_same_recovery(mend(contestant, FEW, 3), contestant.make(3).recover(SHORT))
+    assert_same_recovery(run_contestant(contestant, FEW, 3), contestant.make(3).recover(SHORT))
     parts = [SHORT[..., :2], SHORT[..., 2:3], SHORT[..., 3:]]
-    assert_same_recovery(mend(contestant, parts, 3), contestant.make(3).recover(SHORT))
-    assert_same_recovery(mend(contestant, FEW, 3, passes=3), contestant.make(3).recover(SHORT))
+    assert_same_recovery(run_contestant(contestant, parts, 3), contestant.make(3).recover(SHORT))
+    assert_same_recovery(run_contestant(contestant, FEW, 3, passes=3), contestant.make(3).recover(SHORT))
 
 
 @pytest.mark.parametrize("name", ["OLRTR", "OLRSC", "StocRPCA"])
@@ -141,19 +143,19 @@ def test_three_passes_go_forward_backward_and_forward(name: str) -> None:
     model.recover(SHORT)
     model.recover(SHORT[:, ::-1, ::-1])
     expected = model.recover(SHORT)
-    assert_same_recovery(mend(contestant, FEW, 3, passes=3), expected)
+    assert_same_recovery(run_contestant(contestant, FEW, 3, passes=3), expected)
     if contestant.passes == 3:
-        assert_same_recovery(mend(contestant, FEW, 3), expected)
+        assert_same_recovery(run_contestant(contestant, FEW, 3), expected)
 
 
 def test_ours_always_goes_forward() -> None:
     contestant = line_up("aot")["NetworkModel"]
-    assert_same_recovery(mend(contestant, FEW, 3, passes=3), contestant.make(3).recover(SHORT, passes=3))  # type: ignore[call-arg]
+    assert_same_recovery(run_contestant(contestant, FEW, 3, passes=3), contestant.make(3).recover(SHORT, passes=3))  # type: ignore[call-arg]
 
 
 def test_two_passes_go_forward_twice() -> None:
     contestant = line_up("noaa")["OLRSC 2 epochs"]
-    assert_same_recovery(mend(contestant, FEW, 3), OLRSC(20, seed=3).recover(SHORT, passes=2))
+    assert_same_recovery(run_contestant(contestant, FEW, 3), OLRSC(20, seed=3).recover(SHORT, passes=2))
 
 
 def test_gaps_as_zero() -> None:
@@ -161,7 +163,7 @@ def test_gaps_as_zero() -> None:
     assert zeros
     for contestant in zeros:
         expected = contestant.make(3).recover(np.nan_to_num(DAYS))
-        assert_same_recovery(mend(contestant, MINIBATCHES, 3), expected)
+        assert_same_recovery(run_contestant(contestant, MINIBATCHES, 3), expected)
     assert np.isnan(MINIBATCHES[0]).any(), "what was handed in stays as it is"
 
 
@@ -200,4 +202,4 @@ def test_a_contestant_of_ones_own() -> None:
         return OLRTR(2, alpha=3, seed=seed)
 
     make: Callable[[int], Method] = model
-    assert_same_recovery(mend(Contestant("mine", make, "online", 1.0), FEW, 2), model(2).recover(SHORT))
+    assert_same_recovery(run_contestant(Contestant("mine", make, "online", 1.0), FEW, 2), model(2).recover(SHORT))

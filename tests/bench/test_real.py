@@ -34,8 +34,8 @@ from sensormend.bench.real import (
     impossible_estimates,
     judge,
     judge_faults,
+    number_runs,
     read_judged,
-    runs_of,
 )
 from sensormend.errors import InputError, SensormendError
 from sensormend.pipeline.faults import FaultInterval
@@ -133,8 +133,8 @@ def test_impossible_estimates_are_those_of_the_oracle(
 
 def test_a_run_ends_with_its_channel_and_unscored_readings_do_not_end_it() -> None:
     mask = pd.Series([True, False, True, True, True, True])
-    assert runs_of(mask, pd.Series([0, 0, 0, 0, 1, 1])).tolist() == [1, 0, 2, 2, 3, 3]
-    assert runs_of(mask[:0], pd.Series([], dtype=int)).tolist() == []
+    assert number_runs(mask, pd.Series([0, 0, 0, 0, 1, 1])).tolist() == [1, 0, 2, 2, 3, 3]
+    assert number_runs(mask[:0], pd.Series([], dtype=int)).tolist() == []
     labels = ["bad", "suspect", "bad", "", "bad"]
     series = [Reading("a", "temp", 1.0, label, None, 4 if place == 2 else 1, 1.0) for place, label in enumerate(labels)]
     result = agreement(judged(series))

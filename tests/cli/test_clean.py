@@ -49,7 +49,7 @@ def test_a_summary_says_what_was_found_and_what_to_type_next(
         "1h in a period",
     ):
         assert word in typed.stdout
-    assert "mending" in typed.stderr
+    assert "cleaning" in typed.stderr
     assert "readings/s" in typed.stderr
     assert "s00" in (place / "mended" / "sensors.csv").read_text()
     summary = " ".join(typed.stdout.split())

@@ -14,6 +14,7 @@ from sensormend.bench.experiment import RunPlan
 from sensormend.cli import bench as commands
 from sensormend.cli import demo as demo_command
 from sensormend.cli import main
+from sensormend.cli.app import app
 from sensormend.errors import ConfigError, SensormendError
 
 TINY = ["demo", "--sensors", "12", "--days", "30", "--seed", "1"]
@@ -151,7 +152,7 @@ def test_the_demo_never_touches_a_folder_that_is_not_its_own(
         (["bench", "faults", "--cases", "gremlins"], 2, "gremlins"),
         (["bench", "faults", "--methods", "Magic"], 2, "Magic"),
         (["bench", "faults", "--unscored", "north"], 2, "--unscored"),
-        (["bench", "faults", "--data", "nowhere.npy"], 1, "nowhere.npy"),
+        (["bench", "faults", "--data", "nowhere.npy"], 2, "nowhere.npy"),
         (["bench", "faults", "--trials", "0"], 2, "--trials"),
         (["bench", "faults", "--data", "city", "--days", "10"], 2, "--days"),
         (["bench", "faults", "--data", "city", "--unscored", "50"], 2, "--unscored"),
@@ -179,6 +180,45 @@ def test_a_failure_is_one_line_on_stderr_and_a_code(
     assert len(lines) == 1
     assert message in lines[0]
     assert "Traceback" not in error
+
+
+MISSING = {
+    "clean": ["clean nowhere.csv out", "clean nowhere out", "clean nowhere/*.csv out", "clean nothing out",
+              "clean readings.csv out --config nowhere.toml", "clean readings.csv out --maintenance nowhere.csv",
+              "clean nowhere.nc out"],
+    "watch": ["watch nowhere out", "watch replay:nowhere.csv out", "watch --config nowhere.toml"],
+    "serve": ["serve nowhere", "serve nothing"],
+    "report": ["report nowhere", "report nothing"],
+    "explain": ["explain nowhere", "explain nothing S1", "explain nothing S1 2024-01-01"],
+    "check": ["check nowhere", "check nothing"],
+    "compare": ["compare nowhere labels.csv", "compare nothing nowhere.csv"],
+    "notes": ["notes nowhere.csv notes.csv"],
+    "probe": ["probe nowhere.csv", "probe nothing"],
+    "bench": ["bench faults --data nowhere.npy"],
+}  # fmt: skip
+"""Calls of every command that reads something, with paths at which there is nothing that it reads."""
+
+
+@pytest.mark.parametrize("call", [call for calls in MISSING.values() for call in calls])
+def test_a_path_with_nothing_there_is_a_wrong_call_in_every_command(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "readings.csv").write_text("sensor,time,value\na,2024-01-01,1\na,2024-01-02,1\n")
+    (tmp_path / "labels.csv").write_text("sensor,from,to\n")
+    before = set(tmp_path.iterdir())
+    assert main(call.split()) == 2
+    error = capsys.readouterr().err
+    assert len([line for line in error.splitlines() if line.startswith("sensormend: ")]) == 1
+    assert "nowhere" in error or "nothing" in error
+    assert set(tmp_path.iterdir()) - {tmp_path / "out"} == before
+    assert not list(tmp_path.glob("out/data"))
+
+
+def test_no_command_that_reads_is_left_out() -> None:
+    reading_nothing = {"demo", "example"}
+    assert {name for name in app if not name.startswith("-")} == {*MISSING, *reading_nothing}
 
 
 def test_data_that_is_not_here_is_named_with_what_to_do(

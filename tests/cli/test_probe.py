@@ -85,7 +85,7 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "expected"),
     [
-        (["probe", "nowhere.csv"], 1, "there is no file or folder nowhere.csv"),
+        (["probe", "nowhere.csv"], 2, "there is no file or folder nowhere.csv"),
         (["probe", "readings.csv", "--format", "ttn"], 2, "format is for messages"),
         (["probe", "-", "--seconds", "0"], 2, "seconds is a number above 0"),
     ],
@@ -159,7 +159,7 @@ def test_every_format_is_told_apart_in_one_feed(capsys: pytest.CaptureFixture[st
             client.loop_stop()
     lines = lines_of(capsys.readouterr().out)
     titles = {preset.name: preset.title for preset in PRESETS} | {"json": "JSON by its keys"}
-    told = {title for title in titles.values() if any(line.startswith(f"{title}: ") for line in lines["format"])}
+    told = {title for title in titles.values() if any(line.partition(": ")[0] == title for line in lines["format"])}
     assert told == {titles[name] for name, *_ in expected}
     assert len(lines["format"]) == len(told)
     sensors, variables = ({entry[place] for entry in expected} for place in (1, 2))

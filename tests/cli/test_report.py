@@ -30,8 +30,8 @@ def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytes
     ("words", "code", "says"),
     [
         (["report"], 2, "requires an argument"),
-        (["report", "nowhere"], 1, "there is no nowhere"),
-        (["report", "empty"], 1, "nothing that sensormend clean or watch wrote"),
+        (["report", "nowhere"], 2, "no such output: 'nowhere'"),
+        (["report", "empty"], 2, "nothing that sensormend clean or watch wrote"),
         (["report", "city", "--to", "nowhere/x.html"], 1, "cannot write"),
         (["report", "city", "--to", "empty"], 2, "is a folder"),
         (["report", "city", "--to", "city/faults.csv"], 2, "part of what is reported on"),

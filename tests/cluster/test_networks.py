@@ -49,9 +49,9 @@ def test_on_this_machine_each_network_is_as_if_it_were_alone(
     assert_same_as_alone(tmp_path / "out", alone)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*NAMES, "networks.csv", "run.json"}
-    assert list(progress) == ["reading", "sorting", "mending"]
-    assert progress["mending"][-1] == (1.0, "4 of 4 networks")
-    assert [done for done, _ in progress["mending"]] == sorted(done for done, _ in progress["mending"])
+    assert list(progress) == ["reading", "sorting", "cleaning"]
+    assert progress["cleaning"][-1] == (1.0, "4 of 4 networks")
+    assert [done for done, _ in progress["cleaning"]] == sorted(done for done, _ in progress["cleaning"])
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (record["networks"], record["failed"], record["readings"]) == (4, 0, report.readings)
     one = json.loads((tmp_path / "out" / "east" / "run.json").read_text())
@@ -347,7 +347,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is(
     table: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stages(name: str, readings: int) -> Any:
-        return lambda done, beside="": _ctrl_c() if name == "mending" and done > 0.4 else None
+        return lambda done, beside="": _ctrl_c() if name == "cleaning" and done > 0.4 else None
 
     monkeypatch.setattr("sensormend.archive.cleaning.CHECKPOINT", 0.0)
     with pytest.raises(KeyboardInterrupt):
@@ -372,11 +372,11 @@ def test_many_files_are_named_once(tmp_path: Path) -> None:
 
 
 def test_names_of_folders_do_not_depend_on_the_order() -> None:
-    from sensormend.cluster.splitting import folders_of
+    from sensormend.cluster.splitting import name_folders
 
     names = [*HOSTILE, "x-d6b96a97", "X", "x"]
-    folders = folders_of(names)
-    assert folders == folders_of(reversed(names))
+    folders = name_folders(names)
+    assert folders == name_folders(reversed(names))
     assert len({folder.casefold() for folder in folders.values()}) == len(names)
-    assert folders_of([]) == {}
+    assert name_folders([]) == {}
     assert os.sep not in "".join(folders.values())

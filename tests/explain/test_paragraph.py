@@ -192,7 +192,7 @@ def test_a_missing_sensor_variable_or_row_is_refused_with_what_exists(tmp_path: 
         explain(out, "s1", "2019-02-03")
     with pytest.raises(ConfigError, match="no variable 'wind'; there is humidity, temperature"):
         explain(out, "s1", "2019-02-03", "wind")
-    assert explain(out, "s1", "2019-02-03", "humidity").startswith("s1 (humidity) read ")
+    assert explain(out, "s1", "2019-02-03", "humidity").startswith("s1 humidity read ")
     with pytest.raises(ConfigError, match="did you mean s1"):
         explain(out, "S-01", "2019-02-03")
     with pytest.raises(InputError, match="go from 2019-01-01 00:00 to 2019-02-05 23:00"):

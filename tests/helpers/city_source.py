@@ -9,7 +9,7 @@ import numpy as np
 
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND, Readings
-from sensormend.simulate.network import FIRST_DAY, names_of, stations_of, stream
+from sensormend.simulate.network import FIRST_DAY, name_sensors, place_stations, stream
 from sensormend.stream.arrivals import Arrived, Source
 
 __all__ = ["CitySource"]
@@ -52,7 +52,7 @@ class CitySource(Source):
     ) -> None:
         self.day = 0
         self._sensors, self._days, self._seed, self._hours = sensors, days, seed, hours
-        self._at_once, self._pace, self._names = at_once, pace, tuple(names or names_of(sensors))
+        self._at_once, self._pace, self._names = at_once, pace, tuple(names or name_sensors(sensors))
         self._due = time.monotonic()
         self._parts = self._published()
 
@@ -72,7 +72,7 @@ class CitySource(Source):
         return next(self._parts, None)
 
     def _published(self) -> Iterator[Arrived]:
-        degrees = stations_of(self._sensors, seed=self._seed).degrees().tolist()
+        degrees = place_stations(self._sensors, seed=self._seed).degrees().tolist()
         positions = [Position(name, FIRST, *place) for name, place in zip(self._names, degrees, strict=True)]
         for number, day in enumerate(stream(self._sensors, seed=self._seed)):
             if number == self._days:

@@ -13,7 +13,7 @@ import pytest
 from beijing import VARIABLES, write_beijing
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 from staged_readings import Reading, as_set, rejects, staged, staged_text
 
@@ -35,11 +35,11 @@ def test_the_archive_of_beijing_as_it_is(tmp_path: Path) -> None:
         assert staging.notes == ("columns that are not used: No, wd",)
         seen = as_set(staging.sample())
     for station, first in firsts.items():
-        moment = time_of("2013-03-01") + int(first["hour"]) * HOUR
+        moment = parse_time("2013-03-01") + int(first["hour"]) * HOUR
         for name in VARIABLES:
             assert (first[name] is None) or (station, name, moment, first[name]) in seen
     times = {moment for _, _, moment, _ in seen}
-    assert times == {time_of("2013-03-01") + hour * HOUR for hour in range(240)}
+    assert times == {parse_time("2013-03-01") + hour * HOUR for hour in range(240)}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,7 @@ def test_parts_that_make_no_time_are_rejected() -> None:
     rows = "a,2020,1,1,1\na,2020,13,1,2\na,2020,2,30,3\na,,,,4\na,x,1,1,5\n"
     with staged_text(f"station,year,month,day,value\n{rows}") as staging:
         assert as_set(staging.sample()) == {("a", "", NEW_YEAR, 1.0)}
+        assert staging.owner_flags == ("", "0"), "the column quality has the owners' flags"
         assert [row[:2] for row in rejects(staging)] == [
             (3, "not a time"), (4, "not a time"), (5, "no time"), (6, "not a time"),
         ]  # fmt: skip
@@ -102,9 +103,10 @@ def test_what_holds_no_readings_is_named_and_passed_over(tmp_path: Path) -> None
     (tmp_path / "settings.json").write_text("{}")
     with staged(tmp_path) as staging:
         assert as_set(staging.sample()) == {("a", "", NEW_YEAR, 1.0)}
+        assert staging.owner_flags == ("", "0"), "the column quality has the owners' flags"
         assert staging.notes == (
             "passed over, no readings in them: empty.csv, notes.csv, prose.csv",
-            "columns that are not used: quality, remark",
+            "columns that are not used: remark",
             "files that are not read: README, settings.json",
         )
     # What is given by its own name is not passed over.

@@ -23,7 +23,7 @@ from sensormend.io.metadata import (
 )
 from sensormend.io.sql import harmless_text, original_text
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.times import iso, time_of
+from sensormend.pipeline.times import iso, parse_time
 from sensormend.readings import DAY, HOUR
 
 NAN = math.nan
@@ -31,7 +31,7 @@ NAN = math.nan
 
 @given(st.integers(-1000 * DAY, 40_000 * DAY))
 def test_a_time_is_read_as_it_was_written(time: int) -> None:
-    assert time_of(iso(time)) == time
+    assert parse_time(iso(time)) == time
 
 
 NAMES = st.text(alphabet="'=+-@\t\rab,\"", max_size=6)
@@ -58,9 +58,9 @@ def test_names_sentences_and_reasons_are_no_formulas_and_numbers_stay_numbers(tm
 
 
 def test_zones_are_taken_off_and_none_is_utc() -> None:
-    assert time_of("2019-01-01T01:00+01:00") == time_of("2019-01-01 00:00Z") == time_of("2019-01-01")
+    assert parse_time("2019-01-01T01:00+01:00") == parse_time("2019-01-01 00:00Z") == parse_time("2019-01-01")
     with pytest.raises(InputError, match="yesterday"):
-        time_of("yesterday")
+        parse_time("yesterday")
 
 
 def test_faults_and_sensors_come_back(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError
-from sensormend.io.table_layout import Kind, TableLayout, kind_of, recognise
+from sensormend.io.table_layout import Kind, TableLayout, find_kind, recognise
 from sensormend.pipeline.options import Options
 
 
@@ -150,4 +150,4 @@ def test_the_order_of_the_columns_does_not_matter(shuffled: list[tuple[str, Kind
     ],
 )
 def test_kinds(texts: list[str], kind: Kind) -> None:
-    assert kind_of(texts) == kind
+    assert find_kind(texts) == kind

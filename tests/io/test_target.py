@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from output_folders import small_output
 from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archive_order, network, write_archive
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io.folder import Archive, data_files, ending_of
+from sensormend.io.folder import Archive, data_files, find_ending
 from sensormend.io.metadata import SENSORS_HEADER, write_csv
 from sensormend.io.target import Target, export
 from sensormend.readings import DAY, HOUR, MINUTE, Rows
@@ -122,7 +122,7 @@ def test_a_day_is_read_without_the_others(tmp_path: Path) -> None:
 def test_what_is_no_out_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text("a,b\n")
     (tmp_path / "folder").mkdir()
-    for name, message in (("none", "there is no"), ("raw.csv", r"no raw\.csv\.meta"), ("folder", "no folder data")):
+    for name, message in (("none", "no such output"), ("raw.csv", r"no raw\.csv\.meta"), ("folder", "no folder data")):
         with pytest.raises(InputError, match=message):
             Archive(tmp_path / name)
     (tmp_path / "raw.csv.meta").mkdir()
@@ -163,7 +163,7 @@ def test_a_target_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_endings() -> None:
-    assert [ending_of(name) for name in ("a.CSV", "b.csv.gz", "x/y.nc", "folder", ".csv", "a.csvx")] == [
+    assert [find_ending(name) for name in ("a.CSV", "b.csv.gz", "x/y.nc", "folder", ".csv", "a.csvx")] == [
         ".csv", ".csv.gz", ".nc", None, None, None,
     ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from checks import assert_same_recovery
 from networks import Floats, fault_free, partition_small_networks, regions, update_all
 from sensormend import NetworkModel
+from sensormend.errors import ValueRangeError
 from sensormend.model.arrays import ADMITTED, APART, JOINING, KNOWN
 from sensormend.model.joining import AGREED_PERIODS, START_PERIODS, alike, complete_moments
 from sensormend.model.partition import drop, extend, partition, with_hosts
@@ -221,11 +222,14 @@ def test_more_than_can_be_on_trial_are_a_network_apart(monkeypatch: pytest.Monke
 
 def test_directions_of_sensors_that_join_count_for_nothing() -> None:
     model = NetworkModel()
-    update_all(model, fault_free(12, 20), names("s", 12))
-    turning = np.random.default_rng(0).uniform(0, 360, (20, 24))
+    update_all(model, fault_free(12, 21)[..., :20], names("s", 12))
+    assert model.counting(["s00", "x00"])[:, 0].tolist() == [True, False]
+    turning = np.cumsum(np.random.default_rng(0).normal(0, 40, (20, 24)), axis=1) % 360
+    with pytest.raises(ValueRangeError):
+        NetworkModel().update(turning)
     both = np.concatenate([fault_free(12, 21)[..., 20], turning])
-    model.update(both, names("s", 12) + names("x", 20))
-    assert model.counting([*names("s", 12), "x00", "never"])[:, 0].tolist() == [True] * 12 + [False, True]
+    assert not model.update(both, names("s", 12) + names("x", 20)).wrong[:12].any()
+    assert model.counting(["s00", "x00"])[:, 0].tolist() == [True, False]
 
 
 @settings(deadline=None, max_examples=30)
@@ -256,6 +260,8 @@ def test_former_guests_have_nothing_more_in_common_than_their_hosts_say(
         for other in range(hosts, channels):
             if one != other:
                 expected[one, other] = true[one, :hosts] @ np.linalg.solve(inner, true[:hosts, other])
+        # How far a guest goes is hardly known: at least as far as the median channel.
+        expected[one, one] = max(true[one, one], np.median(np.diagonal(expected)[:one]))
     assert np.allclose(out[0], expected, rtol=0.02, atol=0.02 * np.abs(true).max())
     assert np.linalg.eigvalsh(out[0].astype(float)).min() > -1e-3 * np.abs(true).max()
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from sensormend import NetworkModel
-from sensormend.archive.frames import columns_of
+from sensormend.archive.frames import make_columns
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.pipeline.cleaner import Cleaner, InMemory, walk
 from sensormend.pipeline.maintenance import Maintenance, Note
@@ -122,7 +122,7 @@ def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -
         assert set(rows.flag[corrected]) == {Flag.FAIL}
         np.testing.assert_array_equal(rows.cleaned[corrected], rows.value[corrected] - 6.0)
         np.testing.assert_allclose(rows.upper[corrected] - rows.lower[corrected], 1.0)
-    assert set(columns_of(final.output)["origin"]) == {"observed", "corrected"}
+    assert set(make_columns(final.output)["origin"]) == {"observed", "corrected"}
 
 
 def test_a_killed_cleaner_goes_on_where_it_was(tmp_path: Path) -> None:

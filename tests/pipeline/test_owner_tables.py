@@ -9,7 +9,7 @@ import pytest
 from sensormend.cli import main
 from sensormend.errors import ConfigError
 from sensormend.pipeline.maintenance import ALL, EVER, Maintenance, Note, write_note, write_notes
-from sensormend.pipeline.owner_tables import notes_of
+from sensormend.pipeline.owner_tables import read_notes
 from sensormend.readings import DAY, HOUR
 
 FIRST = 1_704_067_200_000_000
@@ -22,7 +22,7 @@ def table(folder: Path, text: str) -> Path:
 
 
 def test_flags_and_comments_say_what_to_do(tmp_path: Path) -> None:
-    read = notes_of(
+    read = read_notes(
         table(
             tmp_path,
             "Site,Start,End,Parameter,QC,Remarks\n"
@@ -49,17 +49,17 @@ def test_flags_and_comments_say_what_to_do(tmp_path: Path) -> None:
 def test_a_logbook_without_flags_and_sensors(tmp_path: Path) -> None:
     text = "from,to,comment\n2024-01-01,2024-01-02,cleaned\n2024-01-05,2024-01-05,calibration\n"
     path = table(tmp_path, text)
-    assert list(notes_of(path).notes) == [
+    assert list(read_notes(path).notes) == [
         Note(ALL, FIRST, FIRST + DAY, "ignore", comment="cleaned"),
         Note(ALL, FIRST + 4 * DAY, EVER, "recalibrated", comment="calibration"),
     ]
-    assert {note.sensor for note in notes_of(path, "S1").notes} == {"S1"}
+    assert {note.sensor for note in read_notes(path, "S1").notes} == {"S1"}
 
 
 def test_other_vocabularies(tmp_path: Path) -> None:
     path = table(tmp_path, "sensor,from,to,flag\na,2024-01-01,2024-01-02,-3\na,2024-01-02,2024-01-03,0\n")
-    assert notes_of(path).passed == {"-3": 1, "0": 1}
-    actions = [note.action for note in notes_of(path, wrong=["-3"], good=["0"]).notes]
+    assert read_notes(path).passed == {"-3": 1, "0": 1}
+    actions = [note.action for note in read_notes(path, wrong=["-3"], good=["0"]).notes]
     assert actions == ["ignore", "real"]
 
 
@@ -75,7 +75,7 @@ def test_other_vocabularies(tmp_path: Path) -> None:
 )
 def test_a_line_that_cannot_be_read(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        notes_of(table(tmp_path, text))
+        read_notes(table(tmp_path, text))
 
 
 def test_the_command_adds_what_is_new_and_keeps_comments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import polars
 import pytest
 
 from sensormend import ConfigError, InputError, Result, clean
-from sensormend.archive.frames import columns_of, rows_of
+from sensormend.archive.frames import make_columns, read_rows
 from sensormend.errors import SensormendError
 from sensormend.io.metadata import write_csv
 from sensormend.io.writing import RowWriter
@@ -183,10 +183,10 @@ def test_pandas_an_out_and_rows_read_back_give_the_same_picture(mended: Result, 
     frame = pandas.DataFrame({name: mended.data[name].to_list() for name in mended.data.columns})
     np.testing.assert_array_equal(pixels(course(frame, "S3")), image)
     with RowWriter(tmp_path) as writer:
-        writer.write(rows_of(mended.data))
+        writer.write(read_rows(mended.data))
     write_csv(tmp_path / "faults.csv", ["sensor"], [])
     np.testing.assert_array_equal(pixels(course(tmp_path, "S3")), image)
-    for name, column in columns_of(rows_of(mended.data)).items():
+    for name, column in make_columns(read_rows(mended.data)).items():
         before = mended.data[name].to_numpy()
         np.testing.assert_array_equal(column, before if column.dtype.kind in "if" else before.astype(column.dtype))
 

@@ -60,6 +60,7 @@ def test_it_has_the_views_of_the_page(tmp_path: Path, chromium: Browser) -> None
     chromium.look(*DESK)
     shown(chromium, path)
     assert "S07" in chromium.text("#far .calibration")
+    assert chromium.text("#attention")
     sensors = chromium.run("return JSON.parse(document.getElementById('data').textContent).sensors")
     assert len(chromium.all(".view-sensor .chart-upper canvas")) == len(sensors)
     assert len(chromium.all(".view-sensor h2")) >= len(sensors)
@@ -91,6 +92,23 @@ def test_each_part_draws_its_own_sensor_also_where_it_is_a_neighbour_of_another(
     beside = [entry for entry in data["answers"]["series"] if entry["of"]["part"] != entry["of"]["sensor"]]
     assert beside
     assert all(entry["answer"]["upper"] == [] and len(entry["answer"]["time"]) > 0 for entry in beside)
+
+
+def test_its_lists_are_those_of_the_page(tmp_path: Path, chromium: Browser) -> None:
+    out = small_output(tmp_path / "city", variables=("temp", "wind")).path
+    path = write_report(out, tmp_path / "report.html")
+    chromium.look(*DESK)
+    shown(chromium, path)
+    lists = "#attention li", ".grid tbody tr", ".faults tbody .fault-words"
+    report = [chromium.texts(selector) for selector in lists]
+    with chromium.serving(out) as server:
+        chromium.open(server.address, "overview")
+        chromium.until(lambda: chromium.all(".grid tbody tr") and chromium.all(".attention li"))
+        page = [chromium.texts(selector) for selector in (".attention li", lists[1])]
+        chromium.open(f"{server.address}/#/faults", "faults")
+        page.append(chromium.texts(lists[2]))
+    assert report == page
+    assert all(report)
 
 
 def test_names_with_markup_are_text(tmp_path: Path, chromium: Browser) -> None:

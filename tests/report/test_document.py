@@ -7,6 +7,7 @@ import shutil
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,12 @@ HOSTILE = (
 
 def read(path: Path) -> Page:
     return page_of(path.read_text(encoding="utf-8"))
+
+
+def listed(page: Page, name: str) -> list[dict[str, Any]]:
+    """Return the lines of a list that the report shows, as the API has them."""
+    items: list[dict[str, Any]] = page.data["answers"][name][0]["answer"]["items"]
+    return items
 
 
 def own(page: Page) -> None:
@@ -70,8 +77,8 @@ def page(written: Output) -> Page:
 def test_it_is_one_whole_file_that_refers_to_nothing_else(page: Page) -> None:
     own(page)
     assert page.ids() == [
-        "main", "repair", "health", "matrix", "map", "on-map", "worst", "sensor-1", "sensor-2", "sensor-3", "filled",
-        "limits", "made", "data",
+        "main", "repair", "attention", "longest", "health", "matrix", "map", "on-map", "worst", "sensor-1", "sensor-2",
+        "sensor-3", "filled", "limits", "made", "data",
     ]  # fmt: skip
     assert "UTC" in page.text
 
@@ -134,11 +141,12 @@ def test_the_sensors_with_most_estimates_come_first(page: Page, written: Output)
 
 
 def test_what_is_open_is_to_be_repaired(page: Page) -> None:
-    rows = page.table("sensor", "since", "reason", "how sure")
-    assert [row[:4] for row in rows] == [["S01", "16 January 2024", "stuck", "certain"]]
-    assert "S01 was stuck." in rows[0][4]
-    worst = page.table("sensor", "faulty for", "silent for")
-    assert [row[0] for row in worst] == ["S01", "S03", "S02"]
+    (one,) = listed(page, "attention")
+    assert (one["sensor"], one["since"], one["reason"], one["sure"]) == (
+        "S01", "2024-01-16T00:00:00Z", "stuck", "certain",
+    )  # fmt: skip
+    assert one["sentence"] == "S01 was stuck."
+    assert [fault["sensor"] for fault in listed(page, "faults")] == ["S01", "S02", "S03"]
 
 
 def test_it_says_what_the_data_is_not_for(page: Page, written: Output) -> None:
@@ -250,15 +258,18 @@ def test_several_variables_are_separate(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["temp", "humidity"]
     rows = report.data["answers"]["matrix"][0]["answer"]["rows"]
     assert {row["variable"] for row in rows} == {"temp", "humidity"}
-    assert [row[0] for row in report.table("sensor", "since", "reason")] == ["S01 temp"]
+    assert [(one["sensor"], one["variable"]) for one in listed(report, "attention")] == [("S01", "temp")]
+    cells = {(one["sensor"], one["variable"]): one["share_faulty"] for one in listed(report, "sensors")}
+    assert len(cells) == 2 * len(written.sensors)
+    assert cells["S01", "temp"] > 0 == cells["S00", "humidity"]
 
 
 def test_an_archive_without_faults_says_so(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city", sensors=1, days=5)
     report = read(write_report(written.path))
     own(report)
-    assert "no sensor was faulty or silent at the end" in report.text
-    assert "Nothing wrong was found" in report.text
+    assert listed(report, "attention") == listed(report, "faults") == []
+    assert "There are no faults." in report.text
     assert "worst" not in report.ids()
 
 
@@ -392,8 +403,8 @@ def test_a_fault_that_was_over_in_the_last_day_is_not_to_be_repaired(tmp_path: P
     begin, end = FIRST + 5 * DAY, FIRST + 5 * DAY + DAY // 4
     write_faults(written.path, [("S01", "", begin, end, "stuck", 2.0, "S01 was stuck.")])
     report = read(write_report(written.path))
-    assert "Nothing: no sensor was faulty or silent at the end." in report.text
-    assert "S01 was stuck." in report.table("sensor", "faulty for")[0][5]
+    assert listed(report, "attention") == []
+    assert listed(report, "faults")[0]["sentence"] == "S01 was stuck."
 
 
 def test_daily_values_that_are_missing_once_are_no_stretch(tmp_path: Path) -> None:

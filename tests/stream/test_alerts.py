@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.pipeline.channel_states import STATES, ChannelState
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.health import STATES, ChannelState, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
@@ -21,7 +22,7 @@ from sensormend.stream.alert_messages import WITHDRAWN, Incident, one_per_incide
 from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, PeriodVerdict
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
-from sensormend.stream.sinks.messages import advice_of
+from sensormend.stream.sinks.messages import find_advice
 
 START = 19_844 * DAY
 """1 May 2024."""
@@ -558,8 +559,8 @@ def test_variables_of_a_device_that_fail_together_are_one_incident_of_the_device
     assert (alert.sensor, alert.variable, alert.sensors) == ("S1", "", ("S1",))
     assert [channel.variable for channel in alert.channels] == ["ph", "temp"]
     assert alert.sentence == "ph and temp of S1 turned faulty together, since 2024-05-01 02:00 (offset)"
-    assert advice_of(alert) == DEVICE_ADVICE
-    assert advice_of(replace(alert, channels=alert.channels[:1])) == ADVICE["offset"]
+    assert find_advice(alert) == DEVICE_ADVICE
+    assert find_advice(replace(alert, channels=alert.channels[:1])) == ADVICE["offset"]
 
 
 def test_sensors_that_fall_silent_together_are_one_alert_that_names_them() -> None:

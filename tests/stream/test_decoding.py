@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Position
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import DAY, SECOND
 from sensormend.stream.formats import values as why
 from sensormend.stream.formats.decoding import LARGEST, MOST_READINGS, MOST_REFUSED, MOST_SENSORS, Decoder
 from staged_readings import as_list
 
-NOW = time_of("2024-05-01T12:00:00")
+NOW = parse_time("2024-05-01T12:00:00")
 THEN = 1_577_836_800 * SECOND
 
 REASONS = {getattr(why, name) for name in why.__all__ if name.isupper()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -208,6 +209,19 @@ def test_a_database_or_a_user_that_is_not_there(server: Postgres) -> None:
     for address in (server.address.replace("/postgres", "/nowhere"), server.address.replace("tester", "nobody")):
         with pytest.raises(ConfigError, match="does not exist"):
             PostgresSource(f"{address}?table=plain")
+
+
+def test_a_port_that_never_answers_is_named_before_it_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "sensormend.stream")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        begin = time.time()
+        PostgresSource(f"postgresql://me@{address}/db?table=plain&by=id&connect_timeout=2").close()
+    first, second = caplog.records[:2]
+    assert (address in first.getMessage(), first.created - begin < 1) == (True, True)
+    assert (second.levelname, second.created - begin > 1.5) == ("WARNING", True)
 
 
 def test_a_table_is_not_its_own_source() -> None:

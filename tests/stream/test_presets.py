@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from documented_messages import (
     AIRGRADIENT,
@@ -22,7 +27,7 @@ from documented_messages import (
 )
 from sensormend.errors import ConfigError
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import HOUR, MINUTE
 from sensormend.stream.formats import values as why
 from sensormend.stream.formats.decoding import Decoder
@@ -30,7 +35,8 @@ from sensormend.stream.formats.presets import FORMATS, PRESETS, is_diagnostic
 from sensormend.stream.settings import Settings
 from staged_readings import as_list
 
-NOW = time_of("2024-05-01T12:00:00")
+NOW = parse_time("2024-05-01T12:00:00")
+REASONS_OF_REFUSALS = {getattr(why, name) for name in why.__all__ if name.isupper()}
 
 
 def decoded(message: Any, topic: str | None = None, **more: Any) -> Decoder:
@@ -309,8 +315,67 @@ def test_units_and_places_come_with_the_messages() -> None:
 def test_broken_messages_of_a_format_are_refused(message: Any) -> None:
     taken, rejected, _ = decoded(message, "some/topic").take()
     assert rejected or len(taken)
-    assert {entry.reason for entry in rejected} <= {getattr(why, name) for name in why.__all__ if name.isupper()}
+    assert {entry.reason for entry in rejected} <= REASONS_OF_REFUSALS
     assert len(taken) <= 1
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + ",b" * LONG + " x", "a" + ",b=c" * LONG + " x=1 x", "a x=" + '"' * LONG + "=", "a b=" + "\\" * (LONG + 1),
+        "a " + "=" * LONG, "a b=1" + " " * LONG + "x", "a b=1 " + "9" * LONG, "a" + "\\," * LONG + " b=1",
+    ],
+)  # fmt: skip
+def test_no_line_takes_longer_than_it_is_long(text: str) -> None:
+    started = time.process_time()
+    taken, rejected, _ = decoded(text, "x").take()
+    assert len(taken) + len(rejected) == 1
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("topic", ["homie/" * 10_000, "x/SENSOR/" * 6_000, "zigbee2mqtt/bridge" * 3_300, "/" * 60_000])
+def test_no_topic_takes_longer_than_it_is_long(topic: str) -> None:
+    started = time.process_time()
+    for message in ("21.5", TASMOTA, {"phenomenonTime": "2024-05-01T11:00:00Z", "result": 1}):
+        decoded(message, topic).take()
+    assert time.process_time() - started < 2
+
+
+WEIRD: tuple[Any, ...] = (
+    None, True, -1, 10**400, 1e308, "", "\0", "x" * 5000, "1e999", [], [[[[[[1]]]]]], {}, {"": 1}, {"value": {}},
+    [None], {"a": {"b": {"c": {"d": {"e": 1}}}}}, "9999-12-31T23:59:59.999999999Z", "2024-05-01T11:00:00+99:99", 9e18,
+    {str(number): number for number in range(1500)},
+)  # fmt: skip
+
+
+@given(st.sampled_from([message for _, message, *_ in MESSAGES if not isinstance(message, str)]), st.data())
+@settings(max_examples=400, deadline=None)
+def test_whatever_is_in_a_message_it_is_read_or_refused(message: Any, data: st.DataObject) -> None:
+    message = copy.deepcopy(message)
+    for _ in range(data.draw(st.integers(1, 3))):
+        part, key = data.draw(st.sampled_from(list(_places(message))))
+        weird = copy.deepcopy(data.draw(st.sampled_from(WEIRD)))
+        if data.draw(st.booleans()) or isinstance(part, list):
+            part[key] = weird
+        else:
+            part[str(weird)[:50]] = part.pop(key)
+    topic = data.draw(st.sampled_from([None, "a/b", "tele/x/SENSOR", "zigbee2mqtt/x", "v1/gateway/attributes"]))
+    taken, rejected, _ = decoded(message, topic).take()
+    assert len(taken) or rejected
+    assert {entry.reason for entry in rejected} <= REASONS_OF_REFUSALS
+    assert all(isinstance(name, str) and name for name in taken.sensors)
+    assert all(isinstance(name, str) for name in taken.variables)
+
+
+def _places(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every object or list of a message with each of its keys."""
+    for key in part if isinstance(part, dict) else range(len(part)):
+        yield part, key
+        if isinstance(part[key], dict | list):
+            yield from _places(part[key])
 
 
 @pytest.mark.parametrize(

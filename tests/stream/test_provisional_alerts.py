@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from list_source import ListSource, hourly, run_service, settings
+from sensormend.io.folder import Archive
 from sensormend.io.metadata import read_json
 from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
@@ -235,3 +236,40 @@ def test_ten_minutes_are_judged_every_half_hour_and_reported_after_one() -> None
 def test_what_a_watch_writes_of_its_alerts_is_as_before(whole: tuple[Path, list[Alert]]) -> None:
     entries = read_json(whole[0] / "state" / "alerts.json")["sensors"]
     assert set(entries[0]) == {"sensor", "variable", "state", "reason", "since", "heard"}
+
+
+@pytest.mark.parametrize("level", [85.0, 44.0, 8.0])
+def test_a_constant_is_written_as_what_it_reads_and_reported_in_hours(level: float, tmp_path: Path) -> None:
+    days = 40
+    readings, out, result = city(10, days, seed=3, faults=False).truth, tmp_path / "out", list[Alert]()
+    broken(readings, 2, (days - 6) * 24 + 5, (days - 3) * 24 + 9, level)
+    run_service(
+        out,
+        hourly(tensor_readings(readings)),
+        lambda event: result.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
+    )
+    alert = result[0]
+    assert (alert.sensor, alert.state) == ("s02", "faulty")
+    begin = START + (days - 6) * DAY + 5 * HOUR
+    assert begin - HOUR <= alert.since <= begin + HOUR
+    assert alert.at <= begin + 9 * HOUR
+    assert alert.channels[0].value == level
+    own = [fault for fault in Archive(out).faults() if fault.sensor == "s02" and fault.end > begin]
+    longest = max(own, key=lambda fault: fault.end - fault.start)
+    assert (longest.end - longest.start) > 3 * DAY
+    assert longest.reason in ("stuck", "implausible"), "equal readings are no gain of the others' course"
+    assert longest.reason != "stuck" or longest.size == level
+    assert f"{level:.3g}" in longest.sentence
+
+
+def test_a_feed_that_is_too_young_says_when_its_first_verdicts_come(tmp_path: Path) -> None:
+    parts, out, said = hourly(tensor_readings(town(10))), tmp_path / "out", dict[int, str]()
+
+    def look(number: int) -> None:
+        if number in (3 * 24 + 13, 9 * 24 + 1):
+            with OutReader(out) as reader:
+                said[number // 24] = network_overview(reader).sentence
+
+    Service(settings(out), lambda mark, memory: ListSource(parts, mark, live=True, stop=look)).run()
+    assert said[3] == "Still learning: day 4 of 5, first verdicts on 2020-01-06."
+    assert "learning" not in said[9]

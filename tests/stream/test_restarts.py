@@ -155,7 +155,7 @@ def _events(readings: Readings, arrivals: Iterator[int], grid: dict[str, str]) -
     while (arrived := source.read(0)) is not None:
         for event in stream.take(arrived):
             if isinstance(event, PeriodFinal):
-                rows.append(event.mended.rows)
+                rows.append(event.cleaned_period.rows)
             elif isinstance(event, AlertsRaised):
                 alerts += event.alerts
     return rows, alerts

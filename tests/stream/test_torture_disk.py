@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sensormend.readings import DAY
+from sensormend.pipeline.times import iso
+from sensormend.readings import DAY, SECOND
 from sensormend.stream.store import Acknowledged
-from servers import lacking, running_mosquitto
+from servers import lacking, running_mosquitto, running_postgres
 from simulated_city import START
+from things_server import running_things
 from torture import (
+    END,
     ReferenceArchive,
     assert_same_as_archive,
     feed,
@@ -132,6 +138,84 @@ def test_the_disk_is_full(network: ReferenceArchive) -> None:
                     wait_for_end(out)
                     assert after.stop() == 0
                     assert len(after.lines_with(FULL)) == len(after.lines_with(WRITABLE)) == 1
+        assert_same_as_archive(out, network)
+
+
+Sender = Callable[[Sequence[tuple[str, int, float]]], None]
+"""Gives readings to a source: sensor, time and value; without any, what marks the end."""
+
+
+@contextmanager
+def postgres_feed() -> Iterator[tuple[str, Sender]]:
+    psycopg = pytest.importorskip("psycopg")
+    with running_postgres() as address, psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE feed (id bigserial PRIMARY KEY, sensor text, time text, value float8)")
+
+        def send(readings: Sequence[tuple[str, int, float]]) -> None:
+            rows = [(sensor, f"{iso(moment)}Z", value) for sensor, moment, value in readings] or [("a", END, 0.0)]
+            connection.cursor().executemany("INSERT INTO feed (sensor, time, value) VALUES (%s, %s, %s)", rows)
+
+        yield f"{address}?table=feed", send
+
+
+@contextmanager
+def kafka_feed() -> Iterator[tuple[str, Sender]]:
+    kafka = pytest.importorskip("confluent_kafka")
+    producer = kafka.Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0})
+    (broker,) = producer.list_topics(timeout=10).brokers.values()
+
+    def send(readings: Sequence[tuple[str, int, float]]) -> None:
+        for sensor, moment, value in readings:
+            content = json.dumps({"time": iso(moment), "value": value})
+            # Partitions are read in the order of their times.
+            producer.produce("feed", content, sensor, timestamp=moment // 1000)
+        if not readings:
+            producer.produce("feed", END, "end")
+        assert producer.flush(20) == 0
+
+    yield f"kafka://{broker.host}:{broker.port}/feed", send
+
+
+@contextmanager
+def things_feed() -> Iterator[tuple[str, Sender]]:
+    streams: dict[str, int] = {}
+    with running_things() as (things, address):
+
+        def send(readings: Sequence[tuple[str, int, float]]) -> None:
+            for sensor, moment, value in readings:
+                stream = streams.get(sensor) or streams.setdefault(sensor, things.add_stream(sensor, ""))
+                things.observe(stream, datetime.fromtimestamp(moment / SECOND, UTC), value)
+            if not readings:
+                things.observe(1, datetime.now(UTC), END)
+
+        yield f"{address}?poll=1s", send
+
+
+@pytest.mark.parametrize("feeding", [postgres_feed, kafka_feed, things_feed])
+def test_the_disk_is_full_whatever_the_source(network: ReferenceArchive, feeding: Any) -> None:
+    """What comes while nothing can be written, and at a start on a full disk, is in OUT once there is room."""
+    readings = network.readings
+    names = [readings.sensors[code] for code in readings.sensor.tolist()]
+    rows = list(zip(names, readings.time.tolist(), readings.value.tolist(), strict=True))
+    third = len(rows) // 3
+    with small_disk() as disk, feeding() as (address, send):
+        out = disk.folder / "out"
+        send(rows[:third])
+        with WatchProcess(address, out, *GRID, checkpoint=0.3) as watch:
+            watch.connected()
+            wait_until(lambda: watch.metrics()["sensormend_readings_total"] == third)
+            disk.fill()
+            send(rows[third : 2 * third])
+            wait_until(lambda: watch.health()[0] == 503)
+            watch.kill()
+        with WatchProcess(address, out, *GRID, checkpoint=0.3) as after:
+            wait_until(lambda: bool(after.lines_with(FULL)))
+            send(rows[2 * third :])
+            send([])
+            disk.empty()
+            wait_for_end(out)
+            assert after.stop() == 0
+            assert not after.lines_with("Traceback")
         assert_same_as_archive(out, network)
 
 

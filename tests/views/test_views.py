@@ -13,8 +13,8 @@ from sensormend.io.metadata import write_json
 from sensormend.pipeline.health import LETTERS, Health
 from sensormend.pipeline.maintenance import EVER, Maintenance, Note
 from sensormend.pipeline.places import Position
-from sensormend.pipeline.sentences import ADVICE
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.sentences import ADVICE, percent
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import DAY, HOUR, REASONS, SECOND, Flag
 from sensormend.views.atlas import atlas, moment
 from sensormend.views.attention import attention
@@ -157,7 +157,7 @@ def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Pa
         part = series(reader, "S04", start=begin + DAY, end=begin + 2 * DAY)
     # No row is flagged between: all of it is one shade all the same, and the first days are not part of it.
     faulty = [(one.start * SECOND, one.end * SECOND, one.word) for one in shown.spans if one.kind == "faulty"]
-    assert faulty == [(begin, end, "offset, too noisy")]
+    assert faulty == [(begin, end, "offset, noise")]
     assert [(one.start * SECOND, one.end * SECOND, one.word, one.size) for one in shown.lasting] == [
         (begin, end, "offset", "+2.1")
     ]
@@ -310,7 +310,7 @@ def test_a_moment_is_what_everybody_says_then(reader: OutReader, written: Output
 
 def test_a_moment_outside_is_the_nearest_one(reader: OutReader) -> None:
     assert moment(reader, 0).time == "2024-01-01T00:00:00Z"
-    assert moment(reader, time_of("9999-01-01")).time == moment(reader).time == "2024-01-24T23:00:00Z"
+    assert moment(reader, parse_time("9999-01-01")).time == moment(reader).time == "2024-01-24T23:00:00Z"
 
 
 def test_no_map_without_places(tmp_path: Path) -> None:
@@ -353,6 +353,41 @@ def test_neighbours_of_a_faulty_sensor_are_those_before_its_fault(tmp_path: Path
             usual = np.nanmedian(written.value[5, 0, 14 * 24 : 44 * 24] - other)
             assert one.usual == pytest.approx(usual, abs=0.05), "its own offset is no part of it"
         assert neighbours(reader, "S05", at=FIRST + 30 * DAY).end == utc(FIRST + 30 * DAY)
+
+
+def test_what_is_off_is_told_by_its_neighbours_and_its_worst_reading(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", sensors=8, days=40)
+    flag, reason, value = written.flag.copy(), written.reason.copy(), written.value.copy()
+    flag[5, 0, 30 * 24 :], reason[5, 0, 30 * 24 :] = Flag.FAIL, REASONS.index("offset")
+    value[5, 0, 30 * 24 :] += 7
+    value[5, 0, 33 * 24 + 4] += 20
+    flag[5, 0, 35 * 24 : 36 * 24], reason[5, 0, 35 * 24 : 36 * 24] = Flag.GOOD, 0
+    write_output(written.path, written.sensors, ("",), value, written.cleaned, flag, reason, 24)
+    write_json(written.path / "run.json", {"command": "clean", "units": {"": "°C"}})
+    size = (7.0, 0.1, 0.99)
+    write_faults(written.path, [("S05", "", FIRST + 30 * DAY, FIRST + 40 * DAY, "drift", 2.0, "S05 drifts.", *size)])
+    with OutReader(written.path) as reader:
+        view = sensor_view(reader, "S05")
+        assert (view.state, view.worst) == ("faulty", utc(FIRST + 33 * DAY + 4 * HOUR))
+        listed = neighbours(reader, "S05")
+        first, second, third = (one.sensor for one in listed.items[:3])
+        told = f"S05 reads 7.0 °C above what {first}, {second} and {third} imply, growing 0.10 a day"
+        assert listed.sentence.startswith(f"{told} since 2024-01-31 00:00.")
+        assert listed.sentence.endswith(ADVICE["drift"])
+        assert neighbours(reader, "S04").sentence == ""
+        assert sensor_view(reader, "S04").worst is None
+
+
+def test_an_archive_says_what_was_wrong_in_all_of_it(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", days=100)
+    with OutReader(written.path) as reader:
+        overview = network_overview(reader)
+    heard = np.isfinite(written.value)
+    assert overview.filled_days == 100
+    assert overview.wrong == pytest.approx((written.flag[heard] == Flag.FAIL).mean(), abs=1e-6)
+    assert (
+        f"From 2024-01-01 to 2024-04-09 {percent(overview.wrong or 0)} of the readings were wrong" in overview.sentence
+    )
 
 
 def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
@@ -400,7 +435,7 @@ def test_what_needs_attention_is_ranked_by_size_and_length(tmp_path: Path) -> No
         assert attention(reader, limit=2).next == 2
         worst = listed.items[0]
         assert worst.since is not None
-        known = Note(worst.sensor, time_of(worst.since), EVER, "acknowledged", "", "Bo", None, "on it")
+        known = Note(worst.sensor, parse_time(worst.since), EVER, "acknowledged", "", "Bo", None, "on it")
         other = Note(listed.items[1].sensor, FIRST - DAY, EVER, "acknowledged")
         again = attention(reader, notes=Maintenance((known, other)))
         assert [one.sensor for one in again.items] == [one.sensor for one in (*listed.items[1:], worst)]

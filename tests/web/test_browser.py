@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import urllib.request
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,7 +38,8 @@ def asked(address: str, path: str) -> Any:
 def test_the_first_view_says_how_it_is_and_draws_all_of_it(browser: Browser, address: str) -> None:
     browser.open(f"{address}/", "overview")
     network = asked(address, "network")
-    assert browser.text("h1") == network["sentence"]
+    shown = re.sub(r"\d{4}-\d\d-\d\d", lambda one: f"{date.fromisoformat(one[0]):%-d %b %Y}", network["sentence"])
+    assert browser.text("h1") == shown
     assert browser.data("#matrix", "drawn") == "40x70"
     assert browser.text('[data-figure="faulty"]') == str(network["states"]["faulty"])
     browser.wait("#map canvas, #map svg")

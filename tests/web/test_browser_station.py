@@ -19,7 +19,7 @@ from sensormend.readings import REASONS, Flag
 from sensormend.web.server import Server
 
 VARIABLES = ["humidity (%)", "pressure (hPa)", "temp (°C)"]
-DAYS = 60
+DAYS, ENDED = 60, 25
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
             temp[24 * 40 : 24 * 50] += 8
             flag[24 * 40 : 24 * 45] = 4
         columns = dict(zip(VARIABLES, (humidity, pressure, temp), strict=True)) | {"temp_flag": flag}
-        parts.append(pl.DataFrame({"time": times, "station": [f"W{number}"] * hours.size, **columns}))
+        part = pl.DataFrame({"time": times, "station": [f"W{number}"] * hours.size, **columns})
+        parts.append(part[: 24 * ENDED] if number == 5 else part)
     folder = tmp_path_factory.mktemp("stations")
     pl.concat(parts).write_csv(folder / "readings.csv")
     clean_archive(folder / "readings.csv", folder / "met")
@@ -66,6 +67,16 @@ def test_a_station_has_its_variables_on_one_time_axis(browser: Browser, stations
     for size in (DESK, PHONE):
         browser.look(*size)
         browser.until(lambda: browser.overflow() == 0, "charts as wide as the page")
+
+
+def test_a_station_that_has_ended_shows_its_last_readings(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/station?sensor=W5", "station")
+    assert {words.split()[-1] for words in browser.texts(".station-name")} == {"ended"}
+    start, end = map(float, browser.data(".view-station", "range").split(","))
+    first = float(np.datetime64("2023-03-01T00", "s").astype(int))
+    assert (start, end) == (first, first + ENDED * 86_400)
+    browser.open(f"{stations}/#/station?sensor=W1", "station")
+    assert browser.text(".view-station .choices [aria-pressed=true]") == "30 days"
 
 
 def test_an_archive_has_a_grid_of_stations_by_variables(browser: Browser, stations: str, out: Path) -> None:

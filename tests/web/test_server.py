@@ -364,8 +364,8 @@ def test_serve_refuses_in_one_line(
     with Server(city_out, port=0) as server:
         calls = {
             ("serve",): 2,
-            ("serve", str(tmp_path / "missing"), "--port", "0"): 1,
-            ("serve", str(tmp_path), "--port", "0"): 1,
+            ("serve", str(tmp_path / "missing"), "--port", "0"): 2,
+            ("serve", str(tmp_path), "--port", "0"): 2,
             ("serve", str(city_out), "--port", str(server.port)): 2,
             ("serve", str(city_out), "--port", "http"): 2,
             ("serve", str(city_out), "--host", "0.0.0.0", "--port", "0"): 2,

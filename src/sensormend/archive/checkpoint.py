@@ -21,10 +21,10 @@ from sensormend.pipeline.cleaner import Cleaner
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.tally import Tally
 
-__all__ = ["Checkpoint", "changed_options", "fetch", "files_of", "identity_of", "job_of", "put"]
+__all__ = ["Checkpoint", "changed_options", "fetch", "fingerprint_job", "identify_source", "list_files", "put"]
 
 
-def job_of(identity: list[list[str | int]], options: Options, before: str | None, work: Path) -> str:
+def fingerprint_job(identity: list[list[str | int]], options: Options, before: str | None, work: Path) -> str:
     """Return the fingerprint of a run: of its readings, its options, and the contents of the files that these name.
 
     If the interrupted run in the folder `work` had another fingerprint (`before`), it is refused to resume it.
@@ -37,10 +37,10 @@ def job_of(identity: list[list[str | int]], options: Options, before: str | None
     return job
 
 
-def identity_of(source: SourcePaths) -> list[list[str | int]]:
+def identify_source(source: SourcePaths) -> list[list[str | int]]:
     """Return the source as given, with the size and the modification time of each file."""
     if not isinstance(source, str | os.PathLike):
-        return [entry for part in source for entry in identity_of(part)]
+        return [entry for part in source for entry in identify_source(part)]
     address = os.fspath(source)
     if address.startswith(postgres.SCHEMES):
         return [[shown(address)]]
@@ -50,7 +50,7 @@ def identity_of(source: SourcePaths) -> list[list[str | int]]:
     return [[shown, stat.st_size, stat.st_mtime_ns] for shown, stat in files]
 
 
-def files_of(identity: list[list[str | int]]) -> list[Path]:
+def list_files(identity: list[list[str | int]]) -> list[Path]:
     """Return the files of an identity; a database and a stream are none."""
     return [Path(str(entry[0])) for entry in identity if len(entry) > 1]
 
@@ -66,7 +66,7 @@ STATE_VERSION = 5
 
 
 class Checkpoint:
-    """The `state` folder of an OUT.
+    """The `state` folder of an output folder.
 
     `checkpoint.json` names the folder of the newest complete state; it is replaced when a newer folder is complete.
     """
@@ -86,7 +86,7 @@ class Checkpoint:
 
     @property
     def replaces(self) -> bool:
-        """Whether the run may replace an existing OUT."""
+        """Whether the run may replace an existing output folder."""
         return bool(self._record.get("replaces"))
 
     def begin(self, job: str, *, replaces: bool) -> None:

@@ -1,4 +1,4 @@
-"""`clean_archive` mends an archive: it stages the readings, mends them period by period, and publishes the rows."""
+"""`clean_archive` cleans an archive: it stages the readings, cleans them period by period, and publishes the rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
+from sensormend.archive.checkpoint import Checkpoint, changed_options, fingerprint_job, identify_source, list_files
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
-from sensormend.io.sources import SourcePaths, format_of
+from sensormend.io.sources import SourcePaths, find_format
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.vocabularies import write_flags
@@ -36,10 +36,10 @@ from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.pipeline.times import in_words
-from sensormend.pipeline.units import described, record_of
+from sensormend.pipeline.units import collect_units, described
 from sensormend.readings import Readings
 
-__all__ = ["Report", "Stages", "clean_archive", "notes_of", "run_record"]
+__all__ = ["Report", "Stages", "clean_archive", "collect_notes", "run_record"]
 
 CHECKPOINT = 20.0
 """Seconds between two checkpoints: at most this much work is lost by a kill."""
@@ -97,14 +97,14 @@ def clean_archive(
     stages: Stages = _quiet,
     part: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Mend the readings of a source into `out`, a folder or a .csv, .parquet or .nc file.
+    """Clean the readings of a source into `out`, a folder or a .csv, .parquet or .nc file.
 
     Parameters
     ----------
     source
         Files, a folder, a pattern, `-`, or a `postgresql://` address.
     out
-        The OUT, which must not exist yet.
+        The output folder, which must not exist yet.
     options
         The user's options; the rest is found from the data.
     overwrite
@@ -124,14 +124,14 @@ def clean_archive(
     if options.networks:
         raise ConfigError("networks keeps several networks apart: see sensormend.cluster.clean_networks")
     started = monotonic()
-    identity = identity_of(source)
-    files = files_of(identity)
+    identity = identify_source(source)
+    files = list_files(identity)
     checkpoint = Checkpoint(target.work / "state")
     with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
         try:
-            checkpoint.begin(job_of(identity, options, checkpoint.job, target.work), replaces=overwrite)
+            checkpoint.begin(fingerprint_job(identity, options, checkpoint.job, target.work), replaces=overwrite)
             run = _ArchiveRun(source, identity, target, options, checkpoint, stages, part)
-            report = run.mend(started)
+            report = run.clean(started)
             run.finish(report)
         except (InputError, ConfigError):
             # The same call would fail in the same way: there is nothing to resume.
@@ -158,8 +158,8 @@ class _ArchiveRun:
         self.staging, self.survey = self._stage()
         self.places = self._places()
 
-    def mend(self, started: float) -> Report:
-        """Mend every period and write its rows."""
+    def clean(self, started: float) -> Report:
+        """Clean every period and write its rows."""
         staging, survey, one_pass = self.staging, self.survey, self.options.one_pass
         cleaner = cleaner_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
@@ -174,19 +174,21 @@ class _ArchiveRun:
             # By itself: it has nothing to do with how fast readings are mended.
             self.stages("compiling", 0)
             precompile()
-        source.progress = self.stages("mending", staging.readings)
+        source.progress = self.stages("cleaning", staging.readings)
         saved = monotonic()
         # What a run that was killed has written after its last checkpoint is written again.
         begun = None if cleaner.period is None else survey.grid.start_of(cleaner.period + 1)
         with self._output(begun) as output, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
-            for mended in walk(source, cleaner, one_pass=one_pass, passes=self.options.passes):
-                tally.add(mended)
+            for cleaned_period in walk(source, cleaner, one_pass=one_pass, passes=self.options.passes):
+                tally.add(cleaned_period)
                 if written is not None:
                     written.result()
-                written = executor.submit(output.write, mended.output, survey.grid.start_of(mended.period))
+                written = executor.submit(
+                    output.write, cleaned_period.output, survey.grid.start_of(cleaned_period.period)
+                )
                 # A push over silent periods returns several results; the cleaner's state is that of the last one.
-                if mended.period == cleaner.period and monotonic() - saved > CHECKPOINT:
+                if cleaned_period.period == cleaner.period and monotonic() - saved > CHECKPOINT:
                     written.result()
                     output.sync()
                     self.checkpoint.save(cleaner, tally)
@@ -211,7 +213,7 @@ class _ArchiveRun:
             corrected=tally.corrected,
             notes=(
                 *staging.notes,
-                *notes_of(survey, self.options, cleaner, copies, self._remarks()),
+                *collect_notes(survey, self.options, cleaner, copies, self._remarks()),
             ),
             faults=faults,
             summaries=tally.summaries(self.places, faults),
@@ -264,7 +266,7 @@ class _ArchiveRun:
         self.staging.close()
         record = run_record(report, self.options, fill=self.survey.fill, variables=self.staging.variables,
                             source=self.identity, owner_flags=owner_flags)  # fmt: skip
-        write_json(work / "run.json", record | dict(self.part or {}) | record_of(attributes))
+        write_json(work / "run.json", record | dict(self.part or {}) | collect_units(attributes))
         if self.target.ending:
             self.target.export(attributes, wide=self.options.wide)
         self.checkpoint.leave()
@@ -303,8 +305,8 @@ class _ArchiveRun:
 
     def _netcdf_files(self) -> list[Path]:
         """Return the NetCDF files of the source, which also hold attributes of the variables."""
-        files = files_of(self.identity)
-        return [path for path in files if format_of(path) == "netcdf"]
+        files = list_files(self.identity)
+        return [path for path in files if find_format(path) == "netcdf"]
 
     def _attributes(self) -> dict[str, dict[str, Any]]:
         """Return the attributes of the variables: units, standard names."""
@@ -313,7 +315,7 @@ class _ArchiveRun:
             from sensormend.io.netcdf import read_attributes
 
             attributes.update(read_attributes(path, self.options))
-        return described(self.staging.variables, self.options, attributes)
+        return described(self.staging.variables, self.options, attributes, self.survey.usual)
 
     def _remarks(self) -> list[str]:
         """Return remarks on the sensors: those that moved, and those in maintenance.csv without a reading."""
@@ -330,7 +332,7 @@ class _ArchiveRun:
         return remarks
 
 
-def notes_of(
+def collect_notes(
     survey: Survey, options: Options, cleaner: Cleaner, copies: Sequence[dict[str, list[str]]],
     remarks: Sequence[str] = (),
 ) -> tuple[str, ...]:  # fmt: skip

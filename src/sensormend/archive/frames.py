@@ -1,4 +1,4 @@
-"""`clean_table` mends a pandas or polars frame or an `xarray.DataArray`, and `Frame` gives rows back in its kind."""
+"""`clean_table` cleans a pandas or polars frame or an `xarray.DataArray`, and `Frame` gives rows back in its kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.archive.cleaning import Report, notes_of, run_record
+from sensormend.archive.cleaning import Report, collect_notes, run_record
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.staging import Staging
 from sensormend.io.table_layout import TableLayout, is_quantity
@@ -25,12 +25,23 @@ from sensormend.pipeline.owner_flags import with_owner_flags
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
-from sensormend.pipeline.times import time_of
-from sensormend.pipeline.units import described, record_of
-from sensormend.readings import NOTHING, ORIGINS, REASONS, Flag, NameIndex, Readings, Rows, spans_of
+from sensormend.pipeline.times import parse_time
+from sensormend.pipeline.units import collect_units, described
+from sensormend.readings import NOTHING, ORIGINS, REASONS, Flag, NameIndex, Readings, Rows, find_spans
 
-__all__ = ["CleanedTable", "Frame", "LabelledArray", "TableKind", "clean_table", "columns_of", "is_frame", "is_series",
-           "lines_table", "rows_of", "sorted_rows"]  # fmt: skip
+__all__ = [
+    "CleanedTable",
+    "Frame",
+    "LabelledArray",
+    "TableKind",
+    "clean_table",
+    "is_frame",
+    "is_series",
+    "lines_table",
+    "make_columns",
+    "read_rows",
+    "sorted_rows",
+]  # fmt: skip
 
 TIMES = ("start", "end", "first", "last", "incident")
 """Fields of `FaultInterval` and `SensorSummary` that are times."""
@@ -78,7 +89,7 @@ class CleanedTable:
 
 
 def clean_table(readings: Any, options: Options) -> CleanedTable:
-    """Mend a table of readings in memory: a pandas or polars frame, a pandas Series or an `xarray.DataArray`."""
+    """Clean a table of readings in memory: a pandas or polars frame, a pandas Series or an `xarray.DataArray`."""
     kind: Frame | LabelledArray
     started = monotonic()
     with Staging(None) as staging:
@@ -97,7 +108,7 @@ def clean_table(readings: Any, options: Options) -> CleanedTable:
                 "clean takes a pandas or polars frame, an xarray.DataArray, or the path of a file, "
                 f"not {type(readings).__name__}"
             )
-        rejected = staging.left_out
+        rejected, notes = staging.left_out, staging.notes
         # The staging is closed before they are mended.
         survey, table = survey_readings(staging.sample(), options), staging.all_readings()
         words = staging.owner_flags
@@ -105,30 +116,37 @@ def clean_table(readings: Any, options: Options) -> CleanedTable:
     if rejected:
         warnings.warn(f"{rejected} readings a year and more from all others were left out", stacklevel=3)
     places = Places.read(options.coordinates) if options.coordinates else Places.of(positions, table.sensors)
-    rows, report = _mend(table, survey, options, places, rejected=rejected, started=started)
+    rows, report = _clean(table, survey, options, places, notes, rejected=rejected, started=started)
     if words:
         grid = None if options.per_reading else survey.grid
         rows = with_owner_flags(rows, places.rename_moved(flagged), words, grid)
     if isinstance(kind, LabelledArray):
         kind.places = places.coordinates
     run = run_record(report, options, fill=survey.fill, variables=table.variables, owner_flags=words)
-    run |= record_of(described(table.variables, options, attributes))
+    run |= collect_units(described(table.variables, options, attributes, survey.usual))
     return CleanedTable(rows, report.faults, report.summaries, run, kind)
 
 
-def _mend(
-    readings: Readings, survey: Survey, options: Options, places: Places, *, rejected: int, started: float
+def _clean(
+    readings: Readings,
+    survey: Survey,
+    options: Options,
+    places: Places,
+    notes: Sequence[str],
+    *,
+    rejected: int,
+    started: float,
 ) -> tuple[Rows, Report]:
     readings = places.rename_moved(readings)
     source = InMemory(readings, survey.grid)
     cleaner = cleaner_for(survey, readings.variables, options)
     if not options.one_pass:
-        cleaner.spans = spans_of(readings)
+        cleaner.spans = find_spans(readings)
     tally = Tally(survey.grid, readings.variables)
     parts = []
-    for mended in walk(source, cleaner, one_pass=options.one_pass, passes=options.passes):
-        tally.add(mended)
-        parts.append(mended.output)
+    for cleaned_period in walk(source, cleaner, one_pass=options.one_pass, passes=options.passes):
+        tally.add(cleaned_period)
+        parts.append(cleaned_period.output)
     for remark in cleaner.unjudged_remarks():
         warnings.warn(remark, stacklevel=4)
     rows = Rows.concatenate(parts)
@@ -138,10 +156,11 @@ def _mend(
         rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.correction_limits_of)
         tally.count_dated_back(before, marked)
     copies, intervals = tally.copies(), tally.intervals()
+    noted = (*notes, *collect_notes(survey, options, cleaner, copies))
     report = Report(
         out=Path(), grid=survey.grid, readings=len(readings), rejected=rejected,
         sensors=len(cleaner.sensors), periods=len(source.periods), flags=tally.flags, filled=tally.filled,
-        corrected=tally.corrected, notes=notes_of(survey, options, cleaner, copies), faults=intervals,
+        corrected=tally.corrected, notes=noted, faults=intervals,
         summaries=tally.summaries(places, intervals), seconds=monotonic() - started, withheld=cleaner.withheld,
         copies=copies, fill=tally.fill,
     )  # fmt: skip
@@ -216,14 +235,14 @@ class Frame:
 
     def rows_table(self, rows: Rows, record: Mapping[str, Any]) -> Any:
         """Return a frame with a line per row, in the zone of the input; a pandas frame gets `record` as its `attrs`."""
-        frame = self.table_of(columns_of(rows))
+        frame = self.make_table(make_columns(rows))
         if self.source.implementation.is_pandas():
             frame.attrs.update(record)
         return frame
 
     def table(self, columns: Mapping[str, Any]) -> Any:
         """Return columns as a frame, times in the zone of the input."""
-        return self.table_of(columns)
+        return self.make_table(columns)
 
     def cleaned_wide(self, rows: Rows) -> Any:
         """Return the cleaned values as a wide frame with the names of the input's columns; NaN where there is no row.
@@ -257,12 +276,12 @@ class Frame:
             columns[self.layout.sensor or "sensor"] = np.array(rows.sensors, dtype=object)[rows.sensor[first]]
         columns[time] = rows.time[first].astype("datetime64[us]")
         columns |= {names[number]: cells[number] for number in present}
-        frame = self.table_of(columns)
+        frame = self.make_table(columns)
         if self.series is not None:
             return frame.set_index(time)[names[present[0]]].rename(self.series[0])
         return frame.set_index(time) if self.indexed else frame
 
-    def table_of(self, columns: Mapping[str, Any]) -> Any:
+    def make_table(self, columns: Mapping[str, Any]) -> Any:
         """Return columns as a frame of the same kind; missing values are null where the kind of frame has it."""
         named = dict(columns)
         # Polars makes an object column of an array of texts whose first entry is None, as before the first reading.
@@ -342,7 +361,7 @@ class LabelledArray:
         return pandas.DataFrame(dict(columns))
 
 
-def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
+def make_columns(rows: Rows) -> dict[str, NDArray[Any]]:
     """Return rows as the columns of a frame, with names, reasons and origins as text."""
     sensors, variables = np.array(rows.sensors, dtype=object), np.array(rows.variables, dtype=object)
     origins = np.array([None, *ORIGINS[1:]], dtype=object)
@@ -378,8 +397,8 @@ def lines_table(kind: TableKind, lines: Sequence[Any], entry_type: type) -> Any:
     return kind.table(columns)
 
 
-def rows_of(frame: Any) -> Rows:
-    """Return the rows of a frame that `clean` returned: the inverse of `columns_of`."""
+def read_rows(frame: Any) -> Rows:
+    """Return the rows of a frame that `clean` returned: the inverse of `make_columns`."""
     table = nw.from_native(frame, eager_only=True)
     needed = ("sensor", "time", "value", "cleaned", "lower", "upper", "flag", "reason")
     lacking = [name for name in needed if name not in table.columns]
@@ -400,7 +419,7 @@ def rows_of(frame: Any) -> Rows:
 
     time = columns["time"]
     if time.dtype == object:  # as in a CSV file
-        time = np.array([time_of(text) for text in time], dtype=np.int64)
+        time = np.array([parse_time(text) for text in time], dtype=np.int64)
     numbers: dict[str, Any] = {
         name: columns[name].astype(np.float64) for name in ("value", "cleaned", "lower", "upper")
     }

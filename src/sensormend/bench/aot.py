@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sensormend.bench.contestants import chosen, line_up, mend
+from sensormend.bench.contestants import chosen, line_up, run_contestant
 from sensormend.bench.data import load_network, load_reference
 from sensormend.bench.experiment import COST, Experiment, Job, Row, RunPlan, about, labelled, runs_only
 from sensormend.bench.measure import measured
@@ -70,7 +70,7 @@ class Aot(Experiment):
             return [{"output": "raw", **_range(readings), "correlation": correlation(taken, reference)}]
         days = [readings[..., day] for day in range(readings.shape[-1])]
         with measured() as cost:
-            recovery = mend(line_up("aot")[job.method], days, job.seed, passes=job.option("passes"))
+            recovery = run_contestant(line_up("aot")[job.method], days, job.seed, passes=job.option("passes"))
         costs = {"seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days), "passes": job.option("passes")}
         return [
             {"output": name, **_range(values), "correlation": correlation(values, reference), **costs}

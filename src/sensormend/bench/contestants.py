@@ -25,7 +25,7 @@ from sensormend.model.network_model import NetworkModel
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.tensor import as_readings
 
-__all__ = ["BuddyCheck", "Contestant", "RollingMedian", "chosen", "line_up", "mend"]
+__all__ = ["BuddyCheck", "Contestant", "RollingMedian", "chosen", "line_up", "run_contestant"]
 
 AS_NORMAL = 1.4826
 """Factor from the median absolute deviation to the standard deviation of normal numbers."""
@@ -202,7 +202,7 @@ def chosen(names: str, where: str) -> list[str]:
     return chosen_names
 
 
-def mend(
+def run_contestant(
     contestant: Contestant, minibatches: Sequence[FloatArray], seed: int, *, passes: int | None = None
 ) -> Recovery:
     """Run a contestant over consecutive minibatches, (sensor, slot) or (sensor, slot, period), and join the results.

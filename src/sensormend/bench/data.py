@@ -17,7 +17,7 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from sensormend.errors import SensormendError
+from sensormend.errors import MissingError, SensormendError
 from sensormend.recovery import FloatArray
 from sensormend.simulate.network import city
 from sensormend.simulate.weather import CLIMATES
@@ -84,7 +84,7 @@ def load_network(
         return _by_day(_mat(real_data(REAL[name]), "Obs2"))
     path = Path(name)
     if not path.is_file():
-        raise SensormendError(f"no data {name!r}: give a file or one of {', '.join(NETWORKS)}")
+        raise MissingError(f"no data {name!r}: give a file or one of {', '.join(NETWORKS)}")
     return _by_day(_from_file(path))
 
 

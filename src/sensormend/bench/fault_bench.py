@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sensormend.bench.charts import score_chart
-from sensormend.bench.contestants import chosen, line_up, mend
+from sensormend.bench.contestants import chosen, line_up, run_contestant
 from sensormend.bench.data import load_network
 from sensormend.bench.experiment import (
     COST,
@@ -436,7 +436,7 @@ class Faults(Experiment):
                 model: Any = contestant.make(job.seed)
                 alarms = alarms_by_slot(model, spoilt)
             else:
-                recovery = mend(contestant, days, job.seed)
+                recovery = run_contestant(contestant, days, job.seed)
         if job.setting == LATENCY:
             scores = asdict(latency_scores(alarms, spoilt, unscored=unscored))
             scores["false_alarms"] *= 100
@@ -464,7 +464,7 @@ class Faults(Experiment):
             spoilt = degrade(truth[rows], EVERY_CASE[job.setting], DRAWS * job.seed + draw)
             days = [spoilt.readings[..., day] for day in range(truth.shape[-1])]
             with measured() as cost:
-                recovery = mend(contestant, days, job.seed)
+                recovery = run_contestant(contestant, days, job.seed)
             own = _by_reading(recovery, spoilt, (), few=True)
             scores.append(own | {"seconds": cost.seconds, "peak_mb": cost.peak_mb})
         return {**_means(scores), "days": truth.shape[-1]}

@@ -49,10 +49,10 @@ class Growth(Experiment):
     def run(self, job: Job) -> list[Row]:
         """Clean days of a simulated city, in a separate process except in a quick run."""
         if not job.option("alone"):
-            return [_mended(job)]
+            return [_measure(job)]
         # Memory that an earlier run left in the allocator would hide as much of this one's peak.
         with workers(1) as pool:
-            return [pool.submit(_mended, job).result()]
+            return [pool.submit(_measure, job).result()]
 
     def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return tables of seconds and memory against days."""
@@ -75,7 +75,7 @@ class Growth(Experiment):
         )  # fmt: skip
 
 
-def _mended(job: Job) -> Row:
+def _measure(job: Job) -> Row:
     days = int(job.x)
     readings = city(SENSORS, days, slots=SLOTS, seed=job.seed).readings
     contestant = line_up("faults")[job.method]

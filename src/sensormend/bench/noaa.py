@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sensormend.bench.charts import score_chart
-from sensormend.bench.contestants import chosen, line_up, mend
+from sensormend.bench.contestants import chosen, line_up, run_contestant
 from sensormend.bench.data import load_network
 from sensormend.bench.experiment import (
     COST,
@@ -64,7 +64,7 @@ class Noaa(Experiment):
         contestant = line_up("noaa")[job.method]
         days = [spoilt.readings[..., day] for day in range(job.option("days"))]
         with measured() as cost:
-            recovery = mend(contestant, days, job.seed)
+            recovery = run_contestant(contestant, days, job.seed)
         scores = paper_scores(recovery, spoilt, dropped=DROPPED)
         extra = {"days": len(days), "passes": contestant.passes}
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]

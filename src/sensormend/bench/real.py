@@ -28,9 +28,27 @@ from sensormend.io.sql import literal, read_parquet
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.readings import Flag
 
-__all__ = ["EDGES", "LABELS", "Agreement", "ArchiveScores", "JudgedFault", "JudgedReadings", "agreement", "calibration",
-           "changes", "clean_readings", "distances", "draw_faults", "find_archives", "impossible_estimates", "judge",
-           "judge_faults", "read_judged", "runs_of", "write_readings"]  # fmt: skip
+__all__ = [
+    "EDGES",
+    "LABELS",
+    "Agreement",
+    "ArchiveScores",
+    "JudgedFault",
+    "JudgedReadings",
+    "agreement",
+    "calibration",
+    "changes",
+    "clean_readings",
+    "distances",
+    "draw_faults",
+    "find_archives",
+    "impossible_estimates",
+    "judge",
+    "judge_faults",
+    "number_runs",
+    "read_judged",
+    "write_readings",
+]  # fmt: skip
 
 GOOD = ""
 WRONG = ("bad", "corrected", "maintenance")
@@ -157,7 +175,7 @@ class JudgedReadings:
 
 
 def read_judged(archive: Path, out: Path) -> JudgedReadings:
-    """Read an archive together with the rows of its OUT; a slot may hold several readings."""
+    """Read an archive together with the rows of its output folder; a slot may hold several readings."""
     with duckdb.connect() as connection:
         raw, rows = read_parquet([archive]), read_parquet(data_files(out), "union_by_name = true")
         columns, of_rows = (
@@ -172,7 +190,7 @@ def read_judged(archive: Path, out: Path) -> JudgedReadings:
                        {"corrected" if "corrected" in columns else "null"}::double as corrected
                 from {raw} where value is not null"""
         )
-        # An OUT of one variable does not name it.
+        # An output folder of one variable does not name it.
         variable = "variable" if "variable" in of_rows else "(select any_value(variable) from readings)"
         connection.execute(
             f"""create table out_rows as
@@ -310,12 +328,12 @@ def _mean(values: Any) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def runs_of(mask: Any, channel: Any) -> Any:
+def number_runs(mask: Any, channel: Any) -> Any:
     """Return the number of the run that each reading is in, from 1, and 0 outside of the mask.
 
     Examples
     --------
-    >>> runs_of(pd.Series([True, True, False, True, True]), pd.Series([0, 0, 0, 0, 1])).tolist()
+    >>> number_runs(pd.Series([True, True, False, True, True]), pd.Series([0, 0, 0, 0, 1])).tolist()
     [1, 1, 0, 2, 3]
     """
     first = mask & (~mask.shift(fill_value=False) | (channel != channel.shift()))
@@ -328,7 +346,7 @@ def agreement(readings: JudgedReadings) -> Agreement:
     wrong, flagged, channel = (part[scored] for part in (readings.wrong, readings.flagged, readings.rows["channel"]))
 
     def events(mask: Any) -> tuple[float, int]:
-        runs = runs_of(mask, channel)
+        runs = number_runs(mask, channel)
         count = int(runs.max()) if len(runs) else 0
         return runs[wrong & flagged].nunique() / max(count, 1), count
 

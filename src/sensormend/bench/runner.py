@@ -20,7 +20,7 @@ from sensormend.bench.simulations import Convergence, Corruption, Magnitude, Obs
 from sensormend.bench.store import Store
 from sensormend.bench.tables import ResultTable, write_tables
 from sensormend.errors import ConfigError, DivergenceError, SensormendError
-from sensormend.files import now, surroundings, write_beside
+from sensormend.files import atomic_write, now, surroundings
 
 __all__ = ["EXPERIMENTS", "Ran", "RunProgress", "perform", "run", "show", "write_index"]
 
@@ -153,7 +153,7 @@ def write_index(store: Store) -> Path:
         lines += [f"![{record['caption']}]({file})\n" for file in record["pictures"] if file.endswith(".png")]
         if (tables := store.folder / f"{name}.md").is_file():
             lines.append(tables.read_text(encoding="utf-8"))
-    with write_beside(store.folder / "index.md") as file:
+    with atomic_write(store.folder / "index.md") as file:
         file.write("\n".join([*lines, ""]))
     return store.folder / "index.md"
 

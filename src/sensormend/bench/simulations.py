@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from sensormend.bench.charts import Panel, convergence_chart, line_charts
-from sensormend.bench.contestants import chosen, line_up, mend
+from sensormend.bench.contestants import chosen, line_up, run_contestant
 from sensormend.bench.experiment import (
     COST,
     ERRORS,
@@ -122,7 +122,7 @@ class Sweep(Experiment):
         parts = drawn(job)
         contestant = line_up("simulated", job.option("rank"), job.option("size"))[job.method]
         with measured() as cost:
-            recovery = mend(contestant, [part.readings for part in parts], job.seed)
+            recovery = run_contestant(contestant, [part.readings for part in parts], job.seed)
         case = joined(parts)
         scores = paper_scores(recovery, case, dropped=DROPPED * job.option("size"))
         extra = {"minibatches": job.option("minibatches"), "passes": contestant.passes}
@@ -282,7 +282,7 @@ class Convergence(Experiment):
         parts, periods = drawn(job), job.option("periods")
         contestant = line_up("simulated", rank=job.option("rank"))[job.method]
         with measured() as cost:
-            recovery = mend(contestant, [part.readings for part in parts], job.seed, passes=1)
+            recovery = run_contestant(contestant, [part.readings for part in parts], job.seed, passes=1)
         rows: list[Row] = []
         for number, part in enumerate(parts):
             estimate = recovery.expected[..., number * periods : (number + 1) * periods]

@@ -23,7 +23,7 @@ from sensormend import __version__
 from sensormend.bench.experiment import Row
 from sensormend.bench.tables import FIGURES, Frame, pandas_module
 from sensormend.errors import SensormendError
-from sensormend.files import locked, write_beside
+from sensormend.files import atomic_write, locked
 
 __all__ = ["SCHEMA", "Store", "code_version"]
 
@@ -137,14 +137,14 @@ class Store:
     def record(self, name: str, content: Mapping[str, Any]) -> None:
         """Put an experiment into `run.json`."""
         record = {"experiments": self.records() | {name: dict(content)}}
-        with write_beside(self.folder / "run.json") as file:
+        with atomic_write(self.folder / "run.json") as file:
             file.write(json.dumps(record, indent=2) + "\n")
 
     def _rewrite(self) -> None:
         """Keep only the last complete line per run; a file that has no others is not written."""
         text = "".join(json.dumps(line, default=float) + "\n" for line in self._lines.values())
         if not self.lines.is_file() or self.lines.read_text(encoding="utf-8", errors="replace") != text:
-            with write_beside(self.lines) as file:
+            with atomic_write(self.lines) as file:
                 file.write(text)
 
 

@@ -1,6 +1,7 @@
 """`main` runs a command and reports its errors.
 
-Exit codes: 0 done, 2 a wrong call, 1 anything else; a failure is one line on stderr that says what to do.
+Exit codes: 0 done; 2 a wrong call, also one with a path that does not exist; 1 anything else. A failure is one line on
+stderr that says what to do.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 import cyclopts
 
 from sensormend import __version__
-from sensormend.errors import ConfigError, SensormendError, one_line
+from sensormend.errors import ConfigError, MissingError, SensormendError, one_line
 
 __all__ = ["STDIN", "app", "main"]
 
@@ -58,8 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except cyclopts.UnusedCliTokensError as error:
         unused = " ".join(error.unused_tokens or ())
         return _fail(2, f"{words[0]} does not know what to do with {unused!r} (see sensormend {words[0]} --help)")
-    except (cyclopts.CycloptsError, ConfigError) as error:
+    except cyclopts.CycloptsError as error:
         return _fail(2, f"{one_line(error)} (see sensormend --help)")
+    except (ConfigError, MissingError) as error:
+        return _fail(2, one_line(error))
     except SensormendError as error:
         return _fail(1, one_line(error))
     except KeyboardInterrupt:

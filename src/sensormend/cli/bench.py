@@ -83,8 +83,8 @@ for _name, _about in {
     "magnitude": "Vary the magnitude of the faults.",
     "observation": "Vary the share of observed readings from 1 to 0.5.",
     "convergence": "Show how fast OLRTR and NetworkModel learn from minibatches of 1, 10 and 50 periods.",
-    "noaa": "Mend a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed.",
-    "aot": "Mend the Array of Things and compare it with a reference station.",
+    "noaa": "Clean a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed.",
+    "aot": "Clean the Array of Things and compare it with a reference station.",
     "growth": "Measure time and memory of RTR, OLRTR and NetworkModel as the tensor gets longer.",
 }.items():
     _command(_name, _about)

@@ -60,7 +60,7 @@ def clean(
     overwrite: Annotated[bool, Parameter(group=GROUPS["output"], **FLAG)] = False,
     resume: Annotated[bool, Parameter(group=GROUPS["output"], **FLAG)] = False,
 ) -> None:
-    """Mend an archive: find the sensors that report wrong values, fill gaps, and give intervals.
+    """Clean an archive: find the sensors that report wrong values, fill gaps, and give intervals.
 
     READINGS is a CSV (also .gz), Parquet, newline-JSON, Excel or NetCDF file, a folder or a pattern of them, `-` for
     standard input, or `postgresql://user@host/database?table=name`. A table may be long (sensor, time, value) or wide

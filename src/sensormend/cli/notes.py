@@ -43,9 +43,9 @@ def notes(
         The flags that say that readings are true; 1,good,pass,ok by default.
     """
     from sensormend.pipeline.maintenance import write_notes
-    from sensormend.pipeline.owner_tables import GOOD, WRONG, notes_of
+    from sensormend.pipeline.owner_tables import GOOD, WRONG, read_notes
 
-    read = notes_of(
+    read = read_notes(
         table,
         sensor,
         wrong=WRONG if wrong is None else listed(wrong),

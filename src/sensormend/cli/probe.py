@@ -167,7 +167,7 @@ def _of_files(source: str, options: Options, folder: Path) -> FeedSummary:
     from sensormend.io.staging import Staging
     from sensormend.pipeline.options import EVERY
     from sensormend.stream.feed_summary import FeedSummary
-    from sensormend.stream.sources.replay_source import rejected_of
+    from sensormend.stream.sources.replay_source import list_rejected
 
     with Staging(folder / "staging") as staging:
         staging.load(source, options)
@@ -178,6 +178,6 @@ def _of_files(source: str, options: Options, folder: Path) -> FeedSummary:
             live=False,
             formats=staging.layouts,
             units={EVERY: staging.unit} if staging.unit else None,
-            rejected=rejected_of(staging),
+            rejected=list_rejected(staging),
             notes=staging.notes,
         )

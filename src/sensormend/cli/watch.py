@@ -37,7 +37,7 @@ def watch(
     arguments: WatchArguments | None = None,
     verbose: Annotated[bool, Parameter(group=GROUPS["alerts"], **FLAG)] = False,
 ) -> None:
-    """Mend a live feed: clean values as they come, a list of what to repair, an alert when a sensor fails.
+    """Clean a live feed: clean values as they come, a list of what to repair, an alert when a sensor fails.
 
     SOURCE is a broker (mqtt://host/city/+/temp, mqtts://...), a table (postgresql://host/database?table=readings), a
     folder in which files appear, `-` for newline JSON on standard input, or replay:READINGS for anything that `clean`

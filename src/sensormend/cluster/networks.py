@@ -1,4 +1,4 @@
-"""`clean_networks` cleans many networks, each with its own model and OUT, in this process or on a cluster."""
+"""`clean_networks` cleans many networks, each with its own model and output, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from sensormend.archive.checkpoint import Checkpoint, changed_options, files_of, identity_of, job_of
+from sensormend.archive.checkpoint import Checkpoint, changed_options, fingerprint_job, identify_source, list_files
 from sensormend.cluster.splitting import NetworkPart, NetworkParts, split
 from sensormend.cluster.workers import (
     Client,
@@ -23,7 +23,7 @@ from sensormend.cluster.workers import (
     connected,
 )
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.files import beside, now, surroundings
+from sensormend.files import now, replacing, surroundings
 from sensormend.io.metadata import read_faults, read_json, write_csv, write_json
 from sensormend.io.sources import SourcePaths
 from sensormend.io.target import Target
@@ -136,13 +136,13 @@ def clean_networks(
         Places.read(options.coordinates)
     started = monotonic()
     with nullcontext(None) if cluster is None else connected(cluster) as client:
-        identity = identity_of(readings)
-        files = files_of(identity)
+        identity = identify_source(readings)
+        files = list_files(identity)
         checkpoint = Checkpoint(target.work / "state")
         with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
             run = _NetworksRun(target, options, identity, stages)
             try:
-                job = job_of(identity, options, checkpoint.job, target.work)
+                job = fingerprint_job(identity, options, checkpoint.job, target.work)
                 run.staging.mkdir(exist_ok=True)
                 if client is not None:
                     check_workers(client, run.staging)
@@ -221,13 +221,13 @@ class _NetworksRun:
         """Copy a file of the user to a place that every worker can read, and return its path."""
         copy = self.staging / f"{name}.csv"
         if not copy.exists():
-            with beside(copy) as new:
+            with replacing(copy) as new:
                 shutil.copyfile(path, new)
         return copy
 
     def _progress(self) -> Progress:
         total, readings = len(self.parts.parts), self.parts.readings
-        stage = self.stages("mending", readings)
+        stage = self.stages("cleaning", readings)
 
         def report(done: int, read: float, workers: int | None) -> None:
             counts = f"{done:,} of {total:,} networks"

@@ -11,24 +11,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sensormend.files import beside
+from sensormend.files import replacing
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.sources import SourcePaths
 from sensormend.io.sql import literal
 from sensormend.io.staging import Progress, Staging
 from sensormend.pipeline.options import COLUMNS, EVERY, Options
 
-__all__ = ["NetworkPart", "NetworkParts", "folders_of", "split"]
+__all__ = ["NetworkPart", "NetworkParts", "name_folders", "split"]
 
 LONGEST = 80
 """The longest name of a folder, in characters: endings are appended, and file systems allow 255 bytes."""
 
 RESERVED = {"data", "state", "staging", "meta", "partial"}
 RESERVED |= {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
-"""Names that have a meaning in an OUT, or are reserved by Windows."""
+"""Names that have a meaning in an output folder, or are reserved by Windows."""
 
 
-def folders_of(networks: Iterable[str]) -> dict[str, str]:
+def name_folders(networks: Iterable[str]) -> dict[str, str]:
     """Return a folder's name for every network.
 
     It is the network's name where that is safe: ASCII letters, digits, `_` and `-`, and no other name that differs in
@@ -37,7 +37,7 @@ def folders_of(networks: Iterable[str]) -> dict[str, str]:
 
     Examples
     --------
-    >>> folders_of(["river", "../x", "A", "a"])
+    >>> name_folders(["river", "../x", "A", "a"])
     {'river': 'river', '../x': 'x-d6b96a97', 'A': 'A-559aead0', 'a': 'a-ca978112'}
     """
     networks = list(dict.fromkeys(networks))
@@ -139,7 +139,7 @@ def _split(staging: Staging, folder: Path, progress: Progress) -> NetworkParts:
         FROM (SELECT network, count(*) AS n, list_sort(list(DISTINCT variable)) AS kinds
               FROM raw WHERE reason IS NULL GROUP BY network) ORDER BY network""")
     networks = ask("SELECT network, n, kinds FROM networks ORDER BY code")
-    folders = folders_of([network for network, *_ in networks])
+    folders = name_folders([network for network, *_ in networks])
     columns = ["variable"] if staging.variables != (EVERY,) else []
     columns += ["latitude", "longitude"] if staging.has_positions else []
     columns += ["owner_flag"] if staging.owner_flags else []
@@ -152,7 +152,7 @@ def _split(staging: Staging, folder: Path, progress: Progress) -> NetworkParts:
     parts = []
     for code, (network, count, kinds) in enumerate(networks):
         part = NetworkPart(network, folders[network], count, tuple(kinds))
-        with beside(folder / f"{part.folder}.parquet") as new:
+        with replacing(folder / f"{part.folder}.parquet") as new:
             ask(f"COPY (SELECT * EXCLUDE (code) FROM apart WHERE code = {code}) TO {literal(new)} (FORMAT parquet)")
         parts.append(part)
         progress((code + 1) / len(networks))

@@ -25,7 +25,7 @@ from sensormend.archive.cleaning import clean_archive
 from sensormend.cluster.splitting import NetworkPart
 from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError, one_line
 from sensormend.files import locked
-from sensormend.io.sql import reason_of
+from sensormend.io.sql import first_line
 from sensormend.pipeline.options import Options
 
 __all__ = ["Client", "NetworkTask", "Progress", "check_workers", "clean_here", "clean_on_workers", "clean_part",
@@ -76,7 +76,7 @@ def connected(cluster: str | Client, *, timeout: float = ANSWER_TIMEOUT) -> Iter
         try:
             client = create(cluster, timeout=timeout, set_as_default=False)
         except NOT_CONNECTED as error:
-            reason = "" if isinstance(error, OSError) else f" ({reason_of(error)})"
+            reason = "" if isinstance(error, OSError) else f" ({first_line(error)})"
         if client is None:
             # What is left of the client closes itself when it is collected. It needs a lock for that which the next
             # client holds while it starts: collected there, it would wait for good.
@@ -137,7 +137,7 @@ def check_workers(client: Client, folder: Path, *, timeout: float = ANSWER_TIMEO
         if isinstance(version, ImportError):
             version = f"missing ({version})"
         if isinstance(version, BaseException):
-            raise SensormendError(f"worker {worker} does not answer: {reason_of(version)}")
+            raise SensormendError(f"worker {worker} does not answer: {first_line(version)}")
         if version != __version__:
             raise SensormendError(
                 f"sensormend is {version} on worker {worker} and {__version__} here; install the same version "
@@ -203,7 +203,7 @@ def clean_part(task: NetworkTask, progress: Callable[[float], None] = lambda don
         raise SensormendError(f"{task.source} is not visible on every worker: OUT has to lie on a shared file system")
 
     def stages(name: str, readings: int) -> Callable[[float], None]:
-        return progress if name == "mending" else lambda done: progress(0.0)
+        return progress if name == "cleaning" else lambda done: progress(0.0)
 
     clean = partial(clean_archive, task.source, task.out, task.options, stages=stages, part=task.record)
     with _locked(task, progress):

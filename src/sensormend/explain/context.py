@@ -15,7 +15,8 @@ from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.grid import ANCHOR
-from sensormend.pipeline.times import duration, iso, time_of
+from sensormend.pipeline.sentences import who
+from sensormend.pipeline.times import duration, iso, parse_time
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, REASONS, SECOND, Flag, Rows
 
 __all__ = ["USUAL_SPAN", "ReadingContext", "ReadingRow", "TimeLike", "microseconds", "reading_context", "time_text"]
@@ -96,7 +97,7 @@ class ReadingContext:
     @property
     def who(self) -> str:
         """Return the name of the sensor, with its variable where that has a name."""
-        return f"{self.sensor} ({self.variable})" if self.variable else self.sensor
+        return who(self.sensor, self.variable)
 
     def number(self, value: float) -> str:
         """Format a number with one digit more than is uncertain."""
@@ -110,7 +111,7 @@ def microseconds(time: TimeLike) -> int:
     """Return a time in microseconds since 1970, UTC."""
     if isinstance(time, int):
         return time
-    return time_of(time if isinstance(time, str) else time.isoformat() if isinstance(time, datetime) else str(time))
+    return parse_time(time if isinstance(time, str) else time.isoformat() if isinstance(time, datetime) else str(time))
 
 
 def time_text(time: int) -> str:
@@ -129,7 +130,7 @@ def reading_context(
     """
     variable = _variable(archive, sensor, variable)
     run = archive.run()
-    time = _slot_of(time, run)
+    time = _find_slots(time, run)
     # One day after it is included: a spike is recognised by the readings that follow.
     own = _in_slots(archive.rows(sensor, time - USUAL_SPAN - DAY, time + DAY, variable), run)
     earlier = np.flatnonzero(own.time <= time)
@@ -137,7 +138,7 @@ def reading_context(
         raise InputError(_no_row_message(archive, sensor, variable, time, own))
     place = int(earlier[-1])
     row = ReadingRow.of(own, place)
-    fault = _fault_of(archive.faults(), sensor, variable, row)
+    fault = _find_fault(archive.faults(), sensor, variable, row)
     # Usual behaviour is taken from before the fault: a month into it, no good reading is left to compare with.
     until = min(row.time, fault.start) if fault else row.time
     past = _in_slots(archive.rows(among, until - USUAL_SPAN, until, variable), run)
@@ -154,7 +155,7 @@ def reading_context(
     return ReadingContext(sensor, variable, row, place, own, fault, correlated, courses, usual, run)
 
 
-def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: ReadingRow) -> FaultInterval | None:
+def _find_fault(faults: Sequence[FaultInterval], sensor: str, variable: str, row: ReadingRow) -> FaultInterval | None:
     """Return the fault that a row belongs to; of several at its time the one with its reason, else the latest."""
     covering = [
         fault
@@ -187,10 +188,10 @@ def _in_slots(rows: Rows, run: dict[str, Any]) -> Rows:
     """Return rows with the start of their slot as time, also where there is one row per reading."""
     options = run.get("options")
     per_reading = isinstance(options, dict) and options.get("per_reading")
-    return replace(rows, time=_slot_of(rows.time, run)) if per_reading else rows
+    return replace(rows, time=_find_slots(rows.time, run)) if per_reading else rows
 
 
-def _slot_of(time: Any, run: dict[str, Any]) -> Any:
+def _find_slots(time: Any, run: dict[str, Any]) -> Any:
     """Return the starts of the slots that contain times; the times themselves where run.json has no slot length."""
     try:
         step, early = duration(run["grid"]["step"]), round(run["grid"]["early_seconds"] * SECOND)

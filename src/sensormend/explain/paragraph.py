@@ -52,7 +52,7 @@ def verdict(context: ReadingContext) -> str:
 
 def comparison(context: ReadingContext) -> str:
     """Return whether the correlated sensors contradict the reading, or why none is compared with it."""
-    return f"{_agreement_of(context)}." if context.correlated else _correlated(context)
+    return f"{_describe_agreement(context)}." if context.correlated else _correlated(context)
 
 
 def _opening(context: ReadingContext) -> str:
@@ -232,10 +232,10 @@ def _correlated(context: ReadingContext) -> str:
         if math.isfinite(value):
             text += f", {context.number(abs(value - other.expected))} off where {usual} is usual"
         lines.append(f"{text} (correlation {other.likeness:.2f})")
-    return f"{_agreement_of(context)}: {'; '.join(lines)}."
+    return f"{_describe_agreement(context)}: {'; '.join(lines)}."
 
 
-def _agreement_of(context: ReadingContext) -> str:
+def _describe_agreement(context: ReadingContext) -> str:
     several, span = len(context.correlated) > 1, "before the fault" if context.fault else "before"
     return f"The sensor{'s' if several else ''} most like it over the 30 days {span}{_agreement(context, several)}"
 

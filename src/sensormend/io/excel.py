@@ -13,7 +13,7 @@ from typing import Any
 
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.sources import InputFile
-from sensormend.io.sql import reason_of
+from sensormend.io.sql import first_line
 from sensormend.io.table_files import UNPACKED_RATIO, UNPACKED_SIZE
 
 __all__ = ["sheets"]
@@ -57,14 +57,14 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
             book = load_workbook(file.path, read_only=True, data_only=True)
         except Exception as error:  # whatever a broken archive of XML files makes its readers raise
             hint = "; save it as .xlsx" if file.path.suffix.lower() == ".xls" else ""
-            raise InputError(f"{file.shown}: this Excel file cannot be read: {reason_of(error)}{hint}") from None
+            raise InputError(f"{file.shown}: this Excel file cannot be read: {first_line(error)}{hint}") from None
         try:
             for sheet in book.worksheets:
                 path = spool / f"{sum(1 for _ in spool.iterdir())}-sheet.csv"
                 if _write(path, sheet.iter_rows(values_only=True)):
                     written.append((sheet.title, path))
         except Exception as error:
-            raise InputError(f"{file.shown}: this Excel file cannot be read: {reason_of(error)}") from None
+            raise InputError(f"{file.shown}: this Excel file cannot be read: {first_line(error)}") from None
         finally:
             book.close()
     if not written:

@@ -1,4 +1,4 @@
-"""`Archive` reads an OUT, the result of `clean` or `watch`."""
+"""`Archive` reads an output folder, the result of `clean` or `watch`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any, Literal, TypeVar
 import duckdb
 import numpy as np
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError, InputError, MissingError
 from sensormend.files import Closing, signature
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
-from sensormend.io.sql import literal, original_text, path_literal, read_parquet, reason_of
+from sensormend.io.sql import first_line, literal, original_text, path_literal, read_parquet
 from sensormend.io.writing import COLUMNS, TEXTS
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
@@ -31,11 +31,11 @@ __all__ = [
     "covered",
     "data_files",
     "dates_of",
-    "ending_of",
     "file_metadata",
     "file_rows",
-    "meta_of",
-    "span_of",
+    "find_ending",
+    "find_meta",
+    "parse_span",
 ]
 
 _Result = TypeVar("_Result")
@@ -44,29 +44,29 @@ SPANS: dict[str, Literal["D", "M"]] = {"date": "D", "month": "M"}
 """The spans that the rows of a folder are of: a date as `watch` writes them, a month as `clean` does."""
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
-"""The endings that make an OUT a single file; anything else is a folder."""
+"""The endings that make an output folder a single file; anything else is a folder."""
 
 
-def ending_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the ending of a single-file OUT, or None for a folder.
+def find_ending(path: str | os.PathLike[str]) -> str | None:
+    """Return the ending of a single output file, or None for a folder.
 
     Examples
     --------
-    >>> ending_of("mended.csv.gz"), ending_of("mended")
+    >>> find_ending("mended.csv.gz"), find_ending("mended")
     ('.csv.gz', None)
     """
     name = Path(path).name.lower()
     return next((ending for ending in ENDINGS if name.endswith(ending) and name != ending), None)
 
 
-def meta_of(path: str | os.PathLike[str]) -> Path:
-    """Return the folder with faults.csv, sensors.csv and run.json of an OUT."""
+def find_meta(path: str | os.PathLike[str]) -> Path:
+    """Return the folder with faults.csv, sensors.csv and run.json of an output folder."""
     path = Path(path)
-    return path if ending_of(path) is None or path.is_dir() else path.with_name(f"{path.name}.meta")
+    return path if find_ending(path) is None or path.is_dir() else path.with_name(f"{path.name}.meta")
 
 
 def data_files(folder: str | os.PathLike[str], start: int | None = None, end: int | None = None) -> list[Path]:
-    """Return the Parquet files of a folder OUT that can have rows from `start` to before `end`, in order of time.
+    """Return the Parquet files of an output folder that can have rows from `start` to before `end`, in order of time.
 
     Files that were merged into one are left out as soon as the merged file exists, removed or not.
     """
@@ -102,7 +102,7 @@ def dates_of(folder: Path) -> range:
     return range(begin, end)
 
 
-def span_of(file: Path) -> tuple[str, str]:
+def parse_span(file: Path) -> tuple[str, str]:
     """Return the first and the last period of a file, as written in its name."""
     first, _, last = file.stem.removeprefix("part-").partition("-")
     return first, last or first
@@ -117,7 +117,7 @@ def covered(files: Sequence[Path]) -> set[Path]:
     >>> [path.stem for path in covered([Path(f"{name}.parquet") for name in names])]
     ['part-20190101T000000']
     """
-    spans = {file: span_of(file) for file in files}
+    spans = {file: parse_span(file) for file in files}
     wide = {file: span for file, span in spans.items() if span[0] < span[1]}
     return {
         file
@@ -133,14 +133,14 @@ def _engine() -> Any:
 
 
 def file_rows(path: str | os.PathLike[str]) -> Rows:
-    """Return the rows of one Parquet file of an OUT, in the order of the file."""
+    """Return the rows of one Parquet file of an output folder, in the order of the file."""
     try:
         with _engine().cursor() as engine:
             engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {read_parquet([path])}")
             columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
             return _fetch(engine, columns, order="taken.rowid")
     except duckdb.Error as error:
-        raise InputError(f"cannot read {path}: {reason_of(error)}") from error
+        raise InputError(f"cannot read {path}: {first_line(error)}") from error
 
 
 def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -150,33 +150,33 @@ def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
             pairs = engine.execute(f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({path_literal(path)})")
             return dict(pairs.fetchall())
     except duckdb.Error as error:
-        raise InputError(f"cannot read {path}: {reason_of(error)}") from error
+        raise InputError(f"cannot read {path}: {first_line(error)}") from error
 
 
 class Archive(Closing):
-    """An OUT: the folder that `clean` or `watch` wrote, or the single file that has its `.meta` folder beside it."""
+    """An output: the folder that `clean` or `watch` wrote, or the single file that has its `.meta` folder beside it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
-        self.meta = meta_of(self.path)
+        self.meta = find_meta(self.path)
         if not self.path.exists():
-            raise InputError(f"there is no {path}: name what sensormend clean or watch wrote")
+            raise MissingError(f"no such output: {str(path)!r}; give what clean or watch wrote")
         if self.path.is_file() and (self.meta / "data").is_dir():
             self.path = self.meta  # a wide table, whose rows are in the folder beside it
-        self._ending = None if self.path.is_dir() else ending_of(self.path)
+        self._ending = None if self.path.is_dir() else find_ending(self.path)
         self._names: tuple[object, tuple[str, ...]] | None = None
         if self.path.is_dir() and not (self.path / "data").is_dir():
             self._refuse_too_early()
             if (self.path / "networks.csv").exists():
-                raise InputError(f"{path} holds many networks: give one of the folders that its networks.csv names")
-            raise InputError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
+                raise MissingError(f"{path} holds many networks: give one of the folders that its networks.csv names")
+            raise MissingError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
         if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
-            raise InputError(
+            raise MissingError(
                 f"{path} is nothing that sensormend clean wrote: there is no {self.path.name}.meta beside it"
             )
 
     def _refuse_too_early(self) -> None:
-        """Refuse an OUT without rows whose first period is not over."""
+        """Refuse an output folder without rows whose first period is not over."""
         if (self.path / "state" / "watch.json").exists():
             raise InputError(
                 f"no period is final yet in {self.path.name}: the first rows come when its first period and the grace "
@@ -269,7 +269,7 @@ class Archive(Closing):
         def query(files: list[Path] | None) -> Rows:
             with self.table(files) as (engine, columns):
                 if not columns:
-                    return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
+                    return _make_rows({}, wanted or (), ("",) if variable is None else (variable,))
                 return _fetch(engine, columns, wanted, start, end, variable)
 
         return self._retried(query, start, end)
@@ -318,7 +318,7 @@ class Archive(Closing):
                     raise InputError(f"{self.path} has no column {lacking[0]!r}: sensormend did not write it")
                 yield engine, columns
             except duckdb.Error as error:
-                raise InputError(f"cannot read {self.path}: {reason_of(error)}") from error
+                raise InputError(f"cannot read {self.path}: {first_line(error)}") from error
 
     def _restored_names(self) -> str:
         """Return SQL that gives the names in a CSV file back as they were before they were made harmless."""
@@ -372,23 +372,23 @@ def _fetch(
     if "owner_flag" in present:
         given = "SELECT DISTINCT owner_flag FROM taken WHERE owner_flag <> '' ORDER BY 1"
         words += tuple(word for (word,) in engine.execute(given).fetchall())
-        owner = f", {_code_of('owner_flag', words, 'INTEGER')} AS owner"
+        owner = f", {_encode_words('owner_flag', words, 'INTEGER')} AS owner"
     columns = engine.execute(
         f"""SELECT s.code AS sensor, v.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper, flag,
-        {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin{owner}
+        {_encode_words("reason", REASONS)} AS reason, {_encode_words("origin", ORIGINS)} AS origin{owner}
         FROM taken JOIN sensors s ON s.name = sensor JOIN variables v ON v.name = variable
         ORDER BY {order}"""
     ).fetchnumpy()
-    rows = _rows_of(columns, sensors, variables or ("",))
+    rows = _make_rows(columns, sensors, variables or ("",))
     return replace(rows, owner=np.ma.getdata(columns["owner"]), owner_flags=words) if owner else rows
 
 
-def _code_of(column: str, words: Sequence[str], kind: str = "TINYINT") -> str:
+def _encode_words(column: str, words: Sequence[str], kind: str = "TINYINT") -> str:
     """Return SQL of the index of a column's text in `words`; 0 for none, and for a word of a later version."""
     return f"coalesce(nullif(list_position([{', '.join(map(literal, words))}], {column}), 0) - 1, 0)::{kind}"
 
 
-def _rows_of(columns: dict[str, Any], sensors: Sequence[str], variables: Sequence[str]) -> Rows:
+def _make_rows(columns: dict[str, Any], sensors: Sequence[str], variables: Sequence[str]) -> Rows:
     """Return rows from masked arrays; without columns, no rows."""
     arrays: dict[str, Any] = {}
     for name, dtype in DTYPES.items():

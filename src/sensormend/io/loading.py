@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StorageError, ValueRangeError
 from sensormend.io.sources import InputFile, listed, stem
-from sensormend.io.sql import literal, reason_of
+from sensormend.io.sql import first_line, literal
 from sensormend.io.table_files import (
     Column,
     NotATableError,
@@ -53,6 +53,9 @@ EMPTY = 1
 """A cell of a wide table with nothing in it: no reading, and nothing wrong."""
 
 NO_SENSOR, OUT_OF_RANGE, NOT_A_NUMBER, WRONG_CLOCK = 2, 5, 6, 8
+
+PASSED_OVER = 10
+"""A reading of a sensor that the user does not admit."""
 
 LEFT_OUT = (OUT_OF_RANGE, WRONG_CLOCK)
 """The reasons for which a row of a frame is left out with a warning: its clock was not set."""
@@ -161,7 +164,7 @@ class Loader:
                 self._ask(f"INSERT INTO raw {_select({0: table}, part, fmt)}")
                 self._refuse_rows(table, part, fmt, before)
         except duckdb.Error as error:
-            raise InputError(f"{shown} cannot be read: {reason_of(error)}") from None
+            raise InputError(f"{shown} cannot be read: {first_line(error)}") from None
         finally:
             self._engine.unregister("frame")
         self._add_file(shown)
@@ -324,7 +327,7 @@ class Loader:
         table = split_dates(self._engine, table)
         layout = recognise(table.kinds, options or self._options, table.shown, or_file=or_file)
         layout = _with_hhmm(table, layout)
-        return table, layout, _time_format_of(table, layout)
+        return table, layout, _find_time_format(table, layout)
 
     def _with_time_formats(self, planned: dict[int, _TablePlan]) -> dict[int, _TablePlan]:
         try:
@@ -369,7 +372,7 @@ class Loader:
                 table = replace(table, relation=table.tolerant, tolerant=None)
                 self._insert_tables({number: (table, layout, fmt)})
             else:
-                self._skip(table.shown, InputError(f"{table.shown}: cannot be read: {reason_of(error)}"))
+                self._skip(table.shown, InputError(f"{table.shown}: cannot be read: {first_line(error)}"))
             return
         texts = {str(table.lines): number for number, (table, *_) in plans.items() if table.lines is not None}
         if texts:
@@ -528,7 +531,7 @@ def _groups(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[i
         yield group
 
 
-def _time_format_of(table: Table, layout: TableLayout) -> TimeFormat | None:
+def _find_time_format(table: Table, layout: TableLayout) -> TimeFormat | None:
     """Return the format of a table's times; None where the column has a time type."""
     column = _time_column(table, layout)
     if not column.sample or (column.kind in ("time", "date") and not column.is_text):

@@ -1,4 +1,4 @@
-"""`write_csv`, `read_faults` and others write and read the small files of an OUT: faults.csv, sensors.csv, run.json."""
+"""`write_csv`, `read_faults` and others read and write faults.csv, sensors.csv and run.json of an output folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from sensormend.errors import InputError
-from sensormend.files import harmless, original, write_beside
+from sensormend.files import atomic_write, harmless, original
 from sensormend.pipeline.faults import FaultInterval, SensorSummary, with_incidents
-from sensormend.pipeline.times import iso, time_of
+from sensormend.pipeline.times import iso, parse_time
 
 __all__ = [
     "FAULTS_HEADER",
@@ -53,7 +53,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, obj
 
     Texts are written by `harmless`.
     """
-    with write_beside(Path(path)) as file:
+    with atomic_write(Path(path)) as file:
         _write_lines(file, header, chain([header], rows))
 
 
@@ -73,7 +73,7 @@ def _write_lines(file: IO[str], header: Sequence[str], rows: Iterable[Mapping[st
 
 def write_json(path: Path, content: object) -> None:
     """Write indented JSON, with NaN as null and arrays as lists."""
-    with write_beside(Path(path)) as file:
+    with atomic_write(Path(path)) as file:
         json.dump(_plain(content), file, indent=2, ensure_ascii=False, allow_nan=False)
         file.write("\n")
 
@@ -125,8 +125,8 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
 
 _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("sensor", "variable", "reason", "sentence", "state"), original),
-    **dict.fromkeys(("from", "to"), time_of),
-    **dict.fromkeys(("first", "last", "incident"), lambda text: time_of(text) if text else None),
+    **dict.fromkeys(("from", "to"), parse_time),
+    **dict.fromkeys(("first", "last", "incident"), lambda text: parse_time(text) if text else None),
     "readings": lambda text: int(text or 0),
 }
 """The parsers of columns; all others are numbers, NaN where empty."""

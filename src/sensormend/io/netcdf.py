@@ -22,21 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend import __version__
-from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.files import beside
+from sensormend.errors import ConfigError, InputError, MissingError, SensormendError
+from sensormend.files import replacing
 from sensormend.io.sources import listed
-from sensormend.io.sql import reason_of
+from sensormend.io.sql import first_line
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.units import unit_of
+from sensormend.pipeline.units import split_unit
 from sensormend.readings import DTYPES, MEANINGS, ORIGINS, REASONS, SECOND, Flag, NameIndex, Readings, Rows
 
 __all__ = [
     "make_dataset",
+    "plan_stretch",
     "read_attributes",
     "read_locations",
     "read_readings",
     "read_rows",
-    "stretch_of",
     "write_netcdf",
 ]
 
@@ -85,12 +85,12 @@ def read_readings(source: Any, options: Options = _DEFAULTS) -> Iterator[Reading
         `time` and `sensor` may name coordinates, `variables` or `value` the variables to take.
     """
     with _opened_dataset(source) as (dataset, shown):
-        series = _series_of(dataset, options, shown)
+        series = _find_series(dataset, options, shown)
         sensors = tuple(dict.fromkeys(name for entry in series for name in entry.sensors))
         index = NameIndex(sensors)
         variables = tuple(entry.name for entry in series)
         width = sum(len(entry.sensors) for entry in series)
-        times = {entry.time: _microseconds_of(dataset[entry.time], shown) for entry in series}
+        times = {entry.time: _read_times(dataset[entry.time], shown) for entry in series}
         longest = max(time.size for time in times.values())
         step = max(1, CELLS // max(width, 1))
         for start in range(0, max(longest, 1), step):
@@ -107,7 +107,7 @@ def read_locations(source: Any, options: Options = _DEFAULTS) -> dict[str, tuple
     """Return latitude and longitude of the sensors of a dataset, where it has them."""
     locations = {}
     with _opened_dataset(source) as (dataset, shown):
-        for entry in _series_of(dataset, options, shown):
+        for entry in _find_series(dataset, options, shown):
             latitudes = _coordinate(dataset, entry.station, options.latitude, "latitude", ("lat",))
             longitudes = _coordinate(dataset, entry.station, options.longitude, "longitude", ("lon", "long", "lng"))
             if latitudes is None or longitudes is None:
@@ -123,7 +123,7 @@ def read_attributes(source: Any, options: Options = _DEFAULTS) -> dict[str, dict
     with _opened_dataset(source) as (dataset, shown):
         return {
             entry.name: {key: entry.array.attrs[key] for key in ATTRIBUTES if key in entry.array.attrs}
-            for entry in _series_of(dataset, options, shown)
+            for entry in _find_series(dataset, options, shown)
         }
 
 
@@ -144,14 +144,14 @@ def _opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
                 engine = "scipy" if file.read(3) == b"CDF" else "h5netcdf"
             dataset = xarray.open_dataset(path, engine=engine, decode_timedelta=False)
         except FileNotFoundError:
-            raise InputError(f"there is no file {source}") from None
+            raise MissingError(f"there is no file {source}") from None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{source} cannot be read as NetCDF: {reason_of(error)}") from None
+            raise InputError(f"{source} cannot be read as NetCDF: {first_line(error)}") from None
         with dataset:
             yield dataset, path.name
 
 
-def _series_of(dataset: Any, options: Options, shown: str) -> list[_StationSeries]:
+def _find_series(dataset: Any, options: Options, shown: str) -> list[_StationSeries]:
     """Find the variables with their times and stations."""
     ancillary = {
         word
@@ -168,7 +168,7 @@ def _series_of(dataset: Any, options: Options, shown: str) -> list[_StationSerie
         array = dataset[name]
         if array.dtype.kind not in "fiu" or (not wanted and (name in ancillary or "flag_values" in array.attrs)):
             continue
-        time = _time_of(dataset, array, options)
+        time = _find_time(dataset, array, options)
         stations = [] if time is None else [dim for dim in array.dims if dim not in dataset[time].dims]
         if time is None or len(stations) > 1:
             refused.append(f"{name} ({', '.join(map(str, array.dims))})")
@@ -185,7 +185,7 @@ def _series_of(dataset: Any, options: Options, shown: str) -> list[_StationSerie
     return series
 
 
-def _time_of(dataset: Any, array: Any, options: Options) -> str | None:
+def _find_time(dataset: Any, array: Any, options: Options) -> str | None:
     """Return the name of an array's one-dimensional time coordinate."""
     if options.time is not None:
         if options.time not in dataset.variables:
@@ -210,7 +210,11 @@ def _sensors(dataset: Any, array: Any, station: str | None, options: Options, sh
     if station is None:
         label = dataset.variables.get(options.sensor) if options.sensor else None
         source = Path(str(dataset.encoding.get("source", ""))).stem
-        return (_texts_of(label.values.reshape(1))[0],) if label is not None and label.size == 1 else (source or shown,)
+        return (
+            (_decode_names(label.values.reshape(1))[0],)
+            if label is not None and label.size == 1
+            else (source or shown,)
+        )
     labels = {name: variable for name, variable in dataset.variables.items() if variable.dims == (station,)}
     if options.sensor is not None and options.sensor not in labels:
         raise ConfigError(f"{shown} has no names {options.sensor!r} along {station}; there are {_listed(labels)}")
@@ -218,20 +222,22 @@ def _sensors(dataset: Any, array: Any, station: str | None, options: Options, sh
     texts = [name for name, variable in labels.items() if variable.dtype.kind in "OSUT"]
     preferred = [*by_role, *([station] if station in texts else texts), *([station] if station in labels else [])]
     chosen = options.sensor or next(iter(preferred), None)
-    names = _texts_of(labels[chosen].values) if chosen is not None else [str(k) for k in range(array.sizes[station])]
+    names = (
+        _decode_names(labels[chosen].values) if chosen is not None else [str(k) for k in range(array.sizes[station])]
+    )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(f"{shown} has more than one station {min(twice)!r}; name another coordinate with --sensor")
     return tuple(names)
 
 
-def _texts_of(values: NDArray[Any]) -> list[str]:
+def _decode_names(values: NDArray[Any]) -> list[str]:
     """Return names as text; bytes come from arrays of characters, which are padded."""
     return [entry.decode("utf-8", "replace").strip(" \0") if isinstance(entry, bytes) else str(entry)
             for entry in values.tolist()]  # fmt: skip
 
 
-def _microseconds_of(time: Any, shown: str) -> NDArray[np.int64]:
+def _read_times(time: Any, shown: str) -> NDArray[np.int64]:
     """Return the times of a coordinate in microseconds since 1970."""
     if time.dtype.kind != "M":
         raise InputError(
@@ -327,7 +333,7 @@ def write_netcdf(
     empty: dict[str, Any] = {column: np.empty(0, dtype) for column, dtype in DTYPES.items()}
     none = Rows(sensors, variables, **empty)
     dataset = table.dataset(none, locations, attributes)
-    with beside(Path(path)) as new:
+    with replacing(Path(path)) as new:
         # Xarray writes the file without any time; the parts are appended to it.
         dataset.to_netcdf(new, engine="h5netcdf", unlimited_dims=["time"], encoding=table.encoding(dataset))
         with h5netcdf.File(new, "a") as file:
@@ -378,7 +384,7 @@ class _StationTable:
             "Conventions": "CF-1.11",
             **({"featureType": "timeSeries"} if has_places else {}),
             "title": "Readings of a sensor network with flags and estimates",
-            "history": f"mended with sensormend {__version__}",
+            "history": f"cleaned with sensormend {__version__}",
             "source": f"sensormend {__version__}",
             "comment": "Flags are QARTOD's and judge the raw values; <variable>_cleaned has the reading where it is "
             "trusted and the estimate elsewhere, between <variable>_lower and <variable>_upper.",
@@ -412,13 +418,13 @@ class _StationTable:
     def encoding(self, dataset: Any) -> dict[str, dict[str, Any]]:
         """Return how a dataset is stored in a file: in compressed chunks."""
         # Two megabytes at most: the series of one station and a day of all stations are both read in few chunks.
-        long = min(stretch_of(len(self.sensors) * len(self.variables)), LONG)
+        long = min(plan_stretch(len(self.sensors) * len(self.variables)), LONG)
         chunks = (min(max(self.times.size, 1), long), min(max(len(self.sensors), 1), WIDE))
         stored = {"chunksizes": chunks, "compression": "gzip", "compression_opts": 1, "shuffle": True}
         return {name: {**array.encoding, **stored} for name, array in dataset.data_vars.items()}
 
 
-def stretch_of(width: int) -> int:
+def plan_stretch(width: int) -> int:
     """Return how many times of `width` channels to write at once: what fits into memory, in whole chunks of the file.
 
     A chunk that is written in two parts is compressed twice.
@@ -436,7 +442,7 @@ def _cf_names(variables: Sequence[str]) -> tuple[str, ...]:
     taken = {"time", "station", "lat", "lon"}
     names = []
     for variable in variables:
-        plain = re.sub(r"\W+", "_", unit_of(variable)[0], flags=re.ASCII).strip("_") or "value"
+        plain = re.sub(r"\W+", "_", split_unit(variable)[0], flags=re.ASCII).strip("_") or "value"
         plain = plain if plain[0].isalpha() else f"v_{plain}"
         name, count = plain, 1
         while not taken.isdisjoint(_column_name(name, column) for column in EMPTY):
@@ -467,9 +473,9 @@ def _described(variable: str, name: str, attributes: Mapping[str, Any]) -> dict[
             "ancillary_variables": " ".join(_column_name(name, column) for column in ancillary),
             "sensormend_variable": variable,
         },
-        _column_name(name, "cleaned"): {"long_name": f"mended {long_name}", **same},
-        _column_name(name, "lower"): {"long_name": f"lower end of the interval of mended {long_name}", **same},
-        _column_name(name, "upper"): {"long_name": f"upper end of the interval of mended {long_name}", **same},
+        _column_name(name, "cleaned"): {"long_name": f"cleaned {long_name}", **same},
+        _column_name(name, "lower"): {"long_name": f"lower end of the interval of cleaned {long_name}", **same},
+        _column_name(name, "upper"): {"long_name": f"upper end of the interval of cleaned {long_name}", **same},
         _column_name(name, "n"): {
             "long_name": f"number of readings of {long_name}", "standard_name": "number_of_observations", "units": "1",
         },
@@ -480,7 +486,7 @@ def _described(variable: str, name: str, attributes: Mapping[str, Any]) -> dict[
             {code: word or "none" for code, word in enumerate(REASONS)}, "reason for the flag of", "quality_flag"
         ),
         _column_name(name, "origin"): coded(
-            {code: word or "none" for code, word in enumerate(ORIGINS)}, "origin of mended", "status_flag"
+            {code: word or "none" for code, word in enumerate(ORIGINS)}, "origin of cleaned", "status_flag"
         ),
     }  # fmt: skip
 
@@ -504,10 +510,10 @@ def read_rows(
         }
         if not names or "station" not in dataset.variables:
             raise InputError(f"{shown} is not a dataset that sensormend wrote")
-        times = _microseconds_of(dataset["time"], shown)
+        times = _read_times(dataset["time"], shown)
         span = slice(0 if start is None else int(np.searchsorted(times, start)),
                      times.size if end is None else int(np.searchsorted(times, end)))  # fmt: skip
-        stations = _texts_of(dataset["station"].values)
+        stations = _decode_names(dataset["station"].values)
         wanted = set(stations if sensors is None else sensors)
         chosen = sorted((k for k, name in enumerate(stations) if name in wanted), key=lambda k: stations[k])
         part = dataset.isel(time=span, station=chosen)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from sensormend.errors import ConfigError, InputError, shown
+from sensormend.errors import ConfigError, InputError, MissingError, shown
 from sensormend.io import postgres
 
-__all__ = ["InputFile", "SourcePaths", "find", "format_of", "ignored_files", "is_stream", "listed", "stem"]
+__all__ = ["InputFile", "SourcePaths", "find", "find_format", "ignored_files", "is_stream", "listed", "stem"]
 
 SourcePaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, a folder, a pattern, `-` for standard input, a `postgresql://` address, or several of these."""
@@ -63,7 +63,7 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
     if not isinstance(source, str | os.PathLike):
         files = [file for entry in source for file in find(entry, spool)]
         if not files:
-            raise InputError("no file of readings was given")
+            raise MissingError("no file of readings was given")
         return files
     name = os.fspath(source)
     if name == "-":
@@ -85,8 +85,8 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
         paths = [path for match in matches for path in (_below(match) if match.is_dir() else [match])]
         if paths:
             return [_file(path, str(path)) for path in paths]
-        raise InputError(f"no file matches {name}")
-    raise InputError(f"there is no file or folder {name}")
+        raise MissingError(f"no file matches {name}")
+    raise MissingError(f"there is no file or folder {name}")
 
 
 def ignored_files(source: SourcePaths) -> list[str]:
@@ -121,20 +121,20 @@ def _folder(folder: Path) -> list[InputFile]:
     files = _below(folder)
     for file in files:
         if not file.exists():
-            raise InputError(f"{file} is a link to nowhere")
+            raise MissingError(f"{file} is a link to nowhere")
         try:
             str(file).encode()
         except UnicodeEncodeError:
             raise InputError(f"{str(file)!a}: a name that is not UTF-8 cannot be read; rename the file") from None
     if not files:
-        raise InputError(f"{folder}: the folder has no CSV, Parquet, JSON, Excel or NetCDF file")
+        raise MissingError(f"{folder}: the folder has no CSV, Parquet, JSON, Excel or NetCDF file")
     return [_file(file, str(file), in_folder=True) for file in files]
 
 
 def _file(path: Path, shown: str, in_folder: bool = False) -> InputFile:
     if path.exists() and not path.is_file():
         raise InputError(f"{shown} is not a regular file but a pipe or a device, which may never end; give it as -")
-    return InputFile(path, shown, format_of(path) or "csv", in_folder, stem(path))
+    return InputFile(path, shown, find_format(path) or "csv", in_folder, stem(path))
 
 
 def stem(path: Path) -> str:
@@ -150,7 +150,7 @@ def stem(path: Path) -> str:
 
 def _below(folder: Path) -> list[Path]:
     """Return the files of readings below a folder, sorted, without hidden and incomplete ones."""
-    files = sorted(file for file in _visible(folder) if format_of(file))
+    files = sorted(file for file in _visible(folder) if find_format(file))
     return [file for file in files if not _unpacked_name(file).endswith(_UNSURE)] or files
 
 
@@ -178,7 +178,7 @@ def _unpacked_name(path: Path) -> str:
     return path.name.lower().removesuffix(".gz")
 
 
-def format_of(path: Path) -> Format | None:
+def find_format(path: Path) -> Format | None:
     """Return the format of a file by its ending; None for an unknown one."""
     name = _unpacked_name(path)
     return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)

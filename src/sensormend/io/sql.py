@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 
 __all__ = [
     "Spare",
+    "first_line",
     "harmless_text",
     "literal",
     "original_text",
     "path_literal",
     "quoted",
     "read_parquet",
-    "reason_of",
 ]
 
 _Engine = TypeVar("_Engine")
@@ -100,7 +100,7 @@ def read_parquet(files: Iterable[str | os.PathLike[str]], *options: str) -> str:
     )
 
 
-def reason_of(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """Return the first line of an error: DuckDB and distributed may add pages to it."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

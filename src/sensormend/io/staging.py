@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import InputError, StateError, StorageError
-from sensormend.files import Closing, beside
-from sensormend.io.loading import FLAGGED, LEFT_OUT, Loader
+from sensormend.files import Closing, replacing
+from sensormend.io.loading import FLAGGED, LEFT_OUT, PASSED_OVER, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
-from sensormend.io.sql import Spare, harmless_text, literal, reason_of
+from sensormend.io.sql import Spare, first_line, harmless_text, literal
 from sensormend.io.table_layout import TableLayout
 from sensormend.io.time_formats import EARLIEST, LATEST
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
-from sensormend.readings import Readings, spans_of
+from sensormend.readings import Readings, find_spans
 
 __all__ = ["Progress", "Staging"]
 
@@ -102,7 +102,7 @@ class Staging(Closing):
             properties = dict(staging.ask("SELECT name, text FROM properties"))
         except Exception as error:
             staging.close()
-            raise StateError(f"{folder}: the staged readings cannot be opened: {reason_of(error)}") from None
+            raise StateError(f"{folder}: the staged readings cannot be opened: {first_line(error)}") from None
         if properties.get("version") != str(VERSION) or "sorted" not in properties:
             staging.close()
             raise StateError(f"{folder}: the staged readings are not complete; start again without --resume")
@@ -142,7 +142,7 @@ class Staging(Closing):
         try:
             self.engine = duckdb.connect(":memory:" if self._in_memory else str(self.path), config=config)
         except (OSError, duckdb.Error) as error:
-            raise StorageError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: cannot stage readings here: {first_line(error)}") from None
         self.ask("SET TimeZone = 'UTC'")
         self.ask("SET preserve_insertion_order = true")
         self.ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
@@ -160,7 +160,7 @@ class Staging(Closing):
             no_space = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
             if not own_file and (not no_space or "read_csv" in sql or "read_parquet" in sql):
                 raise
-            raise StorageError(f"{self.folder}: no space to stage readings: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: no space to stage readings: {first_line(error)}") from None
         return rows
 
     def columns(self, sql: str) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class Staging(Closing):
         try:
             columns: dict[str, Any] = self.engine.execute(sql).fetchnumpy()
         except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
-            raise StorageError(f"{self.folder}: no space to read staged readings: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: no space to read staged readings: {first_line(error)}") from None
         return columns
 
     @contextmanager
@@ -230,6 +230,7 @@ class Staging(Closing):
             for sentence in loader.layouts[:MOST_LAYOUTS]:
                 self._set("layout", sentence)
             self._set("unit", loader.unit)
+            self._pass_over(options or Options())
             self._number_names()
             self._list_owner_flags()
             if not self.readings:
@@ -260,10 +261,27 @@ class Staging(Closing):
         loader = Loader(self, options, None)
         yield loader
         self._set("unit", loader.unit)
+        self._pass_over(options)
         self._number_names()
         self._list_owner_flags()
         if not self.readings:
             raise InputError("there is no reading at all")
+
+    def _pass_over(self, options: Options) -> None:
+        """Leave out the readings of sensors that are not admitted, with one note."""
+        if not options.known:
+            return
+        counts = self.ask("SELECT sensor, count(*) FROM raw WHERE reason IS NULL GROUP BY sensor ORDER BY sensor")
+        passed = {name: count for name, count in counts if not options.admits(name)}
+        if len(passed) == len(counts):
+            raise InputError(f"no sensor is known by {listed(options.known)}; there are {listed(passed)}")
+        if not passed:
+            return
+        self.engine.register("passed", {"name": np.array(list(passed), dtype=object)})
+        self.ask(f"UPDATE raw SET reason = {PASSED_OVER} FROM passed WHERE reason IS NULL AND sensor = passed.name")
+        self.engine.unregister("passed")
+        readings = f"{sum(passed.values()):,} readings of {len(passed):,} sensors"
+        self._set("note", f"passed over, since they are not known: {readings}, {listed(passed)}")
 
     @property
     def left_out(self) -> int:
@@ -389,19 +407,19 @@ class Staging(Closing):
         `rename` gives the `renamed` sensors other names from some time on.
         """
         ends = "SELECT sensor, variable, min(time) AS first, max(time) AS last FROM sorted GROUP BY sensor, variable"
-        spans = spans_of(
+        spans = find_spans(
             self._as_readings(f"""
             SELECT sensor, variable, unnest([first, last]) AS time, 0.0::DOUBLE AS value FROM ({ends})""")
         )
         codes = [str(code) for code, name in enumerate(self.sensors) if name in set(renamed)]
         if codes:
             own = f"SELECT sensor, variable, time, value FROM sorted WHERE sensor IN ({', '.join(codes)})"
-            spans |= spans_of(rename(self._as_readings(own)))
+            spans |= find_spans(rename(self._as_readings(own)))
         return spans
 
     def write_rejected(self, path: Path) -> None:
         """Write the rows that could not be read as CSV: file, row, reason, line."""
-        with beside(path) as new:
+        with replacing(path) as new:
             self.ask(f"""
                 COPY (SELECT {harmless_text("shown")} AS file, row, reason, {harmless_text("line")} AS line
                     FROM rejected JOIN files USING (file)

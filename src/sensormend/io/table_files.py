@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import InputError
-from sensormend.io.sql import literal, path_literal, quoted, read_parquet, reason_of
-from sensormend.io.table_layout import MISSING, Kind, is_missing, is_part, kind_of
+from sensormend.io.sql import first_line, literal, path_literal, quoted, read_parquet
+from sensormend.io.table_layout import MISSING, Kind, find_kind, is_missing, is_part
 
 __all__ = [
     "UNPACKED_RATIO",
@@ -138,7 +138,7 @@ def parquet_table(engine: Any, path: Path, shown: str) -> Table:
     try:
         return typed_table(engine, read_parquet([path]), shown)
     except Exception as error:
-        raise InputError(f"{shown}: this Parquet file cannot be read: {reason_of(error)}") from None
+        raise InputError(f"{shown}: this Parquet file cannot be read: {first_line(error)}") from None
 
 
 def typed_table(engine: Any, relation: str, shown: str) -> Table:
@@ -167,10 +167,10 @@ def with_kinds(engine: Any, table: Table) -> Table:
     try:
         cells = engine.execute(f"SELECT {aggregates} FROM {table.relation}").fetchall()[0]
     except Exception as error:
-        raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
+        raise InputError(f"{table.shown}: cannot be read: {first_line(error)}") from None
     for number, index in enumerate(indices):
         sample = tuple(text for text in cells[3 * number : 3 * number + 3] if text is not None)
-        kind = kind_of(_decimal_points(sample, table.decimal_comma))
+        kind = find_kind(_decimal_points(sample, table.decimal_comma))
         columns[index] = replace(columns[index], sample=sample, kind=kind)
     return replace(table, columns=tuple(columns))
 
@@ -207,7 +207,7 @@ def _kind(engine_type: str, sample: Sequence[str]) -> Kind:
         return "date"
     if engine_type.startswith(_NUMBERS):
         return "number"
-    return kind_of(sample) if engine_type.startswith(_TEXTS) else "other"
+    return find_kind(sample) if engine_type.startswith(_TEXTS) else "other"
 
 
 MOST_COLUMNS = 5000
@@ -267,7 +267,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     columns = []
     for index, name in enumerate(names):
         sample = tuple(row[index] for row in rows if not is_missing(row[index]))
-        columns.append(Column(name, f"c{index}", "VARCHAR", kind_of(_decimal_points(sample, decimal_comma)), sample))
+        columns.append(Column(name, f"c{index}", "VARCHAR", find_kind(_decimal_points(sample, decimal_comma)), sample))
     tolerant = _relation(path, len(names), skip, delimiter, quote, strict=False)
     strict = _relation(path, len(names), skip, delimiter, quote, strict=True)
     mixed = len(set(_BREAK.findall(text))) > 1
@@ -305,7 +305,7 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
         sample = tuple(value for value in values if not is_missing(value))
         path_in_entry = "".join(f'."{key}"' for key in keys)
         sql = f"json_extract_string(entry, {literal('$' + path_in_entry)})"
-        columns.append(Column(".".join(keys), sql, "VARCHAR", kind_of(sample), sample))
+        columns.append(Column(".".join(keys), sql, "VARCHAR", find_kind(sample), sample))
     rows = _relation(path, 1, 0, chr(31), "", True)
     entry_sql = "CASE WHEN starts_with(ltrim(c0), '{') AND json_valid(c0) THEN c0 END"
     relation = f"(SELECT c0 AS line, {entry_sql} AS entry FROM {rows})"
@@ -501,13 +501,13 @@ def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, lis
 
 def _is_data(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Return whether the first line is a row of data rather than a header."""
-    kinds = [kind_of([cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell]) for cell in row]
+    kinds = [find_kind([cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell]) for cell in row]
     if "time" in kinds or "date" in kinds:
         return True
     if not below or "number" not in kinds:
         return False
     return all(
-        kind == kind_of([cell.replace(",", ".") for cell in column])
+        kind == find_kind([cell.replace(",", ".") for cell in column])
         for kind, column in zip(kinds, zip(*below, strict=True), strict=True)
     )
 

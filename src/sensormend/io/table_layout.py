@@ -11,7 +11,7 @@ from sensormend.errors import ConfigError
 from sensormend.io.sources import listed
 from sensormend.io.time_formats import has_clock, time_format
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.units import unit_of
+from sensormend.pipeline.units import split_unit
 
 __all__ = [
     "CLOCK_UNITS",
@@ -19,11 +19,11 @@ __all__ = [
     "Kind",
     "TableLayout",
     "called",
+    "find_kind",
     "holds_readings",
     "is_missing",
     "is_part",
     "is_quantity",
-    "kind_of",
     "may_be_header",
     "place_columns",
     "recognise",
@@ -146,7 +146,7 @@ class TableLayout:
     @property
     def unit(self) -> str:
         """Return the unit of a long table's single column without a variable's name: `value (°C)`."""
-        return unit_of(self.columns[0])[1] if self.across == "value" and not self.name else ""
+        return split_unit(self.columns[0])[1] if self.across == "value" and not self.name else ""
 
     @property
     def time_names(self) -> str:
@@ -297,14 +297,14 @@ def is_missing(text: str) -> bool:
     return text.strip().lower() in MISSING
 
 
-def kind_of(texts: Sequence[str]) -> Kind:
+def find_kind(texts: Sequence[str]) -> Kind:
     """Return the kind of most of some texts; `other` where all of them are empty.
 
     Examples
     --------
-    >>> kind_of(["1.5", "NA", "-3"]), kind_of(["2020-01-01 00:00", ""]), kind_of(["a", "7"]), kind_of([""])
+    >>> find_kind(["1.5", "NA", "-3"]), find_kind(["2020-01-01 00:00", ""]), find_kind(["a", "7"]), find_kind([""])
     ('number', 'time', 'text', 'other')
-    >>> kind_of(["2020-01-01", "2020-01-02"])
+    >>> find_kind(["2020-01-01", "2020-01-02"])
     'date'
     """
     full = [text for text in texts if not is_missing(text)]

@@ -1,4 +1,4 @@
-"""`Target` is where an OUT is written: in a temporary folder that is exported and published when it is complete."""
+"""`Target` is where an output is written: in a temporary folder that is exported and published when it is complete."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StorageError
-from sensormend.files import beside, harmless, locked
-from sensormend.io.folder import ENDINGS, Archive, data_files, ending_of
+from sensormend.files import harmless, locked, replacing
+from sensormend.io.folder import ENDINGS, Archive, data_files, find_ending
 from sensormend.io.metadata import read_sensors
-from sensormend.io.sql import harmless_text, literal, quoted, read_parquet, reason_of
+from sensormend.io.sql import first_line, harmless_text, literal, quoted, read_parquet
 from sensormend.io.writing import COLUMNS, TEXTS
 from sensormend.readings import Rows
 
@@ -63,7 +63,7 @@ class Target:
         path = Path(path)
         if not path.name or path.name in (".", ".."):
             raise ConfigError(f"OUT is a folder or a file that is not there yet, not {str(path)!r}")
-        if path.suffix.lower() in OTHER_FILES and ending_of(path) is None:
+        if path.suffix.lower() in OTHER_FILES and find_ending(path) is None:
             raise ConfigError(
                 f"OUT cannot be a {path.suffix} file: a name that ends in {', '.join(ENDINGS)} is a file, any other a "
                 f"folder; write {path.stem} or {path.stem}.csv"
@@ -72,7 +72,7 @@ class Target:
                       and (folder / "run.json").exists()), None)  # fmt: skip
         if outer is not None:
             raise ConfigError(f"{path} is inside of {outer}, which sensormend wrote; choose an OUT beside it")
-        return cls(path, ending_of(path) or "")
+        return cls(path, find_ending(path) or "")
 
     @property
     def work(self) -> Path:
@@ -88,7 +88,7 @@ class Target:
     def claimed(self, sources: Iterable[Path], *, overwrite: bool, resume: bool, replaces: bool) -> Iterator[None]:
         """Lock the work folder, empty or with the state of an interrupted run; refuse to replace foreign files.
 
-        `sources` are input files, which must not be replaced; `replaces` tells whether an existing OUT may be replaced,
+        `sources` are input files, which must not be replaced; `replaces` says whether an existing one may be replaced,
         by this call or by the run that is resumed.
         """
         self._refuse_existing(overwrite=overwrite, resume=resume, replaces=replaces)
@@ -107,7 +107,7 @@ class Target:
             raise ConfigError("--resume continues an interrupted run and --overwrite starts over: give one of them")
         for path in dict.fromkeys((self.path, self.folder)):
             if os.path.lexists(path) and not replaces:
-                raise ConfigError(f"{path} is there already; --overwrite replaces it")
+                raise ConfigError(f"{str(path)!r} already exists; --overwrite replaces it")
             if path.is_dir() and not (path / "run.json").exists() and any(path.iterdir()):
                 raise ConfigError(f"{path} is a folder that sensormend did not write; --overwrite does not replace it")
         if resume and not self.work.exists():
@@ -142,7 +142,7 @@ class Target:
             shutil.rmtree(self.work / "data")
 
     def publish(self) -> None:
-        """Move the result to its place; an existing OUT is removed once the new one is there."""
+        """Move the result to its place; an existing output folder is removed once the new one is there."""
         replaced = [path for path in dict.fromkeys((self.path, self.folder)) if os.path.lexists(path)]
         if replaced:
             aside = Path(mkdtemp(prefix=f".{self.path.name[:100]}-", dir=self.path.parent))
@@ -163,12 +163,12 @@ def export(
     attributes: Mapping[str, Mapping[str, Any]] | None = None,
     wide: bool = False,
 ) -> Path:
-    """Write the rows of a folder OUT to one file, by time, sensor and variable, and return its path.
+    """Write the rows of an output folder to one file, by time, sensor and variable, and return its path.
 
     Parameters
     ----------
     folder
-        The OUT, with its rows in `data/`.
+        The output folder, with its rows in `data/`.
     path
         The file, whose ending sets the format: `.csv`, `.csv.gz`, `.parquet` or `.nc`. It is written under a temporary
         name and renamed.
@@ -178,7 +178,7 @@ def export(
         Write only the cleaned values, with a column per sensor; where there are several variables, with a column per
         variable and one of sensors. Not for `.nc`.
     """
-    target, ending = Path(path).absolute(), ending_of(path) or ""
+    target, ending = Path(path).absolute(), find_ending(path) or ""
     endings = FORMATS if wide else (*FORMATS, ".nc")
     if ending not in endings:
         raise ConfigError(f"the ending of {path} is none of {', '.join(endings)}")
@@ -188,7 +188,7 @@ def export(
     with _source(files, target) as engine:
         if ending in FORMATS:
             query = (_wide_query if wide else _rows_query)(engine, is_csv=ending != ".parquet")
-            with beside(target) as new:
+            with replacing(target) as new:
                 engine.execute(f"COPY ({query}) TO {literal(new)} ({FORMATS[ending]}, USE_TMP_FILE false)")
             return target
         sensors, variables, times = _axes(engine)
@@ -214,7 +214,7 @@ def _source(files: list[Path], target: Path) -> Iterator[Any]:
                 engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {rows}")
                 yield engine
             except duckdb.Error as error:
-                raise StorageError(f"cannot write {target}: {reason_of(error)}") from error
+                raise StorageError(f"cannot write {target}: {first_line(error)}") from error
 
 
 def _rows_query(engine: Any, *, is_csv: bool) -> str:
@@ -269,9 +269,9 @@ def _axes(engine: Any) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int
 
 def _parts(archive: Archive, times: NDArray[np.int64], width: int) -> Iterator[Rows]:
     """Yield the rows in spans of time that fit into memory."""
-    from sensormend.io.netcdf import stretch_of
+    from sensormend.io.netcdf import plan_stretch
 
-    step = stretch_of(width)
+    step = plan_stretch(width)
     for start in range(0, times.size, step):
         end = int(times[start + step]) if start + step < times.size else int(times[-1]) + 1
         yield archive.rows(start=int(times[start]), end=end)

@@ -1,4 +1,4 @@
-"""`VOCABULARIES` has the codes of other systems for our flags; `write_flags` writes them beside the rows of an OUT."""
+"""`VOCABULARIES` has the codes of other systems for our flags; `write_flags` writes them into an output folder."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 
 from sensormend.errors import InputError, StorageError
-from sensormend.files import beside
+from sensormend.files import replacing
 from sensormend.io.folder import data_files
-from sensormend.io.sql import literal, read_parquet, reason_of
+from sensormend.io.sql import first_line, literal, read_parquet
 from sensormend.readings import Flag
 
 __all__ = ["VOCABULARIES", "write_flags"]
@@ -31,13 +31,13 @@ VOCABULARIES: Mapping[str, Mapping[Flag, float]] = {
 
 
 def write_flags(folder: Path, vocabulary: str) -> Path:
-    """Write flags.csv into a folder OUT: sensor, time, variable where there is one, and the flag in a vocabulary."""
+    """Write flags.csv into an output: sensor, time, variable where there is one, and the flag in a vocabulary."""
     path, files = folder / "flags.csv", data_files(folder)
     if not files:
         raise InputError(f"there are no rows in {folder}")
     cases = " ".join(f"WHEN {int(flag)} THEN '{code:g}'" for flag, code in VOCABULARIES[vocabulary].items())
     try:
-        with duckdb.connect() as engine, beside(path) as new:
+        with duckdb.connect() as engine, replacing(path) as new:
             source = read_parquet(files)
             columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
             variable = ", variable" if "variable" in columns else ""
@@ -47,5 +47,5 @@ def write_flags(folder: Path, vocabulary: str) -> Path:
                 "(FORMAT csv, HEADER true, TIMESTAMPFORMAT '%Y-%m-%dT%H:%M:%S', USE_TMP_FILE false)"
             )
     except duckdb.Error as error:
-        raise StorageError(f"cannot write {path}: {reason_of(error)}") from error
+        raise StorageError(f"cannot write {path}: {first_line(error)}") from error
     return path

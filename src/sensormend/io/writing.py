@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StorageError
-from sensormend.files import Closing, beside, sync
-from sensormend.io.sql import Spare, literal, reason_of
+from sensormend.files import Closing, replacing, sync
+from sensormend.io.sql import Spare, first_line, literal
 from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, SECOND, Rows
 
 __all__ = ["COLUMNS", "TEXTS", "MonthlyWriter", "RowSpool", "RowWriter", "named", "part_name"]
@@ -149,7 +149,7 @@ class RowWriter(Closing):
     def _prepared(self, rows: Rows) -> tuple[dict[str, NDArray[Any]], str]:
         """Register the names of some rows with the engine; return their columns, and SQL that selects from these."""
         self._renew()
-        columns = _columns_of(rows)
+        columns = _make_columns(rows)
         self._register("sensor", rows.sensors)
         if "variable" in columns:
             self._register("variable", rows.variables)
@@ -199,13 +199,13 @@ class RowWriter(Closing):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._engine.register("rows_now", columns)
             # Not named .parquet until it is complete: readers of the folder take every .parquet file in it.
-            with beside(path) as new:
+            with replacing(path) as new:
                 self._engine.execute(f"COPY ({query}) TO {literal(new)} ({options})")
                 if synced:
                     sync(new)
             self._files += 1
         except (OSError, duckdb.Error) as error:
-            raise StorageError(f"cannot write {path}: {reason_of(error)}") from error
+            raise StorageError(f"cannot write {path}: {first_line(error)}") from error
         finally:
             self._engine.unregister("rows_now")
 
@@ -218,7 +218,7 @@ class MonthlyWriter(RowWriter):
     Parameters
     ----------
     folder
-        The OUT.
+        The output folder.
     start
         Files that begin then or later are removed, all with None: their periods will be written again.
 
@@ -355,7 +355,7 @@ class RowSpool(Closing):
         starts, ends, rows = self._joined()
         self._parts = []
         path = self._folder / f"{starts[0]}.npz"
-        with beside(path) as new, new.open("wb") as file:
+        with replacing(path) as new, new.open("wb") as file:
             np.savez(file, starts=starts, ends=ends, **{name: getattr(rows, name) for name in DTYPES})
         self._unsynced.append(path)
 
@@ -397,7 +397,7 @@ def _enumerated(words: Sequence[str], unknown: str | None = None) -> str:
     return f"[{', '.join(listed)}]::VARCHAR[]::ENUM({', '.join(texts)})[]"
 
 
-def _columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
+def _make_columns(rows: Rows) -> dict[str, NDArray[Any]]:
     names = [name for name in DTYPES if name != "variable" or named(rows.variables)]
     columns = {name: np.ascontiguousarray(getattr(rows, name), DTYPES[name]) for name in COLUMNS if name in names}
     return columns if rows.owner is None else {**columns, "owner_flag": np.ascontiguousarray(rows.owner, np.int32)}

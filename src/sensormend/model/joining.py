@@ -90,7 +90,9 @@ def complete_moments(
             beta = np.linalg.solve(among + FLOOR * np.diag(np.diagonal(among)), row)
             left = max(learned[0, 0] - 2 * beta @ row + beta @ among @ beta, FLOOR * learned[0, 0])
             value[place, is_known] = value[is_known, place] = (value[hosts].T @ beta)[is_known]
-            value[place, place] = left + beta @ value[np.ix_(hosts, hosts)] @ beta
+            # How far it goes within months is hardly known: at least as far as the median channel does.
+            usual = np.median(np.diagonal(value)[is_known])
+            value[place, place] = max(left + beta @ value[np.ix_(hosts, hosts)] @ beta, usual)
             is_known[place] = True
         out[piece] = 0
         out[piece, : members.size, : members.size] = value

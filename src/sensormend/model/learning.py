@@ -412,17 +412,8 @@ def learn_moments(w, network, p, m, s):
         if w.stale[t]:
             n = take_alike(w.flags[PREDICTS], m, w.stale, t, s, w.slots)
             add_conditional_covariance(w.precision, m, w.flags[PREDICTS], t, 1.0 / s, n, w.covariance, w.algebra)
-    standing, oldest = network.standing, 0.0
     for i in range(m):
-        oldest = max(oldest, w.stats[i, AGE])
-    for i in range(m):
-        age = w.stats[i, AGE]
-        if standing[network.members[p, 0]] == JOINING and w.stats[0, AGE] > 0.0:
-            # Moments of two rates shrink. Here only one channel is judged, so that all may have its own.
-            age = w.stats[0, AGE]
-        elif standing[network.members[p, i]] == ADMITTED:
-            age = oldest
-        w.scratch.vector[i] = max(1.0 / (age + 2.0), 1.0 - MEMORY)
+        w.scratch.vector[i] = max(1.0 / (w.stats[i, AGE] + 2.0), 1.0 - MEMORY)
     for i in range(m):
         for j in range(m):
             past = math.sqrt((1.0 - w.scratch.vector[i]) * (1.0 - w.scratch.vector[j]))

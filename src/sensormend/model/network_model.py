@@ -262,18 +262,25 @@ class NetworkModel:
     def counting(self, sensors: Sequence[Hashable]) -> BoolArray:
         """Return which channels, (sensor, variable), count for their variable: not those that join, or are apart.
 
-        Sensors that are not known are taken to do so.
+        Sensors that are not known do so if they came now.
         """
-        return self._of_sensors(None if self._state is None else self._state.counts, sensors)
+        return self._of_sensors(None if self._state is None else self._state.counts, sensors, self._is_young)
 
-    def _of_sensors(self, which: BoolArray | None, sensors: Sequence[Hashable]) -> BoolArray:
-        """Return what holds of the channels of sensors, (sensor, variable); True of those that are not known."""
+    @property
+    def _is_young(self) -> bool:
+        """Whether sensors that come now are known at once."""
+        from sensormend.model.joining import START_PERIODS
+
+        return self.periods <= START_PERIODS
+
+    def _of_sensors(self, which: BoolArray | None, sensors: Sequence[Hashable], unknown: bool = True) -> BoolArray:
+        """Return what holds of the channels of sensors, (sensor, variable), and of those that are not known."""
         variables = 1 if self._state is None else self._state.variables
         known = np.ones((0, variables), np.bool_) if which is None else which.reshape(-1, variables)
         if len(known) and list(sensors) == self._labels:
             return known
         # The last row is for sensors that were forgotten.
-        by_sensor = np.append(known, np.ones((1, variables), np.bool_), axis=0)
+        by_sensor = np.append(known, np.full((1, variables), unknown), axis=0)
         positions = {label: index for index, label in enumerate(self._labels)} if len(known) else {}
         return by_sensor[[positions.get(label, -1) for label in as_labels(sensors, len(sensors))]]
 
@@ -410,7 +417,10 @@ class NetworkModel:
         parts = readings[..., None] if periods is None else readings
         parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
         if self.periods <= DIRECTION_PERIODS:
-            self._refuse_directions(parts, shape)
+            # Sensors that join decide nothing for the others.
+            joined = bool(labels) and sensors is not None and self.periods > 0
+            counting = self.counting(labels).any(axis=1) if joined else np.ones(shape[0], np.bool_)
+            self._refuse_directions(parts.reshape(len(parts), shape[0], -1, shape[axis])[:, counting])
         return _Minibatch(parts, labels, sensors is not None, shape, periods)
 
     def _tolerances(self, variables: int) -> list[float | None]:
@@ -422,14 +432,14 @@ class NetworkModel:
             return list(tolerance)
         return [tolerance] * variables
 
-    def _refuse_directions(self, parts: NDArray[Any], shape: tuple[int, ...]) -> None:
+    def _refuse_directions(self, parts: NDArray[Any]) -> None:
+        """Refuse readings, (period, sensor, variable, slot), that look like directions."""
         from sensormend.model.scales import looks_circular
 
-        variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
-        step = max(1, shape[0] // SAMPLED_SENSORS)
+        _, sensors, variables, slots = parts.shape
         for variable in range(variables):
-            sampled = [part.reshape(shape[0], variables, -1)[::step, variable] for part in parts]
-            if looks_circular(np.concatenate(sampled)):
+            sampled = parts[:, :: max(1, sensors // SAMPLED_SENSORS), variable]
+            if looks_circular(sampled.reshape(-1, slots)):
                 name = f"variable {variable} looks" if variables > 1 else "these readings look"
                 raise ValueRangeError(
                     f"{name} like directions in degrees, which have no mean; clean their sine and cosine instead"

@@ -422,7 +422,7 @@ class State:
             ratio, distance = departure(
                 scaled[c], scaled[known], self.mean[known].mean(axis=1), usual, float(self.distance[c])
             )  # fmt: skip
-            agreed[place] &= ratio <= 1
+            agreed[place] &= ratio <= 1 and bool(self.stats[c, at.AGE] > 0)
             if not np.isnan(distance):
                 self.distance[c] = distance
             if not np.isnan(ratio):

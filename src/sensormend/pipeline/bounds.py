@@ -85,6 +85,8 @@ class AcceptedRange:
         flag 1, and with flag 2. Infinite where there are fewer periods.
     comoving
         (sensor, variable): which channels move with the others, as far as is known.
+    counting
+        (sensor, variable): which channels count for their variable: not those that joined and have not agreed yet.
     periods
         (2, sensor, variable): the number of these periods.
     count, negative
@@ -98,6 +100,7 @@ class AcceptedRange:
     lowest: FloatArray
     highest: FloatArray
     comoving: BoolArray
+    counting: BoolArray
     periods: NDArray[np.int64]
     count: NDArray[np.int64]
     negative: NDArray[np.int64]
@@ -114,7 +117,7 @@ class AcceptedRange:
         periods = np.zeros(shape[:3], dtype=np.int64)
         comoving = np.ones(shape[1:3], dtype=bool)
         return cls(
-            np.zeros(shape), np.zeros(shape), comoving, periods, accepted, negative, needed, withheld, never,
+            np.zeros(shape), np.zeros(shape), comoving, comoving, periods, accepted, negative, needed, withheld, never,
         )  # fmt: skip
 
     @cached_property
@@ -132,11 +135,14 @@ class AcceptedRange:
         """Which channels have a range that is not much wider than that of the median channel, (sensor, variable)."""
         low, high = self.own
         known = low <= high
-        count = known.sum(axis=0)
+        counted = known & self.counting
+        count = counted.sum(axis=0)
         with np.errstate(invalid="ignore"):
             width = np.where(known, high - low, np.inf)
             # Unknown channels come last.
-            ordered = np.sort(width, axis=0) if width.size else np.full((1, count.size), np.inf)
+            ordered = (
+                np.sort(np.where(counted, width, np.inf), axis=0) if width.size else np.full((1, count.size), np.inf)
+            )
             middle = np.stack([np.maximum(count - 1, 0) // 2, np.minimum(count // 2, len(ordered) - 1)])
             median = np.take_along_axis(ordered, middle, axis=0).mean(axis=0)
             believed: BoolArray = known & ((count < MANY) | (width <= WIDE * median) | (median == 0))
@@ -145,7 +151,7 @@ class AcceptedRange:
     @cached_property
     def variable_limits(self) -> tuple[FloatArray, FloatArray]:
         """The lower and the upper end of the range of every variable; infinite where there is no reading."""
-        believed = self.believed
+        believed = self.believed & self.counting
         part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
         place = np.maximum(REACHED, believed.sum(axis=0) // APART) - 1
         place[np.where(believed, self.periods.sum(axis=0), 0).sum(axis=0) < YOUNG] = 0
@@ -195,7 +201,7 @@ class AcceptedRange:
         Accepted garbage of some channels does not widen it, even if it lasts for months.
         """
         low, high = np.full(self.count.size, -np.inf), np.full(self.count.size, np.inf)
-        believed = self.believed & (self.periods.sum(axis=0) >= YOUNG)
+        believed = self.believed & self.counting & (self.periods.sum(axis=0) >= YOUNG)
         count = believed.sum(axis=0)
         dense = np.flatnonzero(count >= DENSE)
         for ends, sign, end in zip(self.own, (1, -1), (low, high), strict=True):
@@ -245,7 +251,7 @@ class AcceptedRange:
         low, high = ranges.limits
         variable_low, variable_high = ranges.variable_limits
         periods = ranges.periods.sum(axis=0)
-        known = ranges.believed & (periods >= YOUNG)
+        known = ranges.believed & ranges.counting & (periods >= YOUNG)
         dense = known.sum(axis=0) >= DENSE
         with np.errstate(invalid="ignore"):
             width = variable_high - variable_low
@@ -265,7 +271,7 @@ class AcceptedRange:
             own[0] = judged[0]
         accepted = self.periods[0].any(axis=0)
         counts = {"count": np.where(accepted, self.count, 0), "negative": np.where(accepted, self.negative, 0)}
-        return replace(start, comoving=self.comoving, **counts)
+        return replace(start, comoving=self.comoving, counting=self.counting, **counts)
 
     def with_sensors(self, sensors: int) -> AcceptedRange:
         """Return the range with sensors added that have no readings yet, up to this number of them."""
@@ -277,18 +283,25 @@ class AcceptedRange:
             new = np.full((2, missing, *array.shape[2:]), value, dtype=array.dtype)
             return np.concatenate([array, new], axis=1)
 
+        new = np.ones((missing, self.count.size), dtype=bool)
         return replace(
             self, lowest=longer(self.lowest, np.inf), highest=longer(self.highest, -np.inf),
-            comoving=np.concatenate([self.comoving, np.ones((missing, self.count.size), dtype=bool)]),
+            comoving=np.concatenate([self.comoving, new]), counting=np.concatenate([self.counting, new]),
             periods=longer(self.periods, 0),
         )  # fmt: skip
 
     def extended(
-        self, value: FloatArray, cells: Verdicts, sensors: NDArray[np.intp], comoving: BoolArray | bool = True
+        self,
+        value: FloatArray,
+        cells: Verdicts,
+        sensors: NDArray[np.intp],
+        comoving: BoolArray | bool = True,
+        counting: BoolArray | bool = True,
     ) -> AcceptedRange:
         """Return the range extended by the accepted readings of one period, (sensor, variable, slot), of `sensors`.
 
-        `comoving` says which of their channels, (sensor, variable), move with the others.
+        Of their channels, (sensor, variable), `comoving` says which move with the others, and `counting` which count
+        for their variable.
         """
         ranges = self.with_sensors(int(sensors.max(initial=-1)) + 1)
         lowest, highest, periods = ranges.lowest.copy(), ranges.highest.copy(), ranges.periods.copy()
@@ -307,12 +320,20 @@ class AcceptedRange:
                 ends[part, sensors] = sign * np.sort(sign * joined, axis=2)[..., :EXTREMES]
             periods[part, sensors] += shows
             judged = judged | shows
-            count += accepted.sum(axis=(0, 2))
-            negative += (accepted & (value < 0)).sum(axis=(0, 2))
-        known = ranges.comoving.copy()
-        known[sensors] = comoving
+            counted = accepted & np.broadcast_to(counting, accepted.shape[:2])[..., None]
+            count += counted.sum(axis=(0, 2))
+            negative += (counted & (value < 0)).sum(axis=(0, 2))
+        known, voices = ranges.comoving.copy(), ranges.counting.copy()
+        known[sensors], voices[sensors] = comoving, counting
         return replace(
-            ranges, lowest=lowest, highest=highest, comoving=known, periods=periods, count=count, negative=negative
+            ranges,
+            lowest=lowest,
+            highest=highest,
+            comoving=known,
+            counting=voices,
+            periods=periods,
+            count=count,
+            negative=negative,
         )
 
     def applied(

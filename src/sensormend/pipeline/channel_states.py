@@ -1,21 +1,29 @@
-"""`final_states` returns the state of each channel at the end of the tables, `count_sensors` how many are in it."""
+"""`channel_states` computes the one state that each channel has, `count_sensors` how many sensors are in it.
+
+`final_states` applies it at the end of the tables; a live feed applies it to what it remembers of each channel.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import STATES, ChannelState, channel_states
+from sensormend.recovery import BoolArray
 
 __all__ = [
+    "STATES",
     "WRONG",
     "ChannelName",
+    "ChannelState",
     "FinalState",
     "PeriodCounts",
+    "channel_states",
     "count_sensors",
     "final_states",
     "is_open",
@@ -23,11 +31,82 @@ __all__ = [
     "sensor_states",
 ]
 
+
+class ChannelState(StrEnum):
+    """The states of a channel; it has one at a time.
+
+    They are listed from the worst on: a sensor has the first of the states of its variables. It has ended where all of
+    them have: that one variable of a weather station is measured no more says nothing of the others.
+    """
+
+    FAULTY = "faulty"
+    SILENT = "silent"
+    SUSPECT = "suspect"
+    RECOVERING = "recovering"
+    LEARNING = "learning"
+    HEALTHY = "healthy"
+    ENDED = "ended"
+
+
+STATES = tuple(ChannelState)
+"""The states in the order of the codes that `channel_states` returns."""
+
 WRONG = (ChannelState.FAULTY, ChannelState.SILENT)
 """The states of a sensor that needs repair."""
 
 ChannelName = tuple[str, str]
 """A channel: its sensor and its variable."""
+
+
+def channel_states(
+    *, ended: BoolArray, silent: BoolArray, faulty: BoolArray, doubtful: BoolArray, open_incident: BoolArray,
+    judged: BoolArray,
+) -> NDArray[np.int8]:  # fmt: skip
+    """Return the state of each channel at one time, as an index into `STATES`.
+
+    This is the only place that decides what state a channel has. The first of these that applies is its state:
+    `ended`, `silent`, `faulty`, `suspect` (doubtful), `recovering` (its incident is open), `learning` (not judged yet),
+    `healthy`. A fault may be open in a channel that is silent; that nothing comes from it is what one sees first.
+
+    Parameters
+    ----------
+    ended
+        No reading has come for so long that none is expected any more: for `gone_after` in a feed, and until the end of
+        an archive whose other channels go on.
+    silent
+        No reading has come for longer than usual.
+    faulty
+        A fault is open that is sure, or has lasted for long enough to be reported.
+    doubtful
+        The newest reading is wrong or doubtful, without a fault that counts as `faulty`.
+    open_incident
+        A fault or a silence was reported, and that it is over was not: its readings are sound again, but not for long
+        enough.
+    judged
+        At least one of its readings was judged by now.
+
+    Examples
+    --------
+    >>> yes, no = np.array([True]), np.array([False])
+    >>> verdicts = dict.fromkeys(("ended", "silent", "faulty", "doubtful", "open_incident"), no) | {"judged": yes}
+    >>> def state(**given):
+    ...     return str(STATES[channel_states(**verdicts | given)[0]])
+    >>> state(), state(judged=no), state(open_incident=yes), state(open_incident=yes, faulty=yes)
+    ('healthy', 'learning', 'recovering', 'faulty')
+    >>> state(silent=yes, faulty=yes), state(silent=yes, ended=yes)
+    ('silent', 'ended')
+    """
+    chosen = (
+        (ended, ChannelState.ENDED),
+        (silent, ChannelState.SILENT),
+        (faulty, ChannelState.FAULTY),
+        (doubtful, ChannelState.SUSPECT),
+        (open_incident, ChannelState.RECOVERING),
+        (~judged, ChannelState.LEARNING),
+    )
+    codes = [STATES.index(state) for _, state in chosen]
+    code = np.select([mask for mask, _ in chosen], codes, STATES.index(ChannelState.HEALTHY))
+    return np.asarray(code, dtype=np.int8)
 
 
 @dataclass(frozen=True)
@@ -110,12 +189,12 @@ def final_states(
 
 
 def _with_reason(state: ChannelState, fault: FaultInterval | None) -> FinalState:
-    """Return a state with the reason and the start of the open fault, where it is the state of that fault."""
+    """Return a state with the reason of the open fault and the start of its incident, where it is due to that fault."""
     if state is ChannelState.SILENT:
         return FinalState(state, "silent", fault.start if fault is not None and fault.reason == "silent" else None)
     if fault is None or state in (ChannelState.ENDED, ChannelState.LEARNING, ChannelState.HEALTHY):
         return FinalState(state)
-    return FinalState(state, fault.reason, fault.start)
+    return FinalState(state, fault.reason, fault.start if fault.incident is None else fault.incident)
 
 
 def sensor_states(states: Mapping[ChannelName, str]) -> dict[str, str]:

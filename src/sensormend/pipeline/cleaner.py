@@ -43,7 +43,7 @@ __all__ = [
     "walk",
 ]
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 """States of another version are refused."""
 
 NEVER = np.iinfo(np.int64).min // 4
@@ -97,7 +97,7 @@ class ModelPeriods:
 
 @dataclass(frozen=True, eq=False)
 class CleanedPeriod:
-    """A period after mending; arrays are (channel, slot) or (channel), channels as in `rows`, slot by slot.
+    """A period after cleaning; arrays are (channel, slot) or (channel), channels as in `rows`, slot by slot.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class CleanedPeriod:
 
 
 class Cleaner:
-    """Mend readings period by period: put them on the grid, judge them, fill the gaps, and learn.
+    """Clean readings period by period: put them on the grid, judge them, fill the gaps, and learn.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class Cleaner:
         The users' notes.
     gone_after
         The silence, in microseconds, after which a sensor gets no more rows.
-    interval, seed
+    interval, seed, references
         As for `NetworkModel`.
     per_reading
         Make rows for every reading too.
@@ -192,6 +192,7 @@ class Cleaner:
         gone_after: int = Options.gone_after,
         interval: float = 0.9,
         seed: int = 0,
+        references: Sequence[str] = (),
         per_reading: bool = False,
         model: PeriodModel | None = None,
     ) -> None:
@@ -216,8 +217,9 @@ class Cleaner:
         self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
         self.model: PeriodModel = model or NetworkModel(
-            fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance
+            fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance, references=references
         )
+        self._references = tuple(references)
         self._index = NameIndex()
         self.period: int | None = None
         # By sensor and variable: the last period with a reading.
@@ -243,20 +245,20 @@ class Cleaner:
         return self._index.all
 
     def push(self, readings: Readings, period: int | None = None) -> list[CleanedPeriod]:
-        """Mend all readings of one period, later than all before it; empty periods in between are mended first.
+        """Clean all readings of one period, later than all before it; empty periods in between are cleaned first.
 
         There may be no readings if the number of the `period` is given.
         """
         period = self._period_of(readings, period)
         if self.period is not None and period <= self.period:
             raise InputError("these readings belong to a period that is over; push periods in their order")
-        return [*self.catch_up(period), self._mend(period, readings)]
+        return [*self.catch_up(period), self._clean(period, readings)]
 
     def catch_up(self, period: int) -> list[CleanedPeriod]:
-        """Mend the empty periods between the last one and this one."""
+        """Clean the empty periods between the last one and this one."""
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
         # After this many silent periods every sensor is gone and has no rows.
-        return [self._mend(missed, NOTHING) for missed in silent[: self._silent_periods]]
+        return [self._clean(missed, NOTHING) for missed in silent[: self._silent_periods]]
 
     def peek(self, readings: Readings, period: int) -> CleanedPeriod:
         """Return what `push` would for the readings so far of a period that is not over, without learning."""
@@ -264,7 +266,7 @@ class Cleaner:
         # New sensors are numbered, by name, when the period is over; until then they are in the copy only.
         twin = copy.copy(self)
         twin._index, twin._unjudged_from = self._index.copy(), dict(self._unjudged_from)
-        return twin._mend(period, readings, learning=False)
+        return twin._clean(period, readings, learning=False)
 
     def training_periods(self, periods: Sequence[int], *, one_pass: bool, passes: int = 1) -> list[Sequence[int]]:
         """Return the periods of each walk that only trains the model, before the one whose results count.
@@ -328,6 +330,8 @@ class Cleaner:
                 words = f"{variable} is not judged" if variable else "the readings are not judged"
                 since = readable(self.grid.start_of(period))
                 remarks.append(f"{words} from {since} on: most of the estimates were withheld")
+        absent = sorted(set(self._references).difference(self.sensors))
+        remarks += [f"reference names {name}, of which there is no reading" for name in absent]
         if isinstance(self.model, PublishedModel | BatchModel):
             remarks += self.model.remarks(self.variables)
         return remarks + self.unjudged_remarks()
@@ -405,6 +409,8 @@ class Cleaner:
         self._unjudged_from, self._problems = unjudged_from, problems
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
+        if isinstance(self.model, NetworkModel):
+            self.model.references = self._references
 
     def _period_of(self, readings: Readings, period: int | None) -> int:
         """Return the period of the readings; refuse readings of several."""
@@ -418,7 +424,7 @@ class Cleaner:
             raise InputError("readings of several periods in one push; give each period's readings on their own")
         return int(first)
 
-    def _mend(self, period: int, readings: Readings, *, learning: bool = True) -> CleanedPeriod:
+    def _clean(self, period: int, readings: Readings, *, learning: bool = True) -> CleanedPeriod:
         grid, times = self.grid, self.grid.times_of(period)
         rows = self._rows_of(readings)
         variable = self._variables_of(readings)
@@ -448,7 +454,9 @@ class Cleaner:
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
         if _is_network(self.model) and names:
-            placed = placed.without(self._accepted.impossible(placed.value.reshape(shape), sensors).reshape(-1))
+            impossible = self._accepted.impossible(placed.value.reshape(shape), sensors)
+            impossible[np.isin(names, self._references)] = False
+            placed = placed.without(impossible.reshape(-1))
         seen = np.isfinite(placed.value) & ~placed.implausible & ~placed.coded
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         number = self._model_periods.count
@@ -480,8 +488,12 @@ class Cleaner:
             # A direction has no range: its estimates are not bounded.
             ranged = value.copy() if self._circular else value
             ranged[:, self._circular] = np.nan
-            comoving = self.model.comoving(names)[:, : len(self.variables)] if _is_network(self.model) else True
-            accepted = accepted.extended(ranged, cells, sensors, comoving)
+            comoving: BoolArray | bool = True
+            counting: BoolArray | bool = True
+            if _is_network(self.model):
+                comoving = self.model.comoving(names)[:, : len(self.variables)]
+                counting = self.model.counting(names)[:, : len(self.variables)]
+            accepted = accepted.extended(ranged, cells, sensors, comoving, counting)
             cells, accepted = accepted.applied(
                 cells, value, seen, listed[sensors], period, sensors, intervals=recovery.lower is not None
             )
@@ -516,7 +528,7 @@ class Cleaner:
         if not names:
             return Recovery.unjudged(minibatch), ""
         unjudged = np.zeros(minibatch.shape[:2], dtype=bool)
-        unjudged[:, self._new_directions(minibatch, period)] = True
+        unjudged[:, self._new_directions(minibatch, names, period)] = True
         recalibrated = self._new_recalibrations(names, period)
         # A peek changes nothing, including the accepted levels.
         model = self.model.copy() if recalibrated and not learning else self.model
@@ -551,14 +563,18 @@ class Cleaner:
         sine = [len(self.variables) + place for place, number in enumerate(self._circular) if number == variable]
         return [variable, *sine]
 
-    def _new_directions(self, minibatch: FloatArray, period: int) -> list[int]:
+    def _new_directions(self, minibatch: FloatArray, names: list[str], period: int) -> list[int]:
         """Return the variables that pass through, with those that this period shows to be directions."""
         if self.model.periods <= DIRECTION_PERIODS:
             from sensormend.model.scales import looks_circular
 
+            counting = np.ones(minibatch.shape[:2], dtype=bool)
+            if _is_network(self.model) and self.model.periods:
+                # Sensors that join decide nothing for the others.
+                counting = self.model.counting(names)
             for number in range(len(self.variables)):
                 known = number in self._circular or number in self._unjudged_from
-                if not known and looks_circular(minibatch[:, number]):
+                if not known and looks_circular(minibatch[counting[:, number], number]):
                     self._unjudged_from[number] = period
         return [number for number, since in self._unjudged_from.items() if since <= period]
 
@@ -783,6 +799,7 @@ def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> C
         gone_after=options.gone_after,
         interval=options.interval,
         seed=options.seed,
+        references=options.reference,
         per_reading=options.per_reading,
         model=None if options.method == "network" else published_model(options, len(variables)),
     )
@@ -823,10 +840,10 @@ class InMemory:
 
 
 def walk(source: PeriodSource, cleaner: Cleaner, *, one_pass: bool = False, passes: int = 1) -> Iterator[CleanedPeriod]:
-    """Mend all periods that the cleaner has not seen yet.
+    """Clean all periods that the cleaner has not seen yet.
 
-    Before the first of them, another cleaner goes through the periods of `Cleaner.training_periods`, and all are mended
-    with the model that it trained. With `one_pass` there is no second pass, as in a live feed.
+    Before the first of them, another cleaner goes through the periods of `Cleaner.training_periods`, and all
+    are cleaned with the model that it trained. With `one_pass` there is no second pass, as in a live feed.
     """
     if cleaner.period is None:
         for periods in cleaner.training_periods(source.periods, one_pass=one_pass, passes=passes):

@@ -95,7 +95,7 @@ def with_incidents(faults: Iterable[FaultInterval], ends: IncidentEnds | None = 
 class SensorSummary:
     """A line of sensors.csv; unknown values are NaN, and None for a sensor without readings.
 
-    `state` is that of the channel at the end of the tables, one of `sensormend.pipeline.health.STATES`.
+    `state` is that of the channel at the end of the tables, one of `sensormend.pipeline.channel_states.STATES`.
     """
 
     sensor: str

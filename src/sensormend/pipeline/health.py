@@ -1,10 +1,9 @@
-"""`channel_states` computes the one state of each channel now, and `states` that of each of its days."""
+"""`states` computes the health of each channel on each of its days; `Health` is a line on what it is now."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,11 @@ __all__ = [
     "HEALTH",
     "LETTERS",
     "NO_ROWS",
-    "PLAIN_REASONS",
     "SEVERITY",
     "SPIKE",
-    "STATES",
-    "ChannelState",
     "Health",
     "by_trouble",
     "carry_over_gaps",
-    "channel_states",
     "days_per_cell",
     "letters",
     "shade_words",
@@ -36,25 +31,6 @@ __all__ = [
     "trouble",
 ]
 
-
-class ChannelState(StrEnum):
-    """The states of a channel; it has one at a time.
-
-    They are listed from the worst on: a sensor has the first of the states of its variables. It has ended where all of
-    them have: that one variable of a weather station is measured no more says nothing of the others.
-    """
-
-    FAULTY = "faulty"
-    SILENT = "silent"
-    SUSPECT = "suspect"
-    RECOVERING = "recovering"
-    LEARNING = "learning"
-    HEALTHY = "healthy"
-    ENDED = "ended"
-
-
-STATES = tuple(ChannelState)
-"""The states in the order of the codes that `channel_states` returns."""
 
 HEALTH = ("healthy", "filled", "suspect", "faulty", "silent", "not evaluated")
 
@@ -70,16 +46,6 @@ SEVERITY = ".sfnuox"
 MAX_CELLS = 750
 """Cells in a row of a health matrix; beyond that a cell covers several days."""
 
-PLAIN_REASONS = {
-    "stuck": "stuck",
-    "noise": "too noisy",
-    "drift": "drift",
-    "offset": "offset",
-    "gain": "wrong gain",
-    "implausible": "implausible",
-    "outlier": "outlier",
-}
-
 COUNTS = ("slots", "missing", "faulty", "spikes", "suspect", "unjudged", "estimated")
 """The counts of a sensor's rows: all; without a reading or with a fill value; wrong in a longer fault; single wrong
 ones; suspect; not evaluated; with an estimate as the cleaned value."""
@@ -89,7 +55,6 @@ WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
 misleads."""
 
 _LETTER_CODES = np.frombuffer("".join(LETTERS).encode("ascii"), np.uint8)
-WORDS = {code: PLAIN_REASONS.get(word, word) for code, word in enumerate(REASONS)}
 SPIKE, DUPLICATE, SILENT, ALONE, FILL = map(REASONS.index, ("spike", "duplicate", "silent", "alone", "fill"))
 
 
@@ -115,57 +80,6 @@ class Health:
     reason: str
     since: int
     heard: int | None
-
-
-def channel_states(
-    *, ended: BoolArray, silent: BoolArray, faulty: BoolArray, doubtful: BoolArray, open_incident: BoolArray,
-    judged: BoolArray,
-) -> NDArray[np.int8]:  # fmt: skip
-    """Return the state of each channel at one time, as an index into `STATES`.
-
-    This is the only place that decides what state a channel has. The first of these that applies is its state:
-    `ended`, `silent`, `faulty`, `suspect` (doubtful), `recovering` (its incident is open), `learning` (not judged yet),
-    `healthy`. A fault may be open in a channel that is silent; that nothing comes from it is what one sees first.
-
-    Parameters
-    ----------
-    ended
-        No reading has come for so long that none is expected any more: for `gone_after` in a feed, and until the end of
-        an archive whose other channels go on.
-    silent
-        No reading has come for longer than usual.
-    faulty
-        A fault is open that is sure, or has lasted for long enough to be reported.
-    doubtful
-        The newest reading is wrong or doubtful, without a fault that counts as `faulty`.
-    open_incident
-        A fault or a silence was reported, and that it is over was not: its readings are sound again, but not for long
-        enough.
-    judged
-        At least one of its readings was judged by now.
-
-    Examples
-    --------
-    >>> yes, no = np.array([True]), np.array([False])
-    >>> verdicts = dict.fromkeys(("ended", "silent", "faulty", "doubtful", "open_incident"), no) | {"judged": yes}
-    >>> def state(**given):
-    ...     return str(STATES[channel_states(**verdicts | given)[0]])
-    >>> state(), state(judged=no), state(open_incident=yes), state(open_incident=yes, faulty=yes)
-    ('healthy', 'learning', 'recovering', 'faulty')
-    >>> state(silent=yes, faulty=yes), state(silent=yes, ended=yes)
-    ('silent', 'ended')
-    """
-    chosen = (
-        (ended, ChannelState.ENDED),
-        (silent, ChannelState.SILENT),
-        (faulty, ChannelState.FAULTY),
-        (doubtful, ChannelState.SUSPECT),
-        (open_incident, ChannelState.RECOVERING),
-        (~judged, ChannelState.LEARNING),
-    )
-    codes = [STATES.index(state) for _, state in chosen]
-    code = np.select([mask for mask, _ in chosen], codes, STATES.index(ChannelState.HEALTHY))
-    return np.asarray(code, dtype=np.int8)
 
 
 def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:
@@ -245,7 +159,7 @@ def shade_words(own: Rows) -> NDArray[Any]:
     """Return the reason for which each row of one channel is shaded; empty where it is sound or a single wrong one."""
     words = np.full(len(own), "", dtype=object)
     wrong = (own.flag == Flag.FAIL) & (own.reason != SPIKE) & (own.reason != FILL)
-    words[wrong] = [WORDS[code] or "faulty" for code in own.reason[wrong].tolist()]
+    words[wrong] = [REASONS[code] or "faulty" for code in own.reason[wrong].tolist()]
     words[own.flag == Flag.SUSPECT] = "suspect"
     words[(own.flag == Flag.SUSPECT) & (own.reason == DUPLICATE)] = "duplicate"
     words[own.flag == Flag.NOT_EVALUATED] = "not evaluated"

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.files import beside, harmless, original, read_table, sync
-from sensormend.pipeline.times import iso, time_of
+from sensormend.files import harmless, original, read_table, replacing, sync
+from sensormend.pipeline.times import iso, parse_time
 from sensormend.readings import NameIndex
 from sensormend.recovery import BoolArray
 
@@ -174,11 +174,11 @@ def write_notes(path: str | os.PathLike[str], notes: Sequence[Note]) -> int:
     new_notes = [first[key] for key in dict.fromkeys(replace(note, at=None) for note in notes) if key not in known]
     if not new_notes:
         return 0
-    text = _text_of(path) or f"{','.join(COLUMNS[:USUAL])}\n"
+    text = _read_text(path) or f"{','.join(COLUMNS[:USUAL])}\n"
     newline = "\r\n" if "\r\n" in text else "\n"
     header = text.splitlines()[0]
     columns = [name.strip().lower() for name in next(csv.reader([header.removeprefix("\ufeff")]))]
-    lines = [_cells_of(note) for note in new_notes]
+    lines = [_format_note(note) for note in new_notes]
     new_columns = [name for name in COLUMNS[USUAL - 1 :] if name not in columns and any(cells[name] for cells in lines)]
     columns += new_columns
     text = "".join([header, *(f",{name}" for name in new_columns), text[len(header) :]])
@@ -191,7 +191,7 @@ def write_notes(path: str | os.PathLike[str], notes: Sequence[Note]) -> int:
     return len(new_notes)
 
 
-def _cells_of(note: Note) -> dict[str, str]:
+def _format_note(note: Note) -> dict[str, str]:
     """Return the cells of a note by their columns, as `_note` reads them."""
     start, end = ("" if abs(time) >= EVER else iso(time) for time in (note.start, note.end))
     at = "" if note.at is None else iso(note.at)
@@ -206,7 +206,7 @@ def remove_note(path: str | os.PathLike[str], note: Note) -> bool:
     notes = list(Maintenance.read(path).notes) if path.exists() else []
     if note not in notes:
         return False
-    lines = _text_of(path).splitlines(keepends=True)
+    lines = _read_text(path).splitlines(keepends=True)
     reader = csv.reader(lines)
     columns = [name.strip().lower().removeprefix("\ufeff") for name in next(reader)]
     begin, place = reader.line_num, slice(0)
@@ -223,7 +223,7 @@ def remove_note(path: str | os.PathLike[str], note: Note) -> bool:
 
 def _replace(path: Path, text: str, notes: tuple[Note, ...], problem: str) -> None:
     """Replace a file by a text that is read as some notes; raise ConfigError where it is not."""
-    with beside(path) as new:
+    with replacing(path) as new:
         new.write_text(text, encoding="utf-8", newline="")
         if Maintenance.read(new).notes != notes:
             raise ConfigError(f"{path.name}: {problem}; do it by hand")
@@ -232,7 +232,7 @@ def _replace(path: Path, text: str, notes: tuple[Note, ...], problem: str) -> No
         sync(new)
 
 
-def _text_of(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return file.read()
@@ -295,6 +295,6 @@ def check_note(note: Note, where: str) -> None:
 def as_time(text: str, where: str) -> int:
     """Return the time in a text; `where` is its place in a file, for a message."""
     try:
-        return time_of(text)
+        return parse_time(text)
     except ValueError:
         raise ConfigError(f"{where}: a time is written like 2020-03-01 or 2020-03-01T06:00; got {text!r}") from None

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,17 @@ def _columns(name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _sensor_names(name: str, value: Any) -> tuple[str, ...]:
+    value = [value] if isinstance(value, str) else value
+    if not isinstance(value, Sequence) or not all(isinstance(entry, str) and entry for entry in value):
+        raise refused(name, "a list of names of sensors", value)
+    return tuple(dict.fromkeys(value))
+
+
+def _typed_names(typed: Sequence[str]) -> list[str]:
+    return [name for entry in typed for name in listed(entry)]
+
+
 def _per_variable(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {EVERY: value}
 
@@ -260,7 +272,7 @@ _data = partial(option, group="data")
 
 @dataclass(frozen=True)
 class Options:
-    """Options for reading and mending; what is not given is found from the data."""
+    """Options for reading and cleaning; what is not given is found from the data."""
 
     sensor: str | None = _column("The column with the sensor's name.")
     time: str | None = _column(
@@ -287,7 +299,7 @@ class Options:
     )
     networks: str | None = option(
         column,
-        "The column that says which network a reading is from. Each is mended on its own, into OUT/<network>, and "
+        "The column that says which network a reading is from. Each is cleaned on its own, into OUT/<network>, and "
         "OUT/networks.csv has a line for each.",
         group="networks",
         command="clean",
@@ -332,6 +344,21 @@ class Options:
         path,
         "A CSV file of what you know: sensor, from, to, action. The action is ignore (do not look), recalibrated (the "
         "level from then on is right), real (it was odd, but true) or removed (it is not there any more).",
+    )
+    known: tuple[str, ...] = _data(
+        _sensor_names,
+        "The sensors that are admitted: names or patterns like S*,gate-7; may be repeated. The readings of all others "
+        "are passed over.",
+        (),
+        parse=_typed_names,
+        repeated=True,
+    )
+    reference: tuple[str, ...] = _data(
+        _sensor_names,
+        "A reference sensor, which judges others and is never judged; may be repeated.",
+        (),
+        parse=_typed_names,
+        repeated=True,
     )
     coordinates: Path | None = _data(path, "A CSV file of where the sensors stand: sensor, latitude, longitude.")
     gone_after: int = _data(
@@ -409,6 +436,8 @@ class Options:
                 raise ConfigError(f"{name} is a setting of online methods, as with method olrtr; not of {self.method}")
         if self.alpha is not None and self.method != "olrtr":
             raise ConfigError(f"alpha is a setting of olrtr; not of {self.method}")
+        if self.reference and self.method != "network":
+            raise ConfigError(f"reference is a setting of method network; {self.method} judges all sensors alike")
         if self.one_pass and (self.method in BATCH or self.passes > 1):
             raise ConfigError(
                 f"one_pass meets every period once; method {self.method} walks the archive more often here"
@@ -426,6 +455,21 @@ class Options:
             return cls.of(**{**table, **{name: value for name, value in values.items() if value is not None}})
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
+
+    def admits(self, sensor: str) -> bool:
+        """Return whether a sensor is among the known ones, where these are given; a reference always is.
+
+        Examples
+        --------
+        >>> options = Options.of(known=["S*", "gate"], reference=["mast"])
+        >>> [options.admits(name) for name in ("S01", "gate", "gates", "mast")], Options().admits("any")
+        ([True, True, False, True], True)
+        """
+        return (
+            not self.known
+            or sensor in {*self.known, *self.reference}
+            or any(fnmatchcase(sensor, pattern) for pattern in self.known)
+        )
 
     def fill_of(self, variable: str) -> tuple[float, ...] | None:
         """Return the fill values given for a variable; None where none are given."""

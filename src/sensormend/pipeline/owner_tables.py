@@ -1,4 +1,4 @@
-"""`notes_of` makes notes on maintenance of a table in which owners wrote down flags and visits."""
+"""`read_notes` makes notes on maintenance of a table in which owners wrote down flags and visits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sensormend.errors import ConfigError
 from sensormend.files import read_table
 from sensormend.pipeline.maintenance import ACTIONS, ALL, EVER, FIXED, Note, as_time, check_note
 
-__all__ = ["GOOD", "WRONG", "OwnerNotes", "notes_of"]
+__all__ = ["GOOD", "WRONG", "OwnerNotes", "read_notes"]
 
 GOOD, WRONG = ("1", "good", "pass", "ok"), ("4", "bad", "fail", "wrong")
 """Flags of spans whose readings are true, and of those whose readings are wrong, in lower case."""
@@ -51,7 +51,7 @@ class OwnerNotes:
     passed: Mapping[str, int]
 
 
-def notes_of(
+def read_notes(
     path: str | os.PathLike[str],
     sensor: str | None = None,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -15,12 +15,14 @@ __all__ = [
     "ADVICE",
     "DEVICE_ADVICE",
     "comma",
+    "contradiction_sentence",
     "counted",
     "fault_sentence",
     "faults_in_words",
     "how_far_judged",
     "how_long",
     "how_often",
+    "learning_sentence",
     "little_judged",
     "number",
     "percent",
@@ -193,6 +195,25 @@ def readable(time: int) -> str:
         return "an unknown time"
 
 
+def contradiction_sentence(name: str, size: float, growth: float, unit: str, others: Sequence[str], since: int) -> str:
+    """Return one sentence on an open offset or drift and the sensors that contradict it; `growth` is that of a day.
+
+    Examples
+    --------
+    >>> contradiction_sentence("S50", 7.21, 0.16, "°C", ["S47", "S13", "S34"], 1708041600_000000)
+    'S50 reads 7.2 °C above what S47, S13 and S34 imply, growing 0.16 a day since 2024-02-16 00:00.'
+    >>> contradiction_sentence("S50", -7.21, 0.0, "", ["S47"], 1708041600_000000)
+    'S50 reads 7.2 below what S47 implies since 2024-02-16 00:00.'
+    """
+    *first, last = others
+    who_else = f"{', '.join(first)} and {last} imply" if first else f"{last} implies"
+    side, grows = ("above", growth > 0) if size > 0 else ("below", growth < 0)
+    course = f", {'growing' if grows else 'shrinking'} {unsigned(growth)} a day" if growth else ""
+    return (
+        f"{name} reads {unsigned(size)} {unit}".rstrip() + f" {side} what {who_else}{course} since {readable(since)}."
+    )
+
+
 def comma(words: str) -> str:
     """Return the separator between what a fault does and its time."""
     return "," if "," in words else ""
@@ -303,6 +324,18 @@ def states_in_words(states: Mapping[str, int]) -> str:
     others += [f"{ended:,} {'has' if ended == 1 else 'have'} ended"] if ended else []
     first = f"{healthy:,} of {sensors} {_is_or_are(healthy)} healthy" if healthy else f"None of {sensors} is healthy"
     return f"{first}. {', '.join(others)}."
+
+
+def learning_sentence(done: int, needed: int, first: int, *, daily: bool) -> str:
+    """Return how far a network has learned of which nothing can be judged before `first`.
+
+    Examples
+    --------
+    >>> learning_sentence(0, 5, 1704499200_000000, daily=True)
+    'Still learning: day 1 of 5, first verdicts on 2024-01-06.'
+    """
+    date = readable(first).removesuffix(" 00:00")
+    return f"Still learning: {'day' if daily else 'period'} {done + 1} of {needed}, first verdicts on {date}."
 
 
 def _is_or_are(count: int) -> str:

@@ -14,7 +14,7 @@ from sensormend.pipeline.circular import OUTSIDE, TURN, is_direction, names_dire
 from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.times import in_words
-from sensormend.pipeline.units import unit_of
+from sensormend.pipeline.units import UsualRange, split_unit
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
@@ -70,12 +70,15 @@ class Survey:
     ----------
     circular
         The variables that are directions in degrees, each with the start of its turn: 0 or -180.
+    usual
+        What the variables usually read.
     """
 
     grid: Grid
     fill: dict[str, tuple[float, ...]]
     notes: tuple[str, ...] = ()
     circular: dict[str, float] = field(default_factory=dict)
+    usual: dict[str, UsualRange] = field(default_factory=dict)
 
 
 def survey_readings(sample: Readings, options: Options) -> Survey:
@@ -108,7 +111,21 @@ def _surveyed(sample: Readings, options: Options, grid: Grid, notes: Sequence[st
     fill, guessed = _fill(sample, options)
     circular = _circular(sample, fill, options)
     directions = [f"{name or 'the variable'} is a direction: it is judged by its cosine and sine" for name in circular]
-    return Survey(grid, fill, (*notes, *guessed, *directions), circular)
+    return Survey(grid, fill, (*notes, *guessed, *directions), circular, _usual(sample, fill, circular))
+
+
+def _usual(
+    sample: Readings, fill: Mapping[str, Sequence[float]], circular: Mapping[str, float]
+) -> dict[str, UsualRange]:
+    """Return what each variable usually reads."""
+    usual = {}
+    for index, variable in enumerate(sample.variables):
+        own = sample.taken((sample.variable == index) & ~np.isin(sample.value, fill[variable]))
+        if len(own):
+            low, middle, high = np.nanquantile(own.value, (0.01, 0.5, 0.99)).tolist()
+            days = (int(own.time.max()) - int(own.time.min())) / DAY
+            usual[variable] = UsualRange(low, middle, high, days, variable in circular)
+    return usual
 
 
 def _circular(sample: Readings, fill: Mapping[str, Sequence[float]], options: Options) -> dict[str, float]:
@@ -118,7 +135,7 @@ def _circular(sample: Readings, fill: Mapping[str, Sequence[float]], options: Op
         own = sample.taken(sample.variable == index)
         codes = (*fill[variable], *(code for code in (*STRONG, *WEAK) if abs(code) > TURN))
         own = own.taken(~np.isin(own.value, codes))
-        name, unit = unit_of(variable)
+        name, unit = split_unit(variable)
         unit = options.units.get(variable, options.units.get(EVERY, unit))
         names = (name, options.names.get(variable, options.names.get(EVERY, "")))
         named = any(names_direction(text, unit) for text in names)

@@ -220,9 +220,9 @@ class Tally:
         # Whether the readings that faults were dated back to are counted.
         self.looked_back = False
 
-    def add(self, mended: CleanedPeriod) -> None:
+    def add(self, cleaned_period: CleanedPeriod) -> None:
         """Count a period."""
-        rows, slots = mended.rows, self.grid.slots
+        rows, slots = cleaned_period.rows, self.grid.slots
         if not len(rows):
             return
         self.sensors = rows.sensors
@@ -237,9 +237,9 @@ class Tally:
         self.filled += int((origin == ESTIMATED).sum())
         self.corrected += int((origin == CORRECTED).sum())
         value = rows.value.reshape(-1, slots)
-        good = (flag == Flag.GOOD) & np.isfinite(mended.network)
-        circular = np.isin(variable, mended.circular)[:, None]
-        square = np.where(good, distances(value, mended.network, circular), 0.0) ** 2
+        good = (flag == Flag.GOOD) & np.isfinite(cleaned_period.network)
+        circular = np.isin(variable, cleaned_period.circular)[:, None]
+        square = np.where(good, distances(value, cleaned_period.network, circular), 0.0) ** 2
         counts = (
             np.full(sensor.size, slots),
             ((flag == Flag.MISSING) | fill).sum(axis=1),
@@ -258,9 +258,9 @@ class Tally:
             (flag == Flag.SUSPECT).sum(axis=1),
             (flag == Flag.NOT_EVALUATED).sum(axis=1),
         )
-        self._note_readings(mended.period, sensor, variable, n > 0, value)
-        self._copies.add(sensor, variable, np.where(fill, np.nan, value), mended.resolution)
-        self._note_faults(mended, sensor, variable)
+        self._note_readings(cleaned_period.period, sensor, variable, n > 0, value)
+        self._copies.add(sensor, variable, np.where(fill, np.nan, value), cleaned_period.resolution)
+        self._note_faults(cleaned_period, sensor, variable)
 
     def _grow(self, sensors: int) -> None:
         more = sensors - self._counts.shape[1]
@@ -288,23 +288,25 @@ class Tally:
         self._span[1][channels] = times[last]
         self._last_value[channels] = value[np.arange(last.size), last]
 
-    def _note_faults(self, mended: CleanedPeriod, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
+    def _note_faults(
+        self, cleaned_period: CleanedPeriod, sensor: NDArray[np.integer], variable: NDArray[np.integer]
+    ) -> None:
         """Assign the period's wrong slots to the model's episodes, and group the others into runs.
 
         Every wrong slot belongs to one fault, and the faults of a channel do not overlap: a slot that several episodes
         cover belongs to the one that began first, as a spike within an offset does.
         """
-        table = _PeriodTable.of(mended, self.grid)
+        table = _PeriodTable.of(cleaned_period, self.grid)
         self._until = table.end
         wrong, suspect = table.fail.copy(), table.suspect.copy()
         episodes: dict[int, list[tuple[Fault, NDArray[np.intp]]]] = {}
-        if mended.faults:
+        if cleaned_period.faults:
             channel = sensor.astype(np.int64) * len(self.variables) + variable
-            faulty = [int(dated.sensor) * len(self.variables) + dated.variable for dated in mended.faults]
+            faulty = [int(dated.sensor) * len(self.variables) + dated.variable for dated in cleaned_period.faults]
             rows = np.minimum(np.searchsorted(channel, faulty), channel.size - 1).tolist()
-            for dated, row, own in zip(mended.faults, rows, faulty, strict=True):
+            for dated, row, own in zip(cleaned_period.faults, rows, faulty, strict=True):
                 if channel[row] == own:
-                    slots = _slots_of(dated, table, row, wrong, suspect)
+                    slots = _claim_slots(dated, table, row, wrong, suspect)
                     episodes.setdefault(row, []).append((dated, slots))
         wrong |= table.silent | table.fill
         for row in sorted({*episodes, *np.flatnonzero(wrong.any(axis=1)).tolist()}):
@@ -568,7 +570,7 @@ class Tally:
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Restore a state."""
         self.sensors = settings["sensors"]
-        self.faults = [_episode_of(values) for values in settings["faults"]]
+        self.faults = [_restore_episode(values) for values in settings["faults"]]
         self._open = {(sensor, variable): self.faults[index] for sensor, variable, index in settings["open"]}
         self._episodes = {(sensor, variable, number): self.faults[index]
                           for sensor, variable, number, index in settings["episodes"]}  # fmt: skip
@@ -643,7 +645,7 @@ def mark_dated_back(
     return replace(rows, flag=flag, reason=reason, **columns), which
 
 
-def _slots_of(dated: Fault, table: _PeriodTable, row: int, wrong: BoolArray, suspect: BoolArray) -> NDArray[np.intp]:
+def _claim_slots(dated: Fault, table: _PeriodTable, row: int, wrong: BoolArray, suspect: BoolArray) -> NDArray[np.intp]:
     """Return the slots of an episode that are wrong or doubtful and in no other fault, and clear them in the masks."""
     end = table.end if dated.end is None else dated.end
     span = (table.times >= dated.start) & (table.times < end)
@@ -689,16 +691,16 @@ class _PeriodTable:
     circular: BoolArray
 
     @classmethod
-    def of(cls, mended: CleanedPeriod, grid: Grid) -> _PeriodTable:
-        rows, shape = mended.rows, (-1, grid.slots)
+    def of(cls, cleaned_period: CleanedPeriod, grid: Grid) -> _PeriodTable:
+        rows, shape = cleaned_period.rows, (-1, grid.slots)
         flag, reason = rows.flag.reshape(shape), rows.reason.reshape(shape)
         silent, missing = reason == SILENT, flag == Flag.MISSING
         code = (flag == Flag.FAIL) & (reason == FILL)
         fill = code & (code | missing).all(axis=1, keepdims=True)
         return cls(
-            start=grid.start_of(mended.period),
-            end=grid.start_of(mended.period + 1),
-            times=grid.times_of(mended.period),
+            start=grid.start_of(cleaned_period.period),
+            end=grid.start_of(cleaned_period.period + 1),
+            times=grid.times_of(cleaned_period.period),
             reason=reason,
             fail=(flag == Flag.FAIL) & ~code,
             suspect=(flag == Flag.SUSPECT) & (reason != DUPLICATE),
@@ -709,9 +711,9 @@ class _PeriodTable:
             value=rows.value.reshape(shape),
             cleaned=rows.cleaned.reshape(shape),
             half_width=(rows.upper - rows.lower).reshape(shape) / 2,
-            score=mended.score,
-            resolution=mended.resolution,
-            circular=np.isin(rows.variable[:: grid.slots], mended.circular),
+            score=cleaned_period.score,
+            resolution=cleaned_period.resolution,
+            circular=np.isin(rows.variable[:: grid.slots], cleaned_period.circular),
         )
 
 
@@ -721,7 +723,7 @@ def _plain(value: Any) -> Any:
     return {str(key): count for key, count in value.items()} if isinstance(value, dict) else value
 
 
-def _episode_of(values: list[Any]) -> FaultEpisode:
+def _restore_episode(values: list[Any]) -> FaultEpisode:
     named = dict(zip((entry.name for entry in fields(FaultEpisode)), values, strict=True))
     named["slots"] = {int(code): count for code, count in named["slots"].items()}
     named["sums"] = ReadingSums(*named["sums"])

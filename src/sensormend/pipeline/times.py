@@ -1,4 +1,4 @@
-"""`iso`, `time_of`, `duration` and `in_words` convert times and durations from and to texts."""
+"""`iso`, `parse_time`, `duration` and `in_words` convert times and durations from and to texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sensormend.errors import ConfigError, InputError
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 from sensormend.recovery import BoolArray
 
-__all__ = ["FAR_AWAY", "duration", "in_words", "iso", "plausible_periods", "time_of"]
+__all__ = ["FAR_AWAY", "duration", "in_words", "iso", "parse_time", "plausible_periods"]
 
 UNITS = {
     "ms": SECOND // 1000, "s": SECOND, "sec": SECOND, "second": SECOND,
@@ -36,12 +36,12 @@ def iso(time: int) -> str:
     return str(exact if time % SECOND else exact.astype("datetime64[s]"))
 
 
-def time_of(text: str) -> int:
+def parse_time(text: str) -> int:
     """Return the microseconds of an ISO time; without a zone it is UTC, and a date alone is its midnight.
 
     Examples
     --------
-    >>> time_of("2019-01-01T01:00+01:00") == time_of("2019-01-01") == 1_546_300_800_000_000
+    >>> parse_time("2019-01-01T01:00+01:00") == parse_time("2019-01-01") == 1_546_300_800_000_000
     True
     """
     try:

@@ -15,20 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.archive.frames import is_frame, rows_of
+from sensormend.archive.frames import is_frame, read_rows
 from sensormend.errors import ConfigError, InputError
 from sensormend.explain.context import USUAL_SPAN, TimeLike, microseconds
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
-from sensormend.pipeline.health import (
-    HEALTH,
-    PLAIN_REASONS,
-    SPIKE,
-    by_trouble,
-    days_per_cell,
-    shade_words,
-    states_by_cell,
-)
+from sensormend.pipeline.health import HEALTH, SPIKE, by_trouble, days_per_cell, shade_words, states_by_cell
 from sensormend.pipeline.sentences import counted
 from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import axis_label
@@ -73,7 +65,7 @@ def course(
     Parameters
     ----------
     rows
-        What `clean` returned, or the OUT that it wrote.
+        What `clean` returned, or the output folder that it wrote.
     sensor
         The name of the sensor.
     start, end
@@ -108,7 +100,7 @@ def health(rows: Any, variable: str | None = None, *, ax: Any = None, dark: bool
     Parameters
     ----------
     rows
-        What `clean` returned, or the OUT that it wrote.
+        What `clean` returned, or the output folder that it wrote.
     variable
         By default all variables are drawn, one below the other.
     ax
@@ -154,7 +146,7 @@ def beside(
     Parameters
     ----------
     rows
-        What `clean` returned, or the OUT that it wrote.
+        What `clean` returned, or the output folder that it wrote.
     sensor
         The name of the sensor.
     time
@@ -236,7 +228,7 @@ def _rows(source: Any) -> Rows:
         own = getattr(source, "rows", None)
         if not isinstance(own, Rows) and not is_frame(source):
             raise InputError(f"pictures are drawn of what clean() returned, not of {type(source).__name__}")
-        rows = own if isinstance(own, Rows) else rows_of(source)
+        rows = own if isinstance(own, Rows) else read_rows(source)
     if not len(rows):
         raise InputError("there are no rows to draw")
     return rows
@@ -496,7 +488,7 @@ def _good(all_rows: Rows, sensor: str, times: Any) -> FloatArray:
 
 def _title(own: Rows, place: int, name: str) -> str:
     flag = Flag(int(own.flag[place]))
-    reason = PLAIN_REASONS.get(word := REASONS[int(own.reason[place])], word)
+    reason = REASONS[int(own.reason[place])]
     words = f"flag {int(flag)} ({MEANINGS[flag].replace('_', ' ')}{f', {reason}' if reason else ''})"
     return f"Sensor {name} at {_when(int(own.time[place]))}: {words}"
 

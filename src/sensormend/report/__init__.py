@@ -1,4 +1,4 @@
-"""The package writes the report on an OUT as one self-contained HTML file."""
+"""The package writes the report on an output folder as one self-contained HTML file."""
 
 from sensormend.report.document import write_report
 

@@ -22,6 +22,7 @@ from sensormend.report.markup import (
     tag,
 )
 from sensormend.report.report_data import ReportData
+from sensormend.views.overview import wrong_and_filled
 
 __all__ = ["header_section", "provenance_section"]
 
@@ -80,14 +81,14 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
 
 def _key_numbers(data: ReportData) -> list[tuple[str, str]]:
     counts = data.counts
-    readings = sum(channel.readings for channel in counts.channels.values())
+    share, _ = wrong_and_filled(data.reader, data.start // DAY, (data.end - 1) // DAY)
     wrong = len({status.sensor for status in data.wrong_now()})
     sensors = data.network.sensors
     days = counted(-(-(data.end - data.start) // DAY), "day")
     return [
         (f"{sensors:,}", f"{'sensor' if sensors == 1 else 'sensors'} over {days}"),
         (f"{wrong:,}", "to be repaired: faulty or silent at the end"),
-        (percent(counts.flags[Flag.FAIL], readings), "of what was measured was wrong"),
+        (percent(share or 0.0), "of what was measured was wrong"),
         (percent(counts.flags[Flag.MISSING], counts.rows), "of all values never came"),
         (percent(counts.estimated, counts.rows), "of all values are estimates"),
     ]
@@ -103,7 +104,7 @@ def provenance_section(data: ReportData) -> Html:
         "section",
         tag("h2", "How it was made"),
         tag("p", "sensormend learned how the sensors of this network move together, day by day, and compared each "
-            "of them with the others and its own past. Raw readings are kept beside every mended value, unchanged."),
+            "of them with the others and its own past. Raw readings are kept beside every cleaned value, unchanged."),
         html_table(("", ""), [[escape(name), value] for name, value in facts], wide=1),
         tag("h3", "QARTOD flags"),
         html_table(("flag", "", "meaning", "values", "of all"), rows, numbers=(3, 4), wide=2),

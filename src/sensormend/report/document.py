@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
-from sensormend.files import now, write_beside
-from sensormend.io.folder import meta_of
+from sensormend.files import atomic_write, now
+from sensormend.io.folder import find_meta
 from sensormend.report.about import header_section, provenance_section
 from sensormend.report.bundle import STATIC, bundle
 from sensormend.report.coverage import coverage_section
@@ -40,7 +40,7 @@ def write_report(
     to: str | os.PathLike[str] | None = None,
     done: Callable[[float], None] | None = None,
 ) -> Path:
-    """Write the report on an OUT as one HTML file, and return its path.
+    """Write the report on an output folder as one HTML file, and return its path.
 
     The file has the views of the dashboard with their data inside and refers to nothing outside of itself: it can be
     mailed, opened without a server, and printed.
@@ -61,7 +61,7 @@ def write_report(
     >>> write_report("mended", "city.html")  # doctest: +SKIP
     PosixPath('city.html')
     """
-    beside = meta_of(Path(out).absolute())
+    beside = find_meta(Path(out).absolute())
     target = Path(to) if to is not None else beside / "report.html"
     if target.is_dir():
         raise ConfigError(f"{target} is a folder: name a file to write, like {target / 'report.html'}")
@@ -73,7 +73,7 @@ def write_report(
     with OutReader(out) as reader:
         text = page(read_report_data(reader, done))
     # A symbolic link is followed, not replaced.
-    with write_beside(place) as file:
+    with atomic_write(place) as file:
         file.write(text)
     return target
 
@@ -123,7 +123,9 @@ def page(data: ReportData) -> str:
         tag("style", Html(style)),
         tag("script", Html(theme)),
     )
-    note = tag("noscript", tag("p", "The matrix, the map and the charts need JavaScript; the text does not."))
+    note = tag(
+        "noscript", tag("p", "The tables, the matrix, the map and the charts need JavaScript; the text does not.")
+    )
     body = tag(
         "body",
         head,
@@ -150,7 +152,12 @@ def _sections(data: ReportData, shown: Mapping[str, Any]) -> list[tuple[str, str
         id="worst",
     )
     return [
-        ("repair", "What to repair", repairs_section(data)),
+        (
+            "repair",
+            "What to repair",
+            repairs_section(data, answers["attention"][0]["answer"], answers["faults"][0]["answer"]),
+        ),
+        ("stations", "Stations", _view("stations", "grid") if "sensors" in answers else None),
         ("health", "Day by day", _view("health", "matrix") if "matrix" in answers else None),
         ("map", "Map", _view("map", "on-map") if "moment" in answers else None),
         ("worst", "The worst", worst if sensors else None),

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.errors import InputError
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.health import FILL, SPIKE
 from sensormend.readings import DAY, Flag
 from sensormend.report.report_data import ChannelFaults, ReportData
 from sensormend.views.atlas import atlas, moment
+from sensormend.views.attention import attention
 from sensormend.views.calibration import calibration
 from sensormend.views.fault_list import fault_page
 from sensormend.views.neighbours import explanation, neighbours
 from sensormend.views.reader import utc
-from sensormend.views.sensors import SensorNotes, sensor_view
+from sensormend.views.sensors import SensorNotes, sensor_page, sensor_view, telling_reading
 from sensormend.views.series import series
 
 __all__ = ["MAX_SENSORS", "embedded_data", "telling_moment", "telling_span"]
@@ -28,6 +28,9 @@ MAX_SENSORS, MAX_NEIGHBOURS, MAX_FAULTS = 6, 3, 5
 
 MAX_ROWS, MAX_CALIBRATED = 2000, 20
 """Rows of the matrix, a page of it; and of the list of distances."""
+
+MAX_REPAIRS, MAX_LISTED, MAX_CELLS = 100, 20, 600
+"""Lines of the list of repairs and of the list of faults, and cells of the grid of stations."""
 
 POINTS = 1000
 """Points of a chart: one for each pixel of a page."""
@@ -48,6 +51,10 @@ def embedded_data(data: ReportData) -> dict[str, Any]:
     shown = data.matrix.rows[:MAX_ROWS]
     if shown:
         answers["matrix"] = [_answer(replace(data.matrix, rows=shown, total=len(shown), next=None))]
+    answers["attention"] = [_answer(attention(reader, limit=MAX_REPAIRS))]
+    answers["faults"] = [_answer(fault_page(reader, limit=MAX_LISTED))]
+    if data.several and not data.network.live:
+        answers["sensors"] = [_answer(sensor_page(reader, sort="faulty", limit=MAX_CELLS))]
     at = telling_moment(data, data.reader.variables[0]) if data.network.places else None
     if at is not None:
         answers["places"] = [_answer(atlas(reader))]
@@ -85,15 +92,11 @@ def _sensor(data: ReportData, trouble: ChannelFaults, answers: dict[str, list[di
         "neighbours": beside,
         "faults": faults,
     }
-    middle = (max(longest.start, begin) + min(longest.end, end)) // 2 // data.step * data.step
-    why = None
+    at = None
     if longest.reason != "silent":
-        try:
-            views["explain"] = explanation(reader, name, middle, variable)
-            why = utc(middle)
-        except InputError:
-            # It has no row in the middle of its fault.
-            why = None
+        at = telling_reading(reader, name, variable, max(longest.start, begin), min(longest.end, end))
+    if at is not None:
+        views["explain"] = explanation(reader, name, at, variable)
     for path, answer in views.items():
         answers.setdefault(path, []).append(_answer(answer, name, name, variable))
     for other in beside.items:
@@ -102,7 +105,7 @@ def _sensor(data: ReportData, trouble: ChannelFaults, answers: dict[str, list[di
             key: [] for key, value in vars(compared).items() if isinstance(value, list) and key not in COMPARED
         }
         answers["series"].append(_answer(replace(compared, **unused), name, other.sensor, variable))
-    return {"sensor": name, "variable": variable, "from": utc(begin), "to": utc(end), "why": why,
+    return {"sensor": name, "variable": variable, "from": utc(begin), "to": utc(end), "why": utc(at),
             "neighbours": bool(beside.items)}  # fmt: skip
 
 

@@ -266,7 +266,7 @@ def _unknown(data: ReportData) -> list[Html]:
     count = data.counts.unknown
     return _limit(
         "Sums over all sensors without a look at empty values.",
-        f"{counted(count, 'value')} {'is' if count == 1 else 'are'} empty even after mending: nothing was known yet.",
+        f"{counted(count, 'value')} {'is' if count == 1 else 'are'} empty even after cleaning: nothing was known yet.",
     ) if count else []  # fmt: skip
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from sensormend.pipeline.health import PLAIN_REASONS
-from sensormend.readings import DAY, REASONS
+from sensormend.readings import DAY
 
 __all__ = [
     "Html",
@@ -22,7 +21,6 @@ __all__ = [
     "html_table",
     "minute",
     "quotation",
-    "reason_words",
     "rounded",
     "shortened",
     "span",
@@ -129,11 +127,6 @@ def html_table(
 
 def _text(text: str) -> str:
     return html.unescape(re.sub("<[^>]*>", "", text)) if isinstance(text, Html) else text
-
-
-def reason_words(reason: str) -> str:
-    """Return a reason in plain words."""
-    return PLAIN_REASONS.get(reason, reason) if reason and reason in REASONS else "faulty"
 
 
 def date(time: int) -> str:

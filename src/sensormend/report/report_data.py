@@ -14,9 +14,8 @@ import duckdb
 
 from sensormend.errors import InputError
 from sensormend.io.folder import data_files, dates_of
-from sensormend.pipeline.channel_states import ChannelName, open_faults
+from sensormend.pipeline.channel_states import STATES, ChannelName
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import STATES
 from sensormend.pipeline.sentences import counted
 from sensormend.readings import DAY, HOUR
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
@@ -412,15 +411,15 @@ class ReportData:
     Attributes
     ----------
     reader, network
-        The OUT, and its overview.
+        The output folder, and its overview.
     start, end
         The span of final values; `end` is excluded.
     counts
         Counts of rows and gaps.
     matrix
         The state of every channel by day, the worst first.
-    now, faults, open
-        The state of every channel, all faults, and the open ones by channel.
+    now, faults
+        The state of every channel, and all faults.
     troubles
         Channels with faults that are not doubtful, the worst first.
     variables
@@ -435,7 +434,6 @@ class ReportData:
     matrix: Matrix
     now: dict[ChannelName, ChannelStatus]
     faults: tuple[FaultInterval, ...]
-    open: dict[ChannelName, FaultInterval]
     troubles: tuple[ChannelFaults, ...]
     variables: tuple[str, ...]
 
@@ -469,10 +467,6 @@ class ReportData:
                 last[status.sensor] = max(status.heard, last.get(status.sensor, status.heard))
         return sorted(last.items(), key=lambda entry: (-entry[1], entry[0]))
 
-    def open_fault(self, status: ChannelStatus) -> FaultInterval | None:
-        """Return the open fault of a channel; a silence of all its variables has no variable."""
-        return self.open.get((status.sensor, "")) or self.open.get((status.sensor, status.variable))
-
 
 def read_report_data(reader: OutReader, done: Callable[[float], None] | None = None) -> ReportData:
     """Return the data of the report; raise InputError where nothing is final yet, or there is no row."""
@@ -498,7 +492,6 @@ def read_report_data(reader: OutReader, done: Callable[[float], None] | None = N
         matrix=matrix(reader, start=span[0], end=end, limit=1 << 60),
         now=channel_statuses(reader),
         faults=faults,
-        open=open_faults(faults, end),
         troubles=_faults_by_channel(reader, faults),
         variables=reader.variables[:MAX_VARIABLES],
     )

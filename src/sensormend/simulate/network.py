@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.files import write_beside
+from sensormend.files import atomic_write
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.simulate.degrade import KINDS, Degraded, InjectedFault, in_time
 from sensormend.simulate.weather import CLIMATES, Climate, Stations, place, weather
@@ -27,9 +27,9 @@ __all__ = [
     "Network",
     "assembled",
     "city",
-    "names_of",
+    "name_sensors",
     "paper_tensor",
-    "stations_of",
+    "place_stations",
     "stream",
     "write_example",
     "write_readings",
@@ -122,18 +122,18 @@ def city(
     return assembled(drawn, seed=seed, climate=chosen)
 
 
-def names_of(sensors: int) -> tuple[str, ...]:
+def name_sensors(sensors: int) -> tuple[str, ...]:
     """Return the labels of a simulated network.
 
     Examples
     --------
-    >>> names_of(10)[:2]
+    >>> name_sensors(10)[:2]
     ('S01', 'S02')
     """
     return tuple(f"S{number:0{len(str(sensors))}d}" for number in range(1, sensors + 1))
 
 
-def stations_of(sensors: int, *, seed: int = 0, climate: str | Climate = "city") -> Stations:
+def place_stations(sensors: int, *, seed: int = 0, climate: str | Climate = "city") -> Stations:
     """Return the positions of the sensors of a simulated network."""
     return place(sensors, _climate(climate), _generators(seed)[0])
 
@@ -145,8 +145,8 @@ def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "
     started = [fault for day in drawn for fault in day.started]
     minutes = np.arange(slots) * (24 * 60 // slots)
     return Network(
-        sensors=names_of(sensors),
-        stations=stations_of(sensors, seed=seed, climate=chosen),
+        sensors=name_sensors(sensors),
+        stations=place_stations(sensors, seed=seed, climate=chosen),
         climate=chosen,
         times=FIRST_DAY + minutes[:, None] + (np.arange(days) * 24 * 60)[None, :],
         faults=tuple(replace(fault, stop=min(fault.stop, days * slots)) for fault in started),
@@ -167,7 +167,7 @@ def stream(
         raise ConfigError(f"slots must divide the 1440 minutes of a day, and {slots} does not")
     chosen = _climate(climate)
     _, for_weather, for_sensors, for_faults = _generators(seed)
-    stations = stations_of(sensors, seed=seed, climate=chosen)
+    stations = place_stations(sensors, seed=seed, climate=chosen)
     resolution = for_sensors.choice(chosen.resolutions, (sensors, 1))
     bias = for_sensors.normal(0, chosen.calibration, (sensors, 1))
     noise = chosen.noise * for_sensors.uniform(0.5, 1.5, (sensors, 1))
@@ -321,7 +321,7 @@ def write_readings(path: Path, network: Network) -> None:
     """Write the readings of a network as CSV, in order of time: sensor, time, value, latitude, longitude."""
     value, degrees = in_time(network.readings), network.stations.degrees()
     times = network.times.T.reshape(-1).astype("datetime64[s]")
-    with write_beside(path) as file:
+    with atomic_write(path) as file:
         file.write("sensor,time,value,latitude,longitude\n")
         for slot, sensor in np.argwhere(np.isfinite(value.T)).tolist():
             latitude, longitude = degrees[sensor]
@@ -353,7 +353,7 @@ def write_example(path: str | os.PathLike[str], *, sensors: int = 20, days: int 
     network = city(sensors, days, seed=seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     written = 0
-    with write_beside(path) as file:
+    with atomic_write(path) as file:
         file.write("sensor,time,value,latitude,longitude\n")
         for line in _logger_lines(network, np.random.default_rng([seed, 4])):
             file.write(line)

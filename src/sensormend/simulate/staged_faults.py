@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sensormend.simulate.degrade import InjectedFault
-from sensormend.simulate.network import Day, names_of
+from sensormend.simulate.network import Day, name_sensors
 
 __all__ = ["StagedFaults"]
 
@@ -44,17 +44,17 @@ class StagedFaults:
     @property
     def drifting(self) -> str:
         """The sensor that drifts."""
-        return names_of(self.sensors)[-1]
+        return name_sensors(self.sensors)[-1]
 
     @property
     def accepted(self) -> str:
         """The sensor that is shifted, and whose new level is accepted."""
-        return names_of(self.sensors)[-2]
+        return name_sensors(self.sensors)[-2]
 
     @property
     def jumping(self) -> str:
         """The sensor that jumps on the first live day."""
-        return names_of(self.sensors)[-3]
+        return name_sensors(self.sensors)[-3]
 
     def __call__(self, number: int, day: Day) -> Day:
         """Return a day with its part of the faults."""

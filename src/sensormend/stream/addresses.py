@@ -29,14 +29,14 @@ __all__ = [
     "WEB",
     "MailServer",
     "clear",
-    "host_of",
     "is_address",
     "is_loopback",
-    "login_of",
     "mail_server",
+    "parse_host",
+    "parse_login",
+    "parse_topic",
     "plain",
     "refuse_loops",
-    "topic_of",
 ]
 
 MQTT = ("mqtt://", "mqtts://")
@@ -82,23 +82,23 @@ def clear(address: str) -> str:
     return address
 
 
-def topic_of(address: str) -> str:
+def parse_topic(address: str) -> str:
     """Return the part of an MQTT address after the host, unparsed: `#` and `?` belong to topics.
 
     Examples
     --------
-    >>> topic_of("mqtts://me@broker:8883/city/+/#")
+    >>> parse_topic("mqtts://me@broker:8883/city/+/#")
     'city/+/#'
     """
     return unquote(address.partition("://")[2].partition("/")[2])
 
 
-def host_of(address: str) -> str:
+def parse_host(address: str) -> str:
     """Return the host and the port of an address, without the user.
 
     Examples
     --------
-    >>> host_of("mqtts://me:secret@broker:8883/city/me@home/#")
+    >>> parse_host("mqtts://me:secret@broker:8883/city/me@home/#")
     'broker:8883'
     """
     return _authority(address).rpartition("@")[2]
@@ -112,17 +112,17 @@ def _broker_key(address: str) -> tuple[str, int]:
     >>> _broker_key("mqtt://localhost"), _broker_key("mqtts://me@127.0.0.1:8883/city")
     (('localhost', 1883), ('localhost', 1883))
     """
-    match = re.fullmatch(r"(.*?)(?::(\d+))?", host_of(address).lower(), re.DOTALL)
+    match = re.fullmatch(r"(.*?)(?::(\d+))?", parse_host(address).lower(), re.DOTALL)
     host, port = (match[1], int(match[2] or 1883)) if match else ("", 0)
     return "localhost" if host in ("127.0.0.1", "[::1]") else host.rstrip("."), 1883 if port == 8883 else port
 
 
-def login_of(address: str) -> tuple[str | None, str | None]:
+def parse_login(address: str) -> tuple[str | None, str | None]:
     """Return the user and the password in an address.
 
     Examples
     --------
-    >>> login_of("mqtt://me:a%40b@broker")
+    >>> parse_login("mqtt://me:a%40b@broker")
     ('me', 'a@b')
     """
     user, at, _ = _authority(address).rpartition("@")
@@ -154,7 +154,7 @@ def plain(address: str) -> str:
         if is_unclear(address):
             return f"{scheme}://..."
         path = re.split(r"[/?#]", rest, maxsplit=1)[1:]
-        return f"{scheme}://{host_of(address)}{'/...' if any(part.strip('/') for part in path) else ''}"
+        return f"{scheme}://{parse_host(address)}{'/...' if any(part.strip('/') for part in path) else ''}"
     if address.startswith(COMMAND):
         words = address.removeprefix(COMMAND).split(maxsplit=1)
         return " ".join([COMMAND, *map(shown, words[:1]), *["..."] * (len(words) > 1)])
@@ -223,7 +223,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[str], alerts: Sequence[str]) -> None:
-    """Refuse a source that would read the results, which would be mended again without end."""
+    """Refuse a source that would read the results, which would be cleaned again without end."""
     if source.startswith(MQTT):
         for address, published in _published(sinks, alerts):
             if _broker_key(address) == _broker_key(source) and any(overlap(topic, published) for topic in topics):
@@ -253,7 +253,7 @@ def _kafka_topics(address: str) -> set[tuple[str, str]]:
     >>> sorted(_kafka_topics("kafka://me:hush@one,two:9092/water,air"))[:2]
     [('one', 'air'), ('one', 'water')]
     """
-    hosts = [host.lower().removesuffix(":9092") for host in host_of(address).split(",")]
+    hosts = [host.lower().removesuffix(":9092") for host in parse_host(address).split(",")]
     topics = unquote(urlsplit(address).path.strip("/")).split(",")
     return {("localhost" if is_loopback(host) else host, topic.strip()) for host in hosts for topic in topics}
 
@@ -268,7 +268,7 @@ def _table_key(address: str) -> tuple[str, str, str]:
     """
     parts = urlsplit(address)
     query = dict(parse_qsl(parts.query))
-    host = host_of(address).lower().removesuffix(":5432")
+    host = parse_host(address).lower().removesuffix(":5432")
     table = query.get("table") or unquote(parts.fragment) or PREFIX
     return "localhost" if is_loopback(host) else host, parts.path.strip("/"), table.removeprefix("public.")
 
@@ -277,8 +277,8 @@ def _published(sinks: Sequence[str], alerts: Sequence[str]) -> Iterator[tuple[st
     """Yield the address and the topic filter of everything that is published."""
     for address in sinks:
         if address.startswith(MQTT):
-            prefix = topic_of(address).strip("/") or PREFIX
+            prefix = parse_topic(address).strip("/") or PREFIX
             yield from ((address, f"{prefix}/{kind}/#") for kind in ("cleaned", "health", "latest", "problem"))
     for address in alerts:
         if address.startswith(MQTT):
-            yield address, topic_of(address).strip("/") or ALERTS
+            yield address, parse_topic(address).strip("/") or ALERTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,14 @@ from sensormend.stream.deliveries import FLOOD, Alert, identified
 from sensormend.stream.formats.values import TOO_MANY_NAMES
 
 __all__ = [
-    "FUTURE", "MOST_VARIABLES", "OLD", "RARE", "TOO_MANY", "TOO_MANY_LATE", "UNKNOWN", "Admission", "Admitted",
-    "common_variables", "rejections",
+    "FUTURE", "MOST_VARIABLES", "NOT_KNOWN", "OLD", "RARE", "TOO_MANY", "TOO_MANY_LATE", "UNKNOWN", "Admission",
+    "Admitted", "common_variables", "rejections",
 ]  # fmt: skip
 
 FUTURE = "a time in the future"
 OLD = "a time too long ago"
 UNKNOWN = "a variable that was not there from the start"
+NOT_KNOWN = "a sensor that is not known"
 RARE = "a variable that too few messages carry"
 TOO_MANY = "more readings than a sensor can have in a period"
 TOO_MANY_LATE = "more late readings than a period can take"
@@ -116,6 +117,7 @@ class Admission:
         oldest: int,
         latest: int,
         received: int,
+        admits: Callable[[str], bool] = lambda sensor: True,
     ) -> Admitted:
         """Return the accepted readings, and the rejected ones.
 
@@ -129,6 +131,8 @@ class Admission:
             The known variables; empty where any may come.
         oldest, latest
             The range of accepted times.
+        admits
+            Tells whether a sensor is one of those that the user admits.
         """
         future, old = readings.time > latest, readings.time < oldest
         unknown = np.zeros_like(old)
@@ -136,9 +140,12 @@ class Admission:
         if any(unknown_names):
             unknown = np.array(unknown_names)[readings.variable] & ~future & ~old
         rejected: list[Rejected] = []
-        wrong = future | old | unknown
+        passed = [code for code in np.unique(readings.sensor).tolist() if not admits(readings.sensors[code])]
+        strange = np.isin(readings.sensor, passed)
+        future, old, unknown = future & ~strange, old & ~strange, unknown & ~strange
+        wrong = strange | future | old | unknown
         if wrong.any():
-            for mask, reason in ((future, FUTURE), (old, OLD), (unknown, UNKNOWN)):
+            for mask, reason in ((strange, NOT_KNOWN), (future, FUTURE), (old, OLD), (unknown, UNKNOWN)):
                 rejected += rejections(readings.taken(mask), reason)
             readings = readings.taken(~wrong)
         too_many = self.too_many(readings, names)

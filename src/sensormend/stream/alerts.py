@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.pipeline.channel_states import STATES, ChannelState, channel_states
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid, is_fill
-from sensormend.pipeline.health import STATES, ChannelState, Health, channel_states
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.options import EVERY
 from sensormend.pipeline.sentences import counted, how_long, readable, who
@@ -46,7 +47,7 @@ __all__ = [
 ChannelName = tuple[str, str]
 """Sensor and variable of a channel."""
 
-SPIKE, FILL = REASONS.index("spike"), REASONS.index("fill")
+SPIKE, FILL, IMPLAUSIBLE = (REASONS.index(reason) for reason in ("spike", "fill", "implausible"))
 
 FAULTY_SHARE = 0.5
 """The fraction of faulty readings from which a period is faulty: a sensor that breaks at noon is faulty that day."""
@@ -185,9 +186,9 @@ class PeriodVerdict:
     episodes: dict[ChannelName, list[int]] = field(default_factory=dict)
 
 
-def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
+def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     """Return the verdict of a period, which may be open."""
-    rows, slots = mended.rows, grid.slots
+    rows, slots = cleaned_period.rows, grid.slots
     if not len(rows):
         return PeriodVerdict()
     flag, present, wrong = _by_channel(rows, slots)
@@ -195,10 +196,10 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     newest = np.arange(sensor.size), slots - 1 - present[:, ::-1].argmax(axis=1)
     questionable = present.any(axis=1) & (wrong[newest] | (flag[newest] == Flag.SUSPECT))
     channels = sensor * len(rows.variables) + variable
-    start, times = grid.start_of(mended.period), grid.times_of(mended.period)
+    start, times = grid.start_of(cleaned_period.period), grid.times_of(cleaned_period.period)
     faults: dict[ChannelName, Incident] = {}
     episodes: dict[ChannelName, list[int]] = {}
-    for fault in mended.faults:
+    for fault in cleaned_period.faults:
         channel = int(fault.sensor) * len(rows.variables) + fault.variable
         row = min(int(np.searchsorted(channels, channel)), channels.size - 1)
         if fault.kind == "spike" or channels[row] != channel:
@@ -216,6 +217,13 @@ def period_verdict(mended: CleanedPeriod, grid: Grid) -> PeriodVerdict:
         incident.start, incident.confidence = fault.start, fault.confidence
         incident.readings += max(0, (start - fault.start) // grid.step)
         faults[name] = incident
+    # The model never sees impossible readings; that they are wrong is sure.
+    impossible = wrong & (rows.reason.reshape(-1, slots) == IMPLAUSIBLE)
+    for row in np.flatnonzero(present.any(axis=1) & impossible[newest]).tolist():
+        if (name := _channel_name(rows, slots, row)) not in faults:
+            run = impossible[row] & ((present[row] & ~impossible[row])[::-1].cumsum()[::-1] == 0)
+            faults[name] = sum_readings(rows, slice(row * slots, (row + 1) * slots), run)
+            faults[name].confidence = 1.0
     names = (_channel_name(rows, slots, row) for row in np.flatnonzero(questionable).tolist())
     return PeriodVerdict(faults, frozenset(names), episodes)
 
@@ -545,8 +553,8 @@ class Alerts:
         """Apply a faulty period to a channel that has no sure fault."""
         channel = self._channel(name, start)
         if channel.fault is None:
-            fault.start = channel.streak_start = start
-            channel.fault = fault
+            fault.start = max(fault.start, start)
+            channel.streak_start, channel.fault = start, fault
         else:
             channel.fault.add(fault)
         if channel.faulty:
@@ -704,15 +712,19 @@ class ChannelMonitor:
     def _is_empty(self, readings: Readings) -> BoolArray:
         return ~np.isfinite(readings.value) | is_fill(readings, self._fill)
 
-    def close(self, mended: CleanedPeriod) -> list[Alert]:
+    def close(self, cleaned_period: CleanedPeriod) -> list[Alert]:
         """Apply a period that is over, and return its alerts."""
-        grid, verdict = self._grid, period_verdict(mended, self._grid)
-        self._note_judged(mended.rows)
-        return self._incidents(self.alerts.close_period(mended.rows, grid, grid.start_of(mended.period), verdict))
+        grid, verdict = self._grid, period_verdict(cleaned_period, self._grid)
+        self._note_judged(cleaned_period.rows)
+        return self._incidents(
+            self.alerts.close_period(cleaned_period.rows, grid, grid.start_of(cleaned_period.period), verdict)
+        )
 
-    def provisional(self, mended: CleanedPeriod, now: int) -> list[Alert]:
+    def provisional(self, cleaned_period: CleanedPeriod, now: int) -> list[Alert]:
         """Apply an open period as of `now`, and return its alerts."""
-        return self._incidents(self.alerts.apply_verdict(period_verdict(mended, self._grid), now, self._grid.step))
+        return self._incidents(
+            self.alerts.apply_verdict(period_verdict(cleaned_period, self._grid), now, self._grid.step)
+        )
 
     def check_silence(self, now: int, maintenance: Maintenance, counting: BoolArray | None = None) -> list[Alert]:
         """Check which channels are silent at the end of a slot, and return the alerts.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sensormend.pipeline.health import PLAIN_REASONS, ChannelState, Health
+from sensormend.pipeline.channel_states import ChannelState
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.sentences import counted, readable, who
 from sensormend.readings import DAY, MINUTE
 from sensormend.stream.deliveries import DIGEST, Alert, AlertedChannel, identified
@@ -98,5 +99,5 @@ def _section(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _open_line(entry: Health) -> str:
-    reason = f" ({PLAIN_REASONS.get(entry.reason, entry.reason)})" if entry.reason else ""
+    reason = f" ({entry.reason})" if entry.reason else ""
     return f"{who(entry.sensor, entry.variable)} is {entry.state}{reason} since {readable(entry.since)}"

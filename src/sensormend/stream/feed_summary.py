@@ -12,7 +12,7 @@ from sensormend.errors import SensormendError
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.survey import survey_readings, survey_start
 from sensormend.pipeline.times import in_words, iso
-from sensormend.pipeline.units import unit_of
+from sensormend.pipeline.units import split_unit
 from sensormend.readings import NOTHING, Readings
 from sensormend.stream.arrivals import Rejected
 
@@ -68,7 +68,7 @@ class FeedSummary:
     ) -> FeedSummary:
         """Summarise readings of a live feed, or of an archive, whose grid is derived differently."""
         # Units in the names of variables, then those of messages, then those of the user.
-        known = {name: unit for name in readings.variables if (unit := unit_of(name)[1])} | dict(units or {})
+        known = {name: unit for name in readings.variables if (unit := split_unit(name)[1])} | dict(units or {})
         known |= dict.fromkeys(readings.variables, options.units[EVERY]) if EVERY in options.units else {}
         known |= {name: unit for name, unit in options.units.items() if name != EVERY}
         step = period = None
@@ -143,7 +143,7 @@ def _repeats(readings: Readings) -> bool:
 
 
 def _with_unit(name: str, unit: str) -> str:
-    plain = unit_of(name)[0] or "one without a name"
+    plain = split_unit(name)[0] or "one without a name"
     return f"{plain} ({unit})" if unit else plain
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.stream.addresses import host_of, login_of, plain
+from sensormend.stream.addresses import parse_host, parse_login, plain
 
 __all__ = ["KafkaCluster", "import_kafka"]
 
@@ -55,14 +55,14 @@ class KafkaCluster:
         """
         shown, parts = plain(address), urlsplit(address)
         topics = tuple(name.strip() for name in unquote(parts.path.strip("/")).split(",") if name.strip())
-        brokers = [host if ":" in host else f"{host}:9092" for host in host_of(address).split(",") if host]
+        brokers = [host if ":" in host else f"{host}:9092" for host in parse_host(address).split(",") if host]
         query = dict(parse_qsl(parts.query))
         unknown = [name for name in query if name not in PARAMETERS]
         if unknown:
             raise ConfigError(f"{shown}: there is no {unknown[0]!r}; there are {', '.join(PARAMETERS)}")
         if not topics or not brokers or any("/" in name for name in topics):
             raise ConfigError(f"{shown}: topics of Kafka are like kafka://host:9092/weather,water")
-        user, password = login_of(address)
+        user, password = parse_login(address)
         if "password_file" in query:
             try:
                 password = Path(query["password_file"]).read_text(encoding="utf-8").rstrip("\r\n")

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
-from sensormend.files import beside, sync
-from sensormend.io.folder import data_files, file_rows, span_of
+from sensormend.files import replacing, sync
+from sensormend.io.folder import data_files, file_rows, parse_span
 from sensormend.io.writing import RowWriter, part_name
 from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
@@ -98,7 +98,7 @@ class LateReadingStore:
         content = pack({"closed": closed}, {"records": records, "readings": packed})
         if self._file(period).exists():
             self._replacing(self._file(period))
-        with beside(self._file(period)) as new:
+        with replacing(self._file(period)) as new:
             new.write_bytes(zlib.crc32(content).to_bytes(CRC, "little") + content)
             if safely:
                 # It replaces a file that cannot be restored from the journal.
@@ -258,9 +258,9 @@ def _change(
 
 def _by_file(folder: Path, start: int, change: _Change) -> Iterator[tuple[Path | None, _Change]]:
     """Yield each file with its changes; None instead of a file that does not exist yet."""
-    dates, (period, _) = change.rows.time // DAY, span_of(Path(part_name(start)))
+    dates, (period, _) = change.rows.time // DAY, parse_span(Path(part_name(start)))
     for date in np.unique(dates).tolist():
-        spans = {file: span_of(file) for file in data_files(folder, date * DAY, (date + 1) * DAY)}
+        spans = {file: parse_span(file) for file in data_files(folder, date * DAY, (date + 1) * DAY)}
         file = next((file for file, (first, last) in spans.items() if first <= period <= last), None)
         yield file, change.taken(dates == date)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sensormend.io.folder import covered, dates_of, span_of
+from sensormend.io.folder import covered, dates_of, parse_span
 
 __all__ = ["Manifest"]
 
@@ -102,8 +102,8 @@ class Manifest:
     def _merged_into(self, name: str) -> list[str]:
         """Return the files whose rows are also in this one."""
         part = Path(name).parent
-        first, last = span_of(Path(name))
-        spans = {other: span_of(Path(other)) for other in self.files if Path(other).parent == part and other != name}
+        first, last = parse_span(Path(name))
+        spans = {other: parse_span(Path(other)) for other in self.files if Path(other).parent == part and other != name}
         return [other for other, span in spans.items() if first <= span[0] and span[1] <= last]
 
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import Closing
-from sensormend.pipeline.health import ChannelState, Health
+from sensormend.pipeline.channel_states import ChannelState
+from sensormend.pipeline.health import Health
 from sensormend.readings import SECOND
 from sensormend.stream.deliveries import SinkState
 from sensormend.stream.sinks.messages import valid_text

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sensormend.errors import ConfigError, RefusedError, SensormendError
-from sensormend.stream.addresses import host_of, plain
+from sensormend.stream.addresses import parse_host, plain
 
 try:
     from paho.mqtt import client as paho
@@ -102,7 +102,7 @@ class Broker:
     def __post_init__(self) -> None:
         self.tls = self.address.startswith("mqtts://")
         try:
-            where = urlsplit(f"//{host_of(self.address)}")
+            where = urlsplit(f"//{parse_host(self.address)}")
             host, port = where.hostname, where.port
         except ValueError:
             host = port = None

@@ -1,4 +1,4 @@
-"""`Output` writes the OUT of `watch`: rows, tables and provisional values; it also compacts and drops old dates."""
+"""`Output` writes the output of `watch`: rows, tables and provisional values; it also compacts and drops old dates."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ import duckdb
 import numpy as np
 
 from sensormend.errors import InputError, StateError, StorageError
-from sensormend.files import beside, now, set_aside, surroundings, sync
-from sensormend.io.folder import covered, dates_of, span_of
+from sensormend.files import now, replacing, set_aside, surroundings, sync
+from sensormend.io.folder import covered, dates_of, parse_span
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, csv_lines, write_csv, write_json
-from sensormend.io.sql import literal, reason_of
+from sensormend.io.sql import first_line, literal
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import ChannelState
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.times import in_words, iso
+from sensormend.pipeline.units import collect_units, described
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.integrity import is_readable
@@ -99,7 +100,7 @@ class AppendOnlyTable:
     def write(self, settled: Iterable[Sequence[object]], open_lines: Iterable[Sequence[object]] = ()) -> None:
         """Add settled lines, followed by lines that may change; readers see the old file or the new one."""
         lines = self._encoded(settled)
-        with beside(self.path) as new, new.open("wb") as file:
+        with replacing(self.path) as new, new.open("wb") as file:
             if self.length:
                 with self.path.open("rb") as old:
                     for start in range(0, self.length, BLOCK):
@@ -147,7 +148,7 @@ def _prefix_crc(path: Path, length: int) -> int:
 
 
 def dates(folder: Path) -> dict[int, Path]:
-    """Return the folders of an OUT's dates by their days since 1970, in order."""
+    """Return the folders of an output folder's dates by their days since 1970, in order."""
     folders = {}
     for part in sorted((folder / "data").glob("date=*")):
         with suppress(ValueError):
@@ -168,7 +169,7 @@ def compact_date(folder: Path, date: int) -> Path | None:
     files = sorted(part.glob("*.parquet"))
     if len(files) < 2:
         return files[0] if files else None
-    spans = [span_of(file) for file in files]
+    spans = [parse_span(file) for file in files]
     merged = part / f"part-{min(first for first, _ in spans)}-{max(last for _, last in spans)}.parquet"
     _merge(files, merged)
     # The new name has to survive a power cut before the old files are deleted.
@@ -204,7 +205,7 @@ def remove_leftovers(folder: Path) -> None:
 def _merge(files: list[Path], merged: Path) -> None:
     listed = ", ".join(literal(glob.escape(str(file))) for file in files)
     try:
-        with beside(merged) as new, duckdb.connect(config={"threads": 1}) as engine:
+        with replacing(merged) as new, duckdb.connect(config={"threads": 1}) as engine:
             source = f"read_parquet([{listed}], hive_partitioning = false)"
             columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
             order = ", ".join(name for name in ("sensor", "variable", "time") if name in columns)
@@ -212,7 +213,7 @@ def _merge(files: list[Path], merged: Path) -> None:
                            "(FORMAT parquet, USE_TMP_FILE false)")  # fmt: skip
             sync(new)
     except duckdb.Error as error:
-        raise StorageError(f"cannot write {merged}: {reason_of(error)}") from error
+        raise StorageError(f"cannot write {merged}: {first_line(error)}") from error
 
 
 def _remove(files: set[Path]) -> None:
@@ -243,7 +244,7 @@ class Correction:
 
 
 class Output:
-    """Writes everything in an OUT.
+    """Writes everything in an output folder.
 
     Every method may be repeated, as it is after a crash, with the same result. Readings are stored for `late_for`, for
     corrections by late ones, and rows are kept for `keep`, or for ever.
@@ -329,8 +330,8 @@ class Output:
 
     def finish(self, event: PeriodFinal, start: int, record: int) -> None:
         """Write the rows of a period that is over."""
-        self.writer.write(event.mended.output, start)
-        self._store.put(event.mended.period, event.readings, record)
+        self.writer.write(event.cleaned_period.output, start)
+        self._store.put(event.cleaned_period.period, event.readings, record)
 
     def collect(self, event: LateReadings, record: int, place: int) -> None:
         """Collect late readings: many of one period cost hardly more than one."""
@@ -445,6 +446,7 @@ class Output:
                 "withheld": stream.cleaner.withheld,
                 "copies": copies,
                 "notes": [*stream.survey.notes, *sentences(copies), *stream.cleaner.remarks()],
+                **collect_units(described(stream.cleaner.variables, stream.options)),
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}
 

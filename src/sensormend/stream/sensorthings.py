@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.stream.addresses import host_of, login_of, plain
+from sensormend.stream.addresses import parse_host, parse_login, plain
 from sensormend.stream.web_client import WebClient, basic
 
 __all__ = ["PAGE", "ThingsServer"]
@@ -38,11 +38,11 @@ class ThingsServer:
         if unknown:
             known = f"there are {' and '.join(parameters)}" if parameters else "a sink has no parameters"
             raise ConfigError(f"{self.shown}: there is no {unknown[0]!r}; {known}")
-        if not host_of(address) or not parts.path.strip("/"):
+        if not parse_host(address) or not parts.path.strip("/"):
             raise ConfigError(f"{self.shown}: a server is like sensorthings://host:8080/FROST-Server/v1.1")
         scheme = "https" if parts.scheme == "sensorthingss" else "http"
-        self._root = f"{scheme}://{host_of(address)}{parts.path.rstrip('/')}"
-        user, password = login_of(address)
+        self._root = f"{scheme}://{parse_host(address)}{parts.path.rstrip('/')}"
+        user, password = parse_login(address)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if password is not None:
             headers["Authorization"] = basic(user, password) if user else f"Bearer {password}"

@@ -21,7 +21,7 @@ from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.times import iso
 from sensormend.readings import Readings, Rows
 from sensormend.stream.addresses import plain
-from sensormend.stream.admission import RARE, UNKNOWN
+from sensormend.stream.admission import NOT_KNOWN, RARE, UNKNOWN
 from sensormend.stream.arrivals import (
     Arrived,
     Damage,
@@ -84,6 +84,7 @@ MAINTENANCE_INTERVAL = 5.0
 
 HINTS = {
     UNKNOWN: {"hint": "variables names all that will come, before the first start, or the one that --from has"},
+    NOT_KNOWN: {"hint": "known names those that are admitted"},
     RARE: {"hint": "variables names all that will come, before the first start"},
     NOT_DECODED: {"hint": "give the devices a payload formatter, which decodes what they send, in the network server"},
     TOO_MANY_NAMES: {"hint": "the pattern may take something else for the sensor; coordinates names those that are"},
@@ -388,7 +389,7 @@ class Service:
 
     def _finish(self, event: PeriodFinal, number: int, place: int, seconds: float) -> None:
         assert self.stream.grid is not None
-        start, rows = self.stream.grid.start_of(event.mended.period), event.mended.rows
+        start, rows = self.stream.grid.start_of(event.cleaned_period.period), event.cleaned_period.rows
         self._output.finish(event, start, number)
         if len(rows):
             self._deliver(place, "final", start, start + self.stream.grid.period, rows)

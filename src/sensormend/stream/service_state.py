@@ -14,7 +14,7 @@ import numpy as np
 from sensormend.archive.checkpoint import Checkpoint, fetch, put
 from sensormend.errors import ConfigError, StateError
 from sensormend.files import StateFiles, read_state, write_state
-from sensormend.io.folder import meta_of
+from sensormend.io.folder import find_meta
 from sensormend.io.metadata import read_json, write_json
 from sensormend.pipeline.cleaner import STATE_VERSION as CLEANER_VERSION
 from sensormend.pipeline.cleaner import Cleaner, cleaner_for
@@ -45,7 +45,7 @@ class ServiceState:
         self._watch_file = self.folder / "watch.json"
 
     def claim(self) -> None:
-        """Create the OUT if it is missing; refuse one that another program wrote, or that cannot be written."""
+        """Create the output if it is missing; refuse one that another program wrote, or that cannot be written."""
         self.check()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ class ServiceState:
             raise ConfigError(f"cannot write to {self.folder}: it belongs to another user")
 
     def check(self) -> None:
-        """Refuse an OUT that `watch` did not write."""
+        """Refuse an output folder that `watch` did not write."""
         if self.out.exists() and not self.is_begun:
             if not self.out.is_dir():
                 raise ConfigError(f"OUT is a folder; {self.out} is a file")
@@ -79,7 +79,7 @@ class ServiceState:
         return Acknowledged.read(self.folder / "acknowledged")
 
     def begin(self, *, again: bool = False) -> None:
-        """Mark the folder as the OUT of a `watch`, if it is not or the mark is damaged."""
+        """Mark the folder as the output folder of a `watch`, if it is not or the mark is damaged."""
         if again or not self._watch_file.exists():
             name = self._acknowledged.get("name") or f"sensormend-{uuid.uuid4().hex[:12]}"
             write_json(self._watch_file, {"watch": STATE_VERSION, "name": name})
@@ -185,7 +185,7 @@ def _refuse_more_variables(saved: Mapping[str, Any], settings: Settings, out: Pa
 def _from_archive(settings: Settings) -> tuple[Cleaner, Survey]:
     """Return the cleaner, with its model, and the survey of an archive that `clean` or `watch` wrote."""
     assert settings.start_from is not None
-    archive = meta_of(settings.start_from)
+    archive = find_meta(settings.start_from)
     place: Path | StateFiles = Checkpoint(archive / "state").place or archive / "state"
     has_model = (archive / "state" / "model.npz").exists()
     if (path := archive / "state" / STORE).exists():

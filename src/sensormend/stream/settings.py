@@ -47,15 +47,15 @@ from sensormend.stream.addresses import (
     SINK_ADDRESSES,
     WEB,
     clear,
-    host_of,
     is_address,
-    login_of,
+    parse_host,
+    parse_login,
+    parse_topic,
     plain,
     refuse_loops,
-    topic_of,
 )
 from sensormend.stream.formats.presets import FORMATS
-from sensormend.stream.formats.topics import filter_of
+from sensormend.stream.formats.topics import make_filter
 
 __all__ = [
     "LIVE",
@@ -316,13 +316,13 @@ class Settings:
         """
         arguments = _checked({key: value for key, value in given.items() if value is not None})
         if config is None:
-            return _settings_of(arguments)
+            return _make_settings(arguments)
         file = Path(config)
         try:
             written = _checked(_flat(read_toml(file)), file.parent)
             for key in _superseded(arguments):
                 written.pop(key, None)
-            return _settings_of({**written, **arguments})
+            return _make_settings({**written, **arguments})
         except ConfigError as error:
             message = str(error)
             raise ConfigError(message if str(file) in message else f"{file}: {message}") from None
@@ -415,18 +415,18 @@ def _beside(source: str, folder: Path) -> str:
     return source if source == "-" or is_address(source) else str(folder / source)
 
 
-def _settings_of(given: dict[str, Any]) -> Settings:
+def _make_settings(given: dict[str, Any]) -> Settings:
     """Return settings of validated values; refuse contradictions."""
     for key in ("source", "out"):
         if key not in given:
             raise ConfigError("watch needs SOURCE and OUT: sensormend watch mqtt://localhost/city/# mended")
-    from sensormend.io.folder import ending_of
+    from sensormend.io.folder import find_ending
 
     options = Options.of(**{key: value for key, value in given.items() if key in _OPTIONS})
-    if ending_of(given["out"]) is not None:
+    if find_ending(given["out"]) is not None:
         raise ConfigError(f"watch writes a folder; OUT cannot be the file {given['out']}")
     if options.networks:
-        raise ConfigError("watch mends one network; networks is for clean")
+        raise ConfigError("watch cleans one network; networks is for clean")
     if options.per_reading:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
     if options.method in BATCH or options.passes > 1:
@@ -437,10 +437,10 @@ def _settings_of(given: dict[str, Any]) -> Settings:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     if options.owner_flag or options.owner_wrong:
         raise ConfigError("the flags of a feed's owners are not kept; owner_flag and owner_wrong are for clean")
-    alerts = AlertSettings(**_fields_of(AlertSettings, given))
+    alerts = AlertSettings(**_select_fields(AlertSettings, given))
     _refuse_unknown(given.get("sinks", ()), (*SCHEMES, *MQTT, *INFLUX, *KAFKA, *SENSORTHINGS), SINK_ADDRESSES)
     _refuse_unknown(alerts.to, (*MQTT, *WEB, *NTFY, *MAIL, COMMAND), ALERT_ADDRESSES)
-    values = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
+    values = _select_fields(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
     if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:
         values["late_for"] = given["keep"]
     settings = Settings(**values, options=options, alerts=alerts, mqtt=_mqtt(given))
@@ -469,7 +469,7 @@ def _refuse_contradictions(settings: Settings) -> None:
         raise ConfigError("from and OUT are the same folder; a feed goes on in its OUT by itself")
 
 
-def _fields_of(declared: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def _select_fields(declared: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given values of the fields of a dataclass."""
     known = declarations(declared)
     keys = {name: declaration.key or name for name, declaration in known.items()}
@@ -478,12 +478,12 @@ def _fields_of(declared: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_unknown(addresses: Sequence[str], known: tuple[str, ...], wanted: str) -> None:
     for address in addresses:
-        if not address.startswith(known) or (is_address(address) and not host_of(clear(address))):
+        if not address.startswith(known) or (is_address(address) and not parse_host(clear(address))):
             raise ConfigError(f"{wanted}; got {plain(address)!r}")
 
 
 def _mqtt(given: Mapping[str, Any]) -> MqttSettings:
-    source, values = given["source"], _fields_of(MqttSettings, given)
+    source, values = given["source"], _select_fields(MqttSettings, given)
     if "password" in values and "password_file" in values:
         raise ConfigError("password and password_file: say one of them")
     if "password_file" in values:
@@ -499,15 +499,15 @@ def _mqtt(given: Mapping[str, Any]) -> MqttSettings:
             if key in values:
                 raise ConfigError(f"{key} is for an mqtt:// source")
         return MqttSettings(**values)
-    if not host_of(clear(source)):
+    if not parse_host(clear(source)):
         raise ConfigError("an address of a broker is like mqtt://host:1883/city/+/temp")
-    user, password = login_of(source)
+    user, password = parse_login(source)
     values["user"] = values.get("user") or user
     values["password"] = values["password"] if values["password"] is not None else password
-    topic = topic_of(source)
+    topic = parse_topic(source)
     if "{" in topic:
         values.setdefault("pattern", (topic,))
         topic = ""
-    filters = tuple(map(filter_of, values.get("pattern", ())))
+    filters = tuple(map(make_filter, values.get("pattern", ())))
     values.setdefault("topics", (topic,) if topic else filters or ("#",))
     return MqttSettings(**values)

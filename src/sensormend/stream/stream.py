@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.sources import listed
 from sensormend.model.network_model import LEARNING_PERIODS
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod, Cleaner, cleaner_for
 from sensormend.pipeline.grid import ANCHOR, Grid
-from sensormend.pipeline.health import ChannelState, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.places import Places
@@ -51,7 +52,7 @@ __all__ = ["AlertsRaised", "Event", "LateReadings", "PeriodFinal", "Problem", "R
 class PeriodFinal:
     """A period is over: its rows, and the readings that made them."""
 
-    mended: CleanedPeriod
+    cleaned_period: CleanedPeriod
     readings: Readings
 
 
@@ -222,6 +223,7 @@ class Stream:
                 # The clock of this machine may be behind event time.
                 latest=max(arrived.received, self.watermark.time) + MAX_FUTURE,
                 received=arrived.received,
+                admits=self.options.admits,
             )
             if rejected or admitted.rejected:
                 yield ReadingsRejected([*rejected, *admitted.rejected])
@@ -338,7 +340,7 @@ class Stream:
         return Rows.concatenate(parts) if any(map(len, parts)) else None
 
     def _mend_open(self, cleaner: Cleaner, period: int, until: int) -> CleanedPeriod:
-        """Return an open period, mended by the readings before `until`."""
+        """Return an open period, cleaned by the readings before `until`."""
         times = self.buffer.column("time")
         mask = (cleaner.grid.period_of(times) == period) & (times < until)
         if len(cleaner.variables) < len(self.variables):
@@ -590,9 +592,9 @@ class Stream:
             # The archive ends after this period: the model is used, its position in time is not.
             self.cleaner = self.cleaner.fresh_copy()
             self.cleaner.model.rewind()
-        mended = self.cleaner.push(readings, period)
+        cleaned_period = self.cleaner.push(readings, period)
         self.watermark.fixed = True
-        for part in mended:
+        for part in cleaned_period:
             if part.problem:
                 yield Problem(part.problem, {"start": iso(self.cleaner.grid.start_of(part.period))})
             if first and part.period < period:

@@ -1,3 +1,3 @@
-"""The views read an OUT and return frozen dataclasses, which the dashboard and the report show."""
+"""The views read an output folder and return frozen dataclasses, which the dashboard and the report show."""
 
 __all__: list[str] = []

@@ -75,13 +75,21 @@ def attention(reader: OutReader, *, notes: Maintenance = NO_NOTES, offset: int =
     """Return the sensors that need repair, the most urgent first and those that somebody knows of last."""
     end = reader.tables_end() or 0
     listed = all_faults(reader)
-    runs = {fault: line for line in incidents(listed) for fault in line}
+    lines = incidents(listed)
+    runs = {fault: line for line in lines for fault in line}
     faults = {name: runs[fault] for name, fault in open_faults(listed, end).items()}
+    # A channel stays faulty for a while after its last wrong reading.
+    newest = {
+        (line[-1].sensor, line[-1].variable): line for line in lines if line[-1].reason not in ("silent", "spike")
+    }
     usual = {(entry.sensor, entry.variable): entry.usual_error for entry in reader.summaries}
     by_sensor: dict[str, list[AttentionEntry]] = {}
     for name, status in channel_statuses(reader).items():
         if status.needs_repair:
             incident = faults.get((status.sensor, "")) or faults.get(name, ())
+            last = newest.get(name, ())
+            if not incident and status.state == "faulty" and last and last[-1].end > (status.since or end):
+                incident = last
             by_sensor.setdefault(status.sensor, []).append(_entry(name, status, incident, usual[name], end, notes))
     entries = []
     for own in by_sensor.values():
@@ -102,8 +110,7 @@ def _entry(
 ) -> AttentionEntry:
     """Return the entry of a channel; its incident is its open fault, after others where short ones come and go."""
     fault = incident[-1] if incident else None
-    since = incident[0].start if len(incident) > 1 else status.since
-    begin = end if since is None else since
+    begin = end if status.since is None else status.since
     known = notes.acknowledgement(*name, begin, end)
     lasted = max(end - begin, 0)
     wrong = sum(fault.end - fault.start for fault in incident) if len(incident) > 1 else lasted
@@ -114,7 +121,7 @@ def _entry(
         others=[],
         state=status.state,
         reason=status.reason,
-        since=utc(since),
+        since=utc(status.since),
         seconds=lasted / SECOND,
         size_words=size_words(status.reason, size, rate) if len(incident) <= 1 else "",
         sure=how_sure(score, status.reason, fault.confidence if fault is not None else math.nan),

@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sensormend.pipeline.channel_states import (
+    STATES,
     WRONG,
     ChannelName,
+    ChannelState,
     FinalState,
     PeriodCounts,
     final_states,
     is_open,
 )
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.health import PLAIN_REASONS, STATES, ChannelState, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.sentences import how_long, number, readable, who
 from sensormend.readings import DAY
 from sensormend.views.reader import OutReader
@@ -108,6 +110,8 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     if tables_end is None or not reader.health:
         return faults
     listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, tables_end)}
+    # The line on a silence ends when its sensor counts as ended.
+    silences = {(fault.sensor, fault.variable) for fault in faults if fault.reason == "silent"}
     ends: dict[ChannelName, int] = {}
     for fault in reader.faults:
         name = fault.sensor, fault.variable
@@ -115,7 +119,9 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     for name, status in channel_statuses(reader).items():
         # A sensor stays faulty until an alert reports its recovery, also when its fault is over.
         over = status.state == "faulty" and name in ends and ends[name] > (status.since or 0)
-        if status.needs_repair and not over and not listed & {name, (status.sensor, "")}:
+        names = {name, (status.sensor, "")}
+        over |= status.state == "ended" and bool(silences & names)
+        if status.needs_repair and not over and not listed & names:
             since = tables_end if status.since is None else status.since
             reason = "silent" if status.state == "ended" else status.reason
             faults.append(FaultInterval(*name, since, max(tables_end, since), reason, math.nan, status.sentence))
@@ -134,8 +140,8 @@ def _sentence(status: ChannelStatus, end: int | None) -> str:
     if status.state == "silent":
         return f"{name} is silent: {last}."
     lasted = f" for {how_long(end - since)}" if end is not None and since is not None and end > since else ""
-    why = PLAIN_REASONS.get(status.reason, status.reason)
-    return f"{name} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
+    why = f": {status.reason}" if status.reason not in ("", "faulty") else ""
+    return f"{name} is faulty{lasted}{why}; its period is not over."
 
 
 def _last_provisional(reader: OutReader) -> dict[ChannelName, int]:

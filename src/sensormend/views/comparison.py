@@ -1,4 +1,4 @@
-"""`compare` scores the flags of an OUT against labels that people made; `owner_agreement` against its owners' flags."""
+"""`compare` scores the flags of an output against labels of people; `owner_agreement` against its owners' flags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sensormend.files import read_table
 from sensormend.io.folder import Archive
 from sensormend.io.sources import listed
 from sensormend.pipeline.owner_flags import says_wrong, words, wrong_flags
-from sensormend.pipeline.times import duration, time_of
+from sensormend.pipeline.times import duration, parse_time
 from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import BoolArray
 from sensormend.views.reader import OutReader, finite, page_of, utc
@@ -132,12 +132,12 @@ class OwnerAgreement:
 def compare(
     out: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None, wrong: Sequence[str] = ()
 ) -> list[Comparison]:
-    """Compare the flags of an OUT with labels, by variable; the last entry is all of them, where there are several.
+    """Compare the flags of an output with labels, by variable; the last entry is all of them, where there are several.
 
     Parameters
     ----------
     out
-        The OUT of `clean` or `watch`.
+        The output folder of `clean` or `watch`.
     labels
         A CSV file, of spans in which a sensor is wrong: sensor, from, to; all other readings are good. Or of readings:
         sensor, time, flag; only these are compared. In both a column variable, where there are several. By default the
@@ -164,7 +164,7 @@ def compare(
 
 
 def owner_agreement(reader: OutReader, *, offset: int = 0, limit: int = 20) -> OwnerAgreement:
-    """Compare the flags of an OUT with those that came with the readings, by variable and by channel."""
+    """Compare the flags of an output folder with those that came with the readings, by variable and by channel."""
     lines, differing = reader.cached("owner agreement", (reader.rows_seen, reader.run), lambda: _agreement(reader))
     flags, chosen = _flags_of(reader.run), wrong_flags(reader.run)
     page, following = page_of(differing, offset, limit)
@@ -181,7 +181,7 @@ def _flags_of(run: Mapping[str, Any]) -> list[str]:
 
 
 def _check_owner_flags(archive: Archive, wrong: Collection[str]) -> None:
-    """Refuse an OUT whose readings came without flags, or with flags of which none says that a reading is wrong."""
+    """Refuse an output whose readings came without flags, or with flags of which none says that a reading is wrong."""
     flags = _flags_of(archive.run())
     if not flags:
         raise ConfigError(f"the readings of {archive.path.name} came without flags: name a file with labels")
@@ -344,6 +344,6 @@ def _time(text: str, where: str, default: int) -> int:
     if not text and default:
         return default
     try:
-        return time_of(text)
+        return parse_time(text)
     except ValueError:
         raise ConfigError(f"{where}: a time is written like 2020-03-01 or 2020-03-01T06:00; got {text!r}") from None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sensormend.errors import InputError
 from sensormend.files import Closing, signature
 from sensormend.io.folder import data_files, dates_of
-from sensormend.io.sql import read_parquet, reason_of
+from sensormend.io.sql import first_line, read_parquet
 from sensormend.pipeline.channel_states import ChannelName, PeriodCounts
 from sensormend.pipeline.health import COUNTS, NO_ROWS, states
 from sensormend.readings import DAY
@@ -54,7 +54,7 @@ def read_days(folder: Path, start: int, end: int, read: Callable[[list[Path]], _
             return read(files)
         except duckdb.Error as error:
             if files == data_files(folder, start, end) and before == [signature(file) for file in files]:
-                raise InputError(f"cannot read {folder.name}/data: {reason_of(error)}") from error
+                raise InputError(f"cannot read {folder.name}/data: {first_line(error)}") from error
 
 
 def parquet_source(engine: Any, files: Sequence[Path]) -> tuple[str, str]:
@@ -72,7 +72,7 @@ class _CountsOfDate:
 
 
 class DailyCounts(Closing):
-    """Counts of the rows of an OUT, whose rows are in `data/` of a `folder`."""
+    """Counts of the rows of an output folder, whose rows are in `data/` of a `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

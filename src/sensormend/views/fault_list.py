@@ -1,4 +1,4 @@
-"""`fault_page` returns the faults of an OUT, filtered, sorted and in pages."""
+"""`fault_page` returns the faults of an output folder, filtered, sorted and in pages."""
 
 from __future__ import annotations
 
@@ -212,15 +212,19 @@ def select_faults(
 def how_sure(score: float, reason: str = "", confidence: float = math.nan) -> str:
     """Return a term for the certainty of a fault, from the model's confidence or else from its score.
 
-    A single wrong reading has none.
+    A single wrong reading has none; an impossible one that the model did not judge is certain.
 
     Examples
     --------
     >>> how_sure(5.0), how_sure(1.1), how_sure(1.0, "spike"), how_sure(1.1, "offset", 0.97)
     ('certain', 'borderline', '', 'certain')
+    >>> how_sure(1.0, "implausible")
+    'certain'
     """
     if not math.isfinite(score) or reason == "spike":
         return ""
+    if reason == "implausible" and not math.isfinite(confidence):
+        return "certain"
     if math.isfinite(confidence):
         certain, likely = confidence >= CERTAIN_CONFIDENCE, confidence >= LIKELY_CONFIDENCE
     else:

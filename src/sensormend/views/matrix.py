@@ -8,17 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.channel_states import ChannelName
-from sensormend.pipeline.health import (
-    HEALTH,
-    LETTERS,
-    NO_ROWS,
-    STATES,
-    days_per_cell,
-    letters,
-    states_by_cell,
-    trouble,
-)
+from sensormend.pipeline.channel_states import STATES, ChannelName
+from sensormend.pipeline.health import HEALTH, LETTERS, NO_ROWS, days_per_cell, letters, states_by_cell, trouble
 from sensormend.readings import DAY
 from sensormend.views.channel_status import channel_statuses
 from sensormend.views.reader import OutReader, matches, page_of

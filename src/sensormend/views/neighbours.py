@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +12,22 @@ from sensormend.explain.context import reading_context
 from sensormend.explain.correlated import correlated_sensors
 from sensormend.explain.paragraph import comparison, paragraph, verdict
 from sensormend.pipeline.places import Position
+from sensormend.pipeline.sentences import contradiction_sentence, who
+from sensormend.pipeline.times import parse_time
+from sensormend.pipeline.units import axis_label, split_unit
 from sensormend.readings import DAY
-from sensormend.views.fault_list import select_faults
+from sensormend.views.channel_status import channel_statuses
+from sensormend.views.fault_list import open_incident, select_faults
 from sensormend.views.reader import OutReader, numbers, utc
+from sensormend.views.sensors import what_to_do
 
 __all__ = ["ComparedSensor", "Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
 
 MAX_COMPARED, MAX_SHOWN = 500, 5
 """Sensors that are compared, the nearest where positions are known; and the number that is returned."""
+
+NAMED = 3
+"""Sensors that the sentence names."""
 
 MAX_DAYS, MIN_DAYS, MAX_ROWS = 30, 3, 1_000_000
 """Most and fewest days over which series are compared, and most rows that are read for it."""
@@ -53,6 +62,8 @@ class Neighbours:
     ----------
     start, end
         The span over which they were compared, before the sensor's fault where it has one; null without rows.
+    sentence
+        How far the sensor is off by the best of them, since when, and what to do; empty unless it is shifted now.
     """
 
     sensor: str
@@ -60,6 +71,7 @@ class Neighbours:
     start: str | None
     end: str | None
     items: list[Neighbour]
+    sentence: str = ""
 
 
 def neighbours(reader: OutReader, name: str, variable: str | None = None, at: int | None = None) -> Neighbours:
@@ -84,7 +96,22 @@ def neighbours(reader: OutReader, name: str, variable: str | None = None, at: in
         if {name, other.sensor} <= positions.keys():
             kilometres = round(positions[name].metres_from(positions[other.sensor]) / 1000, 3)
         items.append(Neighbour(other.sensor, round(other.likeness, 4), usual or 0.0, spread or 0.0, kilometres))
-    return Neighbours(name, variable, utc(start), utc(end), items)
+    return Neighbours(name, variable, utc(start), utc(end), items, _contradiction(reader, name, variable, items))
+
+
+def _contradiction(reader: OutReader, name: str, variable: str, items: Sequence[Neighbour]) -> str:
+    """Return the sentence of a channel whose open fault has a size in its unit."""
+    fault, status = open_incident(reader, name, variable), channel_statuses(reader).get((name, variable))
+    if not items or status is None or not status.needs_repair or fault is None or fault.size is None:
+        return ""
+    if fault.reason not in ("offset", "drift"):
+        return ""
+    growth = (fault.rate or 0.0) * DAY / (reader.period or DAY)
+    others, unit = [one.sensor for one in items[:NAMED]], axis_label(variable, reader.run)[1]
+    sentence = contradiction_sentence(
+        who(name, split_unit(variable)[0]), fault.size, growth, unit, others, parse_time(fault.start)
+    )
+    return f"{sentence} {what_to_do(status)}"
 
 
 def _before_faults(reader: OutReader, name: str, variable: str, end: int, first: int) -> int:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sensormend.pipeline.channel_states import count_sensors
-from sensormend.pipeline.sentences import how_far_judged, percent, states_in_words, without_number
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.sentences import (
+    how_far_judged,
+    learning_sentence,
+    percent,
+    readable,
+    states_in_words,
+    without_number,
+)
+from sensormend.pipeline.times import parse_time
 from sensormend.readings import DAY, SECOND, Flag
 from sensormend.views.channel_status import all_faults, channel_statuses
 from sensormend.views.reader import OutReader, utc
 
-__all__ = ["NetworkOverview", "network_overview"]
+__all__ = ["NetworkOverview", "network_overview", "wrong_and_filled"]
+
+Shares = tuple[float | None, float | None]
 
 FILLED_DAYS = 30
-"""Span of `filled`: long enough to be steady, short enough to describe the present."""
+"""Span of `wrong` and `filled` in a feed: long enough to be steady, short enough to describe the present."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +44,9 @@ class NetworkOverview:
         Number of sensors in each of `STATES`; a sensor counts as its worst variable.
     faults
         Number of faults.
-    filled, filled_days
-        The share of estimates among the values of the last days, and the number of these days.
+    wrong, filled, filled_days
+        The shares of wrong readings and of estimates in an archive, or in the last days of a feed, and the number of
+        these days.
     variables
         Names of the variables; a single empty one where it has none.
     first, last
@@ -63,6 +74,7 @@ class NetworkOverview:
     sensors: int
     states: dict[str, int]
     faults: int
+    wrong: float | None
     filled: float | None
     filled_days: int
     variables: list[str]
@@ -86,21 +98,25 @@ def network_overview(reader: OutReader) -> NetworkOverview:
     """Return the present state of a network."""
     run, span, provisional = reader.run, reader.span(), reader.provisional
     states = count_sensors({name: status.state for name, status in channel_statuses(reader).items()})
-    filled, days = _filled(reader)
+    days = _days(reader)
+    wrong, filled = (None, None) if days is None else wrong_and_filled(reader, *days)
     final = reader.final()
     later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
     later = later if final is None else later[later >= final]
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
+    reached = max(times, default=None)
     return NetworkOverview(
         name=reader.name,
-        sentence=f"{_judged(reader)} {_sentence(states, filled, days)}".lstrip()
+        sentence=_learning(reader, states, reached)
+        or f"{_judged(reader)} {_sentence(states, reader.live, days, (wrong, filled))}".lstrip()
         if reader.folder.is_dir()
         else f"{reader.name} does not exist any more.",
         sensors=sum(states.values()),
         states=states,
         faults=len(all_faults(reader)),
+        wrong=wrong,
         filled=filled,
-        filled_days=days,
+        filled_days=0 if days is None else days[1] - days[0] + 1,
         variables=list(reader.variables),
         first=utc(span[0]) if span else None,
         last=utc(span[1]) if span else None,
@@ -109,7 +125,7 @@ def network_overview(reader: OutReader) -> NetworkOverview:
         interval=_interval(run),
         command=str(run.get("command", "")),
         live=reader.live,
-        reached=utc(max(times, default=None)),
+        reached=utc(reached),
         updated=_time(run.get("updated") or run.get("finished")),
         provisional_from=utc(int(later.min())) if later.size else None,
         places=bool(reader.places),
@@ -136,24 +152,49 @@ def _judged(reader: OutReader) -> str:
     return how_far_judged(counts, *without_number(reader.summaries))
 
 
-def _filled(reader: OutReader) -> tuple[float | None, int]:
-    """Return the share of estimates in the last days, and the number of these days."""
+def wrong_and_filled(reader: OutReader, first: int, last: int) -> tuple[float | None, float | None]:
+    """Return which share of the readings is wrong, and of the values estimated, between two dates; None for none."""
+    _, totals = reader.daily_counts.totals(first, last)
+    count = {name: int(by_day.sum()) for name, by_day in totals.items()}
+    read = count["slots"] - count["missing"]
+    wrong = round((count["faulty"] + count["spikes"]) / read, 6) if read else None
+    return wrong, (round(count["estimated"] / count["slots"], 6) if count["slots"] else None)
+
+
+def _days(reader: OutReader) -> tuple[int, int] | None:
+    """Return the first and the last date that shares are of: all of an archive, the last ones of a feed."""
     span, final = reader.span(), reader.final()
     if span is None or final is None:
-        return None, 0
-    last = (final - 1) // DAY
-    first = max(span[0] // DAY, last - FILLED_DAYS + 1)
-    _, counts = reader.daily_counts.totals(first, last)
-    slots = int(counts["slots"].sum())
-    return (round(int(counts["estimated"].sum()) / slots, 6) if slots else None), last - first + 1
+        return None
+    first, last = span[0] // DAY, (final - 1) // DAY
+    return (max(first, last - FILLED_DAYS + 1) if reader.live else first), last
 
 
-def _sentence(states: dict[str, int], filled: float | None, days: int) -> str:
-    words = states_in_words(states)
-    if filled is None:
+def _learning(reader: OutReader, states: Mapping[str, int], reached: int | None) -> str:
+    """Return how far a feed has learned that is too young for any verdict; empty for others."""
+    span, total = reader.span(), sum(states.values())
+    if not reader.live or span is None or reached is None or not total or states["learning"] < total:
+        return ""
+    from sensormend.model.network_model import LEARNING_PERIODS
+
+    period = reader.period or DAY
+    begin = span[0] // period * period
+    done, first = (reached - begin) // period, begin + LEARNING_PERIODS * period
+    return learning_sentence(done, LEARNING_PERIODS, first, daily=period == DAY) if done < LEARNING_PERIODS else ""
+
+
+def _sentence(states: dict[str, int], live: bool, days: tuple[int, int] | None, shares: Shares) -> str:
+    """Return the state of the network in words, for an archive with what was wrong from its first to its last day."""
+    words, (wrong, filled) = states_in_words(states), shares
+    if filled is None or days is None:
         return words
-    span = f"the last {days} days" if days > 1 else "the last day"
-    share = percent(filled)
+    share, count = percent(filled), days[1] - days[0] + 1
+    if not live:
+        first, last = (readable(date * DAY).split()[0] for date in days)
+        span = f"From {first} to {last}" if count > 1 else f"On {first}"
+        was = f"{percent(wrong)} of the readings were wrong and " if wrong is not None else ""
+        return f"{words} {span} {was}{share} of the values are estimates."
+    span = f"the last {count} days" if count > 1 else "the last day"
     return f"{words} {share[0].upper()}{share[1:]} of the values of {span} are estimates."
 
 
@@ -169,6 +210,6 @@ def _interval(run: dict[str, Any]) -> float:
 
 def _time(text: object) -> str | None:
     try:
-        return utc(time_of(str(text))) if text else None
+        return utc(parse_time(str(text))) if text else None
     except ValueError:
         return None

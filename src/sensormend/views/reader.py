@@ -1,4 +1,4 @@
-"""`OutReader` reads the tables and rows of an OUT, finished or growing, and notices what changes."""
+"""`OutReader` reads the tables and rows of an output folder, finished or growing, and notices what changes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.files import Closing, is_locked, signature
 from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
 from sensormend.io.metadata import read_faults, read_json, read_sensors
-from sensormend.io.sql import literal, reason_of
+from sensormend.io.sql import first_line, literal
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import ANCHOR
 from sensormend.pipeline.health import Health
-from sensormend.pipeline.times import duration, iso, time_of
+from sensormend.pipeline.times import duration, iso, parse_time
 from sensormend.readings import DAY, HOUR, SECOND, Rows, recoded
 from sensormend.recovery import FloatArray
 from sensormend.views.daily_counts import DailyCounts
@@ -78,16 +78,16 @@ class ProvisionalRows:
 
 
 class OutReader(Closing):
-    """An OUT, finished or growing; what was read is cached while its file does not change.
+    """An output folder, finished or growing; what was read is cached while its file does not change.
 
-    Its methods may be called from several threads. The OUT of a watch may have no rows yet.
+    Its methods may be called from several threads. The output folder of a watch may have no rows yet.
 
     Attributes
     ----------
     version
         Increases with every change that `refresh` finds.
     folder
-        The folder with the rows by date: the OUT, or for a single file a temporary folder.
+        The folder with the rows by date: the output folder, or for a single file a temporary folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -178,7 +178,7 @@ class OutReader(Closing):
 
     @property
     def health(self) -> dict[tuple[str, str], Health]:
-        """The state of each channel in a watch's alerts; empty for an OUT of `clean`."""
+        """The state of each channel in a watch's alerts; empty for an output folder of `clean`."""
         return self.from_file("alerts", _read_health)
 
     @property
@@ -262,7 +262,7 @@ class OutReader(Closing):
         """Return the end of the tables, which may be behind the rows of a watch; None where nothing is final."""
         final = self.final()
         try:
-            return final if final is None else min(final, time_of(self.run["closed"]))
+            return final if final is None else min(final, parse_time(self.run["closed"]))
         except (KeyError, TypeError, AttributeError, InputError):
             return final
 
@@ -399,7 +399,7 @@ def _read_provisional(path: Path) -> ProvisionalRows | None:
             continue
         # The watch may have written it again in between: then the two do not belong together.
         if signature(path) == written:
-            return ProvisionalRows(rows, None if reached is None else time_of(reached))
+            return ProvisionalRows(rows, None if reached is None else parse_time(reached))
     return None
 
 
@@ -418,7 +418,7 @@ def _with_new_channels(listed: list[SensorSummary], rows: Rows) -> list[SensorSu
 
 
 def _unfold(archive: Archive, folder: Path) -> None:
-    """Write the rows of a single-file OUT into `data/date=.../` of a folder, and link its other files."""
+    """Write the rows of a single output file into `data/date=.../` of a folder, and link its other files."""
     (folder / "data").mkdir()
     for name in ("faults.csv", "sensors.csv", "run.json"):
         if (archive.meta / name).exists():
@@ -435,7 +435,7 @@ def _unfold(archive: Archive, folder: Path) -> None:
                 "(FORMAT parquet, PARTITION_BY (date), OVERWRITE_OR_IGNORE)"
             )
         except duckdb.IOException as error:
-            raise StorageError(f"cannot write {archive.path.name} by date: {reason_of(error)}") from error
+            raise StorageError(f"cannot write {archive.path.name} by date: {first_line(error)}") from error
 
 
 def _unfold_netcdf(archive: Archive, folder: Path) -> None:

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from sensormend.errors import ConfigError, InputError
+from sensormend.pipeline.channel_states import STATES
 from sensormend.pipeline.faults import SensorSummary
-from sensormend.pipeline.health import PLAIN_REASONS, STATES
+from sensormend.pipeline.health import FILL
 from sensormend.pipeline.maintenance import ACTIONS, EVER, FIXED, Maintenance, Note, remove_note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.pipeline.units import axis_label
-from sensormend.readings import SECOND
+from sensormend.readings import SECOND, Flag
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
 from sensormend.views.fault_list import FaultEntry, open_incident
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
@@ -31,8 +34,13 @@ __all__ = [
     "sensor_notes",
     "sensor_page",
     "sensor_view",
+    "telling_reading",
     "undo_note",
+    "what_to_do",
 ]
+
+MAX_SEARCHED = 10_000
+"""Most slots of a fault that are searched for its worst reading."""
 
 Order = Literal["trouble", "name", "heard", "faulty", "missing"]
 
@@ -90,6 +98,8 @@ class SensorView(SensorEntry):
         What is wrong with it and what to do, or its state.
     fault
         Its open fault, or the run of short ones that this belongs to; null where none is open.
+    worst
+        The time of its wrong reading that is farthest off, which is explained first; null where there is none.
     label, unit
         The name of its variable for people, and its unit, empty where it is not known.
     """
@@ -98,6 +108,7 @@ class SensorView(SensorEntry):
     faults: int
     sentence: str
     fault: FaultEntry | None
+    worst: str | None
     label: str
     unit: str
 
@@ -140,14 +151,33 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
         faults=len(faults),
         sentence=_sentence(reader, status, len(faults))
         if fault is None
-        else f"{fault.sentence} {_advice(status)}".strip(),
+        else f"{fault.sentence} {what_to_do(status)}".strip(),
         fault=fault,
+        worst=None
+        if fault is None
+        else utc(telling_reading(reader, name, variable, parse_time(fault.start), parse_time(fault.end))),
         label=label,
         unit=unit,
     )
 
 
-def _advice(status: ChannelStatus) -> str:
+def telling_reading(reader: OutReader, name: str, variable: str, start: int, end: int) -> int | None:
+    """Return the time of the wrong reading of a span that is farthest off, None where there is none.
+
+    Of a long span the newest part counts; where no reading is wrong, a doubtful one counts.
+    """
+    rows, _ = reader.rows([name], max(start, end - MAX_SEARCHED * reader.step), end, variable)
+    rows = rows.taken((rows.time < (reader.final() or 0)) & (rows.n > 0) & (rows.reason != FILL))
+    for flag in (Flag.FAIL, Flag.SUSPECT):
+        own = rows.taken(rows.flag == flag)
+        if len(own):
+            # What a doubtful reading should be is only told by its interval.
+            off = np.abs(own.value - own.cleaned) + np.nan_to_num(own.upper - own.lower)
+            return int(own.time[np.nan_to_num(off).argmax()])
+    return None
+
+
+def what_to_do(status: ChannelStatus) -> str:
     """Return what to do about a fault; one that is only suspected is looked at first."""
     if status.state == "recovering":
         return "Its last readings are good again."
@@ -193,14 +223,14 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
     span = reader.span()
     now = span[1] + reader.step if span else None
     since = f" for {how_long(max(now - status.since, SECOND))}" if now is not None and status.since else ""
-    reason = PLAIN_REASONS.get(status.reason, status.reason)
+    reason, ended = status.reason, status.heard if status.since is None else status.since
     state = {
         "faulty": f"Faulty{since}{f': {reason}' if reason else ''}",
         "silent": f"Silent{since}",
         "suspect": f"Suspect{since}{f': {reason}' if reason else ''}",
         "recovering": f"Recovering: {reason}",
         "learning": "Still learning: it cannot be judged yet",
-        "ended": f"Ended on {readable(status.since)}" if status.since is not None else "Ended: it has no rows any more",
+        "ended": "Ended" if ended is None else f"Ended on {readable(ended)}",
     }.get(status.state, "Healthy")
     if status.needs_repair and not faults:
         return f"{state}. {status.sentence}"
@@ -295,8 +325,8 @@ def _note_of(reader: OutReader, entry: NoteEntry) -> Note:
     named = reader.variable(entry.variable, entry.sensor) if entry.variable and len(reader.variables) > 1 else ""
     if entry.action not in ACTIONS:
         raise ConfigError(f"an action is {', '.join(ACTIONS)}; got {entry.action[:40]!r}")
-    begin = -EVER if entry.start is None else time_of(entry.start)
-    stop = EVER if entry.end is None else time_of(entry.end)
+    begin = -EVER if entry.start is None else parse_time(entry.start)
+    stop = EVER if entry.end is None else parse_time(entry.end)
     if stop <= begin:
         raise ConfigError("to is not after from")
     if entry.action in FIXED and entry.start is None and entry.end is None:
@@ -306,7 +336,7 @@ def _note_of(reader: OutReader, entry: NoteEntry) -> Note:
     by, comment = (" ".join(text.split()) for text in (entry.by, entry.comment))
     if entry.action == "comment" and not comment:
         raise ConfigError("a comment needs words")
-    at = None if entry.at is None else time_of(entry.at)
+    at = None if entry.at is None else parse_time(entry.at)
     return Note(entry.sensor, begin, stop, entry.action, named, by, at, comment)
 
 

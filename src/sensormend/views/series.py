@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import csv_lines
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
-from sensormend.pipeline.health import PLAIN_REASONS, shade_words
+from sensormend.pipeline.health import shade_words
 from sensormend.pipeline.owner_flags import says_wrong, wrong_flags
 from sensormend.pipeline.sentences import size_words
 from sensormend.pipeline.times import iso
@@ -159,7 +159,7 @@ def series(
     rows = rows.with_gaps(step)
     per_point = _slots_of_a_point(len(rows), points, max(1, (reader.period or DAY) // step))
     faults = select_faults(reader, sensor=name, variable=variable, start=begin, end=stop) if span else []
-    faults = [fault for fault in faults if fault.reason in PLAIN_REASONS]
+    faults = [fault for fault in faults if fault.reason not in ("", "spike", "silent", "fill")]
     joined = partial(_joined, max_gap=per_point * step / SECOND if per_point > 1 else 0.0)
     return Series(
         sensor=name,
@@ -224,7 +224,7 @@ def _spans(rows: Rows, step: int, faults: list[FaultInterval], begin: int, stop:
     """Return the spans to shade: faults from the first to the last reading, and spans that only flags show."""
     flagged = _flagged(rows, step)
     listed = [
-        Span(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, PLAIN_REASONS[fault.reason], "faulty")
+        Span(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, fault.reason, "faulty")
         for fault in faults
     ]
     # Faults that are open, or not in the tables yet, are completed from the flags.
@@ -287,7 +287,7 @@ def _lasting(faults: list[FaultInterval], begin: int, stop: int) -> list[Lasting
         elif fault.end >= before.end:
             lasting[lasting.index(before)] = replace(fault, start=before.start)
     return [
-        Lasting(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, PLAIN_REASONS[fault.reason],
+        Lasting(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, fault.reason,
                 size_words(fault.reason, fault.size, fault.rate))
         for fault in lasting
     ]  # fmt: skip

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.files import now
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines
-from sensormend.pipeline.times import time_of
+from sensormend.pipeline.times import parse_time
 from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
 from sensormend.views.attention import Attention, attention
@@ -354,7 +354,7 @@ def _time(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        return time_of(text)
+        return parse_time(text)
     except (InputError, OverflowError) as error:
         raise ConfigError(f"{name}: {error}") from None
 

@@ -1,4 +1,4 @@
-"""`Server` serves the dashboard of an OUT over HTTP; `application` returns it for any ASGI server."""
+"""`Server` serves the dashboard of an output folder over HTTP; `application` returns it for any ASGI server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KEEP_ALIVE, SHUTDOWN = 5, 3
 
 
 def application(reader: OutReader, *, token: str | None = None, edit: Path | None = None) -> FastAPI:
-    """Return the dashboard of an OUT, which stays open, as an ASGI application.
+    """Return the dashboard of an output folder, which stays open, as an ASGI application.
 
     Without a token only requests for this machine's own names are answered. Notes are added to the maintenance.csv
     `edit`; without one the page is read-only.
@@ -76,7 +76,7 @@ def application(reader: OutReader, *, token: str | None = None, edit: Path | Non
 
 
 class Server(Closing):
-    """Serves the dashboard of an OUT in a thread.
+    """Serves the dashboard of an output folder in a thread.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Server(Closing):
         return f"http://{f'[{host}]' if ':' in host and host[0] != '[' else host}:{self.port}"
 
     def start(self) -> None:
-        """Open the OUT and start to serve it."""
+        """Open the output folder and start to serve it."""
         from sensormend.views.reader import OutReader
 
         try:

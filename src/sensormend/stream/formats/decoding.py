@@ -40,12 +40,12 @@ from sensormend.stream.formats.presets import (
     Preset,
     Unreadable,
     at,
+    find_preset,
     is_diagnostic,
     is_place,
-    preset_of,
     with_zone,
 )  # fmt: skip
-from sensormend.stream.formats.recognition import NESTED, ObjectLayout, aligned_columns, flattened, layout_of
+from sensormend.stream.formats.recognition import NESTED, ObjectLayout, aligned_columns, find_layout, flattened
 from sensormend.stream.formats.senml import is_senml, resolve
 from sensormend.stream.formats.topics import TopicFields, Topics
 from sensormend.stream.formats.values import (
@@ -322,7 +322,7 @@ class Decoder:
         """Decode a text that is not JSON: one of a preset, or a number whose sensor is in the topic."""
         if not text:
             raise InvalidReadingError(NO_READING)
-        preset = None if self._topic.sure and "=" not in text else preset_of(text, self._topic_name, self._form)
+        preset = None if self._topic.sure and "=" not in text else find_preset(text, self._topic_name, self._form)
         if preset is not None:
             self._add_preset(text, preset)
             return
@@ -411,7 +411,7 @@ class Decoder:
             if by_keys:
                 layout = self._layout_by_keys(entry)
             elif dict not in types and list not in types:
-                layout = preset_of(entry, "", self._form) or self._layout_by_keys(entry)
+                layout = find_preset(entry, "", self._form) or self._layout_by_keys(entry)
             letters = 2 * len(entry) + sum(map(len, entry))
             if letters < MOST_LETTERS // 10:
                 self._letters += letters
@@ -423,7 +423,7 @@ class Decoder:
 
     def _layout_by_keys(self, entry: dict[str, Any]) -> ObjectLayout:
         self._check_form(BY_KEYS)
-        layout = layout_of(entry, self._options, self._topic)
+        layout = find_layout(entry, self._options, self._topic)
         self._record_passed(layout.passed)
         sensor = "as keys" if layout.across else layout.sensor or "in the topic"
         numbers = ", ".join(layout.columns[:10])
@@ -436,7 +436,7 @@ class Decoder:
     def _decode_object(self, entry: dict[str, Any]) -> None:
         layout = self._layout(entry)
         if layout is None:
-            layout = preset_of(entry, self._topic_name, self._form)
+            layout = find_preset(entry, self._topic_name, self._form)
         if layout is None:
             self._check_form(BY_KEYS)
             entry = flattened(entry)
@@ -449,7 +449,7 @@ class Decoder:
             self._add(entry, layout)
         except InvalidReadingError as refused:
             # Its texts may be of another kind than those of the first object with these keys.
-            own_layout = layout_of(entry, self._options, self._topic)
+            own_layout = find_layout(entry, self._options, self._topic)
             if own_layout == layout:
                 raise refused
             self._add(entry, own_layout)
@@ -475,12 +475,7 @@ class Decoder:
 
     def _add_preset(self, message: Any, preset: Preset) -> None:
         """Add the readings of a message in the format of a preset; an invalid row is refused alone."""
-        time = " or ".join(preset.time) if preset.time else "that of arrival"
-        self._record_format(
-            preset.name,
-            f"{preset.title}: the sensor is {' or '.join(preset.sensor)}, the time {time}, numbers are in "
-            f"{preset.values or 'the message'}",
-        )
+        self._record_format(preset.name, preset.sentence)
         measured = passed = False
         try:
             rows = list(preset.rows(message, self._topic_name))
@@ -503,6 +498,9 @@ class Decoder:
             except InvalidReadingError as refused:
                 self._buffer.refuse(str(refused), row)
                 measured = True
+            except (AttributeError, IndexError, KeyError, TypeError):
+                self._buffer.refuse(NOT_IN_FORMAT, message)
+                measured = True
         if not measured:
             raise InvalidReadingError(NOT_MEASURED if passed else NO_READING)
 
@@ -519,7 +517,7 @@ class Decoder:
 
     def _add_row(self, message: Any, row: Mapping[str, Any], preset: Preset) -> bool:
         """Add the readings of one sensor at one time; return whether it has numbers that were passed over."""
-        sensor, time = self._sensor_of(message, row, preset), self._time_of(message, row, preset)
+        sensor, time = self._read_sensor(message, row, preset), self._read_time(message, row, preset)
         numbers = _numbers(at(row, preset.values) if preset.values else row)
         chosen, passed = self._chosen(numbers, preset)
         self._record_passed(passed)
@@ -535,7 +533,7 @@ class Decoder:
             self._buffer.add_position(sensor, time, latitude, longitude)
         return bool(passed)
 
-    def _sensor_of(self, message: Any, row: Mapping[str, Any], preset: Preset) -> Any:
+    def _read_sensor(self, message: Any, row: Mapping[str, Any], preset: Preset) -> Any:
         if self._options.sensor is not None:
             content = at(row, self._options.sensor)
             return content if content is not None else at(message, self._options.sensor)
@@ -544,7 +542,7 @@ class Decoder:
         content = _first(row, preset.sensor)
         return content if content is not None else self._topic.sensor
 
-    def _time_of(self, message: Any, row: Mapping[str, Any], preset: Preset) -> int | None:
+    def _read_time(self, message: Any, row: Mapping[str, Any], preset: Preset) -> int | None:
         path = self._options.time
         content = _first(row, preset.time) if path is None else at(row, path)
         if content is None and path is not None:
@@ -632,7 +630,7 @@ def _numbers(values: Any, prefix: str = "", depth: int = 1) -> dict[str, float]:
             with suppress(InvalidReadingError):
                 value = number(content)
                 if not math.isnan(value):
-                    numbers[prefix + key] = value
+                    numbers[f"{prefix}{key}"] = value
     return numbers
 
 

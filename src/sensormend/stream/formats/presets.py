@@ -26,9 +26,9 @@ __all__ = [
     "Preset",
     "Unreadable",
     "at",
+    "find_preset",
     "is_diagnostic",
     "is_place",
-    "preset_of",
     "with_zone",
 ]
 
@@ -185,6 +185,14 @@ class Preset:
     text: bool = False
     wraps: bool = False
 
+    @property
+    def sentence(self) -> str:
+        """What messages are taken for; where rows are made of them, their paths are not those of the messages."""
+        if self.sensor[0] == "sensor":
+            return self.title
+        sensor, time = " or ".join(self.sensor), " or ".join(self.time)
+        return f"{self.title}: the sensor is {sensor}, the time {time}, numbers are in {self.values or 'the message'}"
+
     def fits(self, message: Any, topic: str) -> bool:
         """Return whether a message is of this format."""
         if self.keys:
@@ -194,48 +202,62 @@ class Preset:
 
 # InfluxDB line protocol and Telegraf: a measurement with tags and fields.
 
-_LINE = re.compile(
-    r"(?:\\.|[^ \\,=\"])+(?:,(?:\\.|[^ \\])+)* (?:\\.|[^ \\=\"])+=(?:\"(?:\\.|[^\"\\])*\"|[^ ]+)(?: -?\d+)?\s*"
-)
-_TAG = re.compile(r"((?:\\.|[^\\,=])+)=((?:\\.|[^\\,])*)")
-_FIELD = re.compile(r"((?:\\.|[^\\,=])+)=(?:\"((?:\\.|[^\"\\])*)\"|([^,\"]*))(?:,|$)")
-_SPLIT = re.compile(r"((?:\\.|[^ \\])+) ((?:\"(?:\\.|[^\"\\])*\"|\\.|[^ \"\\])+)(?: (-?\d+))?\s*")
+# Possessive, so that no line takes longer than it is long: whoever may publish may send anything.
+_LINE = re.compile(r'((?:[^\\ ]|\\.)++) ((?:[^\\ "]|\\.|"(?:[^\\"]|\\.)*+")++)(?: (-?[0-9]{1,19}+))?')
+_TAG = re.compile(r"(?:[^\\,]|\\.)*+")
+_FIELD = re.compile(r'(?:[^\\,"]|\\.|"(?:[^\\"]|\\.)*+")*+')
+_KEY = re.compile(r"(?:[^\\=]|\\.)*+")
 
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\([ ,=\\\"])", r"\1", text)
 
 
-def _lines(message: str, topic: str) -> Iterator[Row | Unreadable]:
-    """Return the lines of InfluxDB's line protocol as objects like Telegraf's; a line that is none is None."""
-    for line in message.splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        parts = _SPLIT.fullmatch(line.strip())
-        if parts is None:
-            yield Unreadable(NO_READING, line)
-            continue
-        name, _, tags = parts[1].partition(",") if "\\," not in parts[1] else _name_and_tags(parts[1])
-        fields = {_unescaped(key): _field(plain) for key, quoted, plain in _FIELD.findall(parts[2]) if plain}
-        pairs = {_unescaped(key): _unescaped(value) for key, value in _TAG.findall(tags)}
-        yield _metric({"name": _unescaped(name), "tags": pairs, "fields": fields}, parts[3] and int(parts[3]))
+def _pairs(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
+    """Yield key and value of parts with commas between, without what is no pair."""
+    start = 0
+    while start < len(text):
+        end = pattern.match(text, start).end()  # type: ignore[union-attr]
+        key = _KEY.match(text, start, end).end()  # type: ignore[union-attr]
+        if start < key < end:
+            yield _unescaped(text[start:key]), text[key + 1 : end]
+        start = end + 1
 
 
-def _name_and_tags(series: str) -> tuple[str, str, str]:
-    match = re.match(r"((?:\\.|[^\\,])+),?(.*)", series)
-    return (match[1], ",", match[2]) if match else (series, "", "")
+def _line(text: str) -> Row | None:
+    """Return a line of InfluxDB's line protocol as an object like Telegraf's; None for one that is none."""
+    parts = _LINE.fullmatch(text.strip())
+    if parts is None:
+        return None
+    end = _TAG.match(parts[1]).end()  # type: ignore[union-attr]
+    fields = {key: _field(value) for key, value in _pairs(_FIELD, parts[2])}
+    if not fields or "=" in parts[1][:end].replace("\\=", "") or '"' in parts[1][:end]:
+        return None
+    tags = {key: _unescaped(value) for key, value in _pairs(_TAG, parts[1][end + 1 :])}
+    time = parts[3] and int(parts[3])
+    return {"name": _unescaped(parts[1][:end]), "tags": tags, "fields": fields, "timestamp": time}
 
 
 def _field(text: str) -> Any:
     """Return the number of a field, 7i and 7u being whole ones; a text for anything else."""
-    return text[:-1] if re.fullmatch(r"-?\d+[iu]", text) else text
+    if text[:1] == '"':
+        return None
+    return text[:-1] if re.fullmatch(r"-?[0-9]++[iu]", text) else text
+
+
+def _lines(message: str, topic: str) -> Iterator[Row | Unreadable]:
+    for text in message.splitlines():
+        if not text.strip() or text.startswith("#"):
+            continue
+        metric = _line(text)
+        yield Unreadable(NO_READING, text) if metric is None else _metric(metric, metric["timestamp"])
 
 
 def _is_lines(message: Any, topic: str) -> bool:
     if "=" not in message:
         return False
     first = next((line for line in message.splitlines() if line.strip() and not line.startswith("#")), "")
-    return _LINE.match(first) is not None and _SPLIT.fullmatch(first.strip()) is not None
+    return _line(first) is not None
 
 
 def _metric(metric: Row, time: Any) -> Row:
@@ -495,8 +517,6 @@ def _rtl_433(message: Any, topic: str) -> Iterator[Row]:
 
 _ESPHOME_TOPIC = re.compile(r"(.+)/sensor/([^/]+)/state")
 _HOMIE_TOPIC = re.compile(r"(?:.*/)?homie/(?:\d+/)?([^/$]+)/([^/$]+)/([^/$]+)")
-# What a device says of itself, and what it is told.
-_HOMIE_OTHER = re.compile(r"(?:.*/)?homie/(?:.*/)?(?:\$.*|set)")
 
 
 def _esphome(message: Any, topic: str) -> Iterator[Row]:
@@ -505,7 +525,12 @@ def _esphome(message: Any, topic: str) -> Iterator[Row]:
 
 
 def _is_homie(message: Any, topic: str) -> bool:
-    return bool(_HOMIE_TOPIC.fullmatch(topic) or _HOMIE_OTHER.fullmatch(topic))
+    if _HOMIE_TOPIC.fullmatch(topic):
+        return True
+    # What a device says of itself, and what it is told.
+    levels = topic.split("/")
+    own = levels[levels.index("homie") + 1 :] if "homie" in levels else []
+    return any(level[:1] == "$" for level in own) or own[-1:] == ["set"]
 
 
 def _homie(message: Any, topic: str) -> Iterator[Row]:
@@ -636,7 +661,7 @@ FORMATS = (BY_KEYS, SENML, *_BY_NAME)
 """The values of `--format`."""
 
 
-def preset_of(message: Any, topic: str, forced: str | None = None) -> Preset | None:
+def find_preset(message: Any, topic: str, forced: str | None = None) -> Preset | None:
     """Return the preset of a message: an object, or a text; with `forced`, that one if the message fits it."""
     text = isinstance(message, str)
     chosen = PRESETS if forced is None else (_BY_NAME[forced],) if forced in _BY_NAME else ()

@@ -1,4 +1,4 @@
-"""`layout_of` recognises the roles of keys of a JSON object; `aligned_columns` decodes objects with the same layout."""
+"""`find_layout` recognises the roles of keys of a JSON object; `aligned_columns` decodes objects of one layout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.io.table_layout import Kind, TableLayout, called, kind_of, recognise
+from sensormend.io.table_layout import Kind, TableLayout, called, find_kind, recognise
 from sensormend.io.time_formats import EARLIEST, LATEST
 from sensormend.pipeline.options import Options
 from sensormend.stream.formats.presets import is_diagnostic
@@ -25,10 +25,10 @@ from sensormend.stream.formats.values import (
     NOT_MEASURED,
     TOO_DEEP,
     InvalidReadingError,
-    scale_of,
+    find_scale,
 )
 
-__all__ = ["NESTED", "ObjectLayout", "aligned_columns", "flattened", "layout_of"]
+__all__ = ["NESTED", "ObjectLayout", "aligned_columns", "find_layout", "flattened"]
 
 NESTED = 4
 """Most levels of objects within objects, whose keys are `a.b.c` as for `clean`; deeper ones are refused."""
@@ -100,7 +100,7 @@ def flattened(entry: Mapping[str, Any], prefix: str = "", depth: int = 1) -> dic
     return flat
 
 
-def layout_of(entry: Mapping[str, Any], options: Options, topic: TopicFields) -> ObjectLayout:
+def find_layout(entry: Mapping[str, Any], options: Options, topic: TopicFields) -> ObjectLayout:
     """Recognise the layout of a flat object, or raise an `InvalidReadingError`.
 
     The roles that options give to keys take precedence. Of the topic only the presence of its names matters.
@@ -172,7 +172,7 @@ def _kind(key: str, value: Any, options: Options) -> Kind:
     if type(value) is int or type(value) is float:
         return "number"
     if type(value) is str:
-        kind = kind_of([value])
+        kind = find_kind([value])
         if kind != "other":
             return kind
     elif value is not None:
@@ -320,8 +320,8 @@ def _times(contents: Sequence[Any], parse_time: Callable[[Any], int | None]) -> 
         return None
     count: NDArray[Any] = np.array(contents, np.int64 if kinds == {int} else np.float64)
     smallest, largest = float(np.abs(count).min()), float(np.abs(count).max())
-    scale = scale_of(largest)
-    if not largest < 1e19 or scale != scale_of(smallest):
+    scale = find_scale(largest)
+    if not largest < 1e19 or scale != find_scale(smallest):
         return None
     if kinds == {int}:
         count = count * scale if scale else count // 1000

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sensormend.errors import ConfigError
 
-__all__ = ["TopicFields", "Topics", "filter_of", "overlap"]
+__all__ = ["TopicFields", "Topics", "make_filter", "overlap"]
 
 MOST_TOPICS = 20_000
 """Most parsed topics that are cached; beyond that the cache is cleared, which bounds the memory."""
@@ -80,12 +80,12 @@ class Topics:
         return self.default
 
 
-def filter_of(pattern: str) -> str:
+def make_filter(pattern: str) -> str:
     """Return the topic filter of a pattern.
 
     Examples
     --------
-    >>> filter_of("city/{sensor}/{variable}")
+    >>> make_filter("city/{sensor}/{variable}")
     'city/+/+'
     """
     _compiled(pattern)

@@ -34,9 +34,9 @@ __all__ = [
     "InvalidReadingError",
     "NameTable",
     "epoch",
+    "find_scale",
     "in_range",
     "number",
-    "scale_of",
     "time_from",
 ]
 
@@ -108,7 +108,7 @@ def in_range(time: int) -> int:
     return time
 
 
-def scale_of(size: float) -> int:
+def find_scale(size: float) -> int:
     """Return the microseconds in the unit of an epoch, by its size; 0 for nanoseconds.
 
     Small numbers are seconds: a clock that was never set is at a few days after 1970, which is judged elsewhere.
@@ -123,7 +123,7 @@ def epoch(count: int | float) -> int:
     """Return an epoch in microseconds."""
     if not -math.inf < count < math.inf:
         raise InvalidReadingError(NOT_A_TIME)
-    scale = scale_of(abs(count))
+    scale = find_scale(abs(count))
     if not scale:
         return in_range(int(count) // 1000)
     return in_range(count * scale if isinstance(count, int) else round(count * scale))

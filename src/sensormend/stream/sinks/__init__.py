@@ -21,8 +21,8 @@ from sensormend.stream.addresses import (
     SENSORTHINGS,
     SINK_ADDRESSES,
     WEB,
-    host_of,
-    login_of,
+    parse_host,
+    parse_login,
     plain,
 )
 from sensormend.stream.deliveries import Sink
@@ -120,12 +120,12 @@ def open_workers(settings: Settings) -> dict[str, Callable[[Store], DeliveryWork
 def _broker(address: str, settings: Settings | None) -> Broker:
     from sensormend.stream.mqtt import Broker
 
-    user, password = login_of(address)
+    user, password = parse_login(address)
     if settings is None:
         return Broker(address, user, password)
     mqtt, source = settings.mqtt, settings.source
     # The password of the source is sent only to the broker of the source.
-    if source.startswith(MQTT) and host_of(address) == host_of(source):
+    if source.startswith(MQTT) and parse_host(address) == parse_host(source):
         if user is None:
             user, password = mqtt.user, mqtt.password
         elif password is None and user == mqtt.user:

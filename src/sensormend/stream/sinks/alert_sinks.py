@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from sensormend.errors import ConfigError, RefusedError, SensormendError
-from sensormend.stream.addresses import host_of, plain
+from sensormend.stream.addresses import parse_host, plain
 from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
 from sensormend.stream.sinks.messages import NO_DETAILS, AlertDetails, alert_message, json_bytes, valid_text
 from sensormend.stream.web_client import WebClient, basic
@@ -179,7 +179,7 @@ class WebhookAlerts(AlertSink):
         if parts.username is not None:
             headers["Authorization"] = basic(unquote(parts.username), unquote(parts.password or ""))
         # A fragment after # is for browsers, and not sent to the server.
-        self._address = urlunsplit((parts.scheme, host_of(address), parts.path or "/", parts.query, ""))
+        self._address = urlunsplit((parts.scheme, parse_host(address), parts.path or "/", parts.query, ""))
         self._is_slack = parts.hostname == SLACK
         self._client = WebClient(self._shown, headers, timeout)
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import sensormend
-from sensormend.pipeline.health import PLAIN_REASONS, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.sentences import readable, who
 from sensormend.readings import Rows
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.sinks.messages import AlertDetails, advice_of, json_bytes, row_messages, stamp, valid_text
+from sensormend.stream.sinks.messages import AlertDetails, find_advice, json_bytes, row_messages, stamp, valid_text
 
 __all__ = ["DISCOVERY", "OFFLINE", "ONLINE", "PROBLEMS", "HomeAssistant", "status_topic"]
 
@@ -82,7 +82,7 @@ class HomeAssistant:
         for alert in delivery.alerts:
             attributes = {
                 "sentence": alert.sentence,
-                "advice": advice_of(alert),
+                "advice": find_advice(alert),
                 "state": alert.state,
                 "reason": alert.reason,
                 "since": stamp(alert.since),
@@ -164,7 +164,7 @@ class HomeAssistant:
 
 def _attributes(health: Health) -> dict[str, Any]:
     """Return the attributes of a state that had no alert."""
-    reason = f" ({PLAIN_REASONS.get(health.reason, health.reason)})" if health.reason else ""
+    reason = f" ({health.reason})" if health.reason else ""
     return {
         "sentence": f"{who(health.sensor, health.variable)} is {health.state}{reason} since {readable(health.since)}",
         "advice": None,

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from sensormend.errors import ConfigError
 from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
-from sensormend.stream.addresses import host_of, login_of, plain
+from sensormend.stream.addresses import parse_host, parse_login, plain
 from sensormend.stream.deliveries import Delivery, Kind, Sink
 from sensormend.stream.sinks.messages import health_message, row_fields, valid_text
 from sensormend.stream.web_client import WebClient, basic
@@ -48,7 +48,7 @@ class InfluxSink(Sink):
         shown = plain(address)
         try:
             parts, database = urlsplit(address), unquote(urlsplit(address).path.strip("/"))
-            where = urlsplit(f"//{host_of(address)}")
+            where = urlsplit(f"//{parse_host(address)}")
             host, port = where.hostname, where.port
         except ValueError:
             host = None
@@ -64,7 +64,7 @@ class InfluxSink(Sink):
         path = "/api/v2/write" if "org" in query else "/write"
         bracketed = f"[{host}]" if ":" in host else host
         self._address = f"{scheme}://{bracketed}:{port or 8086}{path}?{urlencode({**target, 'precision': 'ns'})}"
-        user, password = login_of(address)
+        user, password = parse_login(address)
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         if password is not None:
             headers["Authorization"] = basic(user, password) if user else f"Token {password}"

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.health import PLAIN_REASONS, Health
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE, who
 from sensormend.pipeline.times import iso
@@ -27,9 +27,9 @@ __all__ = [
     "NO_DETAILS",
     "SEVERITIES",
     "AlertDetails",
-    "advice_of",
     "alert_message",
     "alert_title",
+    "find_advice",
     "health_message",
     "json_bytes",
     "row_fields",
@@ -130,7 +130,7 @@ def health_message(health: Health) -> dict[str, Any]:
 
 def alert_message(alert: Alert, details: AlertDetails = NO_DETAILS) -> dict[str, Any]:
     """Return the fields of an alert; `text` has all that a person needs, as chat programs show only that."""
-    url, advice = details.link(alert), advice_of(alert)
+    url, advice = details.link(alert), find_advice(alert)
     one = alert.channels[0] if len(alert.channels) == 1 else None
     return {
         "id": alert.id,
@@ -165,7 +165,7 @@ def alert_title(alert: Alert) -> str:
     elif len(alert.channels) > 1:
         subject = alert.sensor
     verb = "are" if several else "is"
-    reason = f": {PLAIN_REASONS.get(alert.reason, alert.reason)}" if alert.reason else ""
+    reason = f": {alert.reason}" if alert.reason else ""
     if alert.state == "healthy":
         return f"False alarm withdrawn: {subject}" if alert.reason == WITHDRAWN else f"{subject} {verb} healthy again"
     titles = {
@@ -176,7 +176,7 @@ def alert_title(alert: Alert) -> str:
     return titles.get(alert.state, f"{subject} {verb} {alert.state}{reason}")
 
 
-def advice_of(alert: Alert) -> str | None:
+def find_advice(alert: Alert) -> str | None:
     """Return what to do about an alert; None where nothing needs to be done."""
     if alert.state == "faulty":
         is_device = len(alert.channels) > 1 and len(alert.sensors) == 1

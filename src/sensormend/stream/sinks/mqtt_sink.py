@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from sensormend.errors import ConfigError, RefusedError, SensormendError
-from sensormend.stream.addresses import ALERTS, PREFIX, plain, topic_of
+from sensormend.stream.addresses import ALERTS, PREFIX, parse_topic, plain
 from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
 from sensormend.stream.mqtt import CLOSE_WITHIN, Broker, DeniedError, MqttConnection, connect
 from sensormend.stream.sinks.alert_sinks import AlertSink
@@ -149,7 +149,7 @@ class _Publisher:
 
 
 def _base_topic(address: str, default: str) -> str:
-    topic = topic_of(address).strip("/") or default
+    topic = parse_topic(address).strip("/") or default
     if any(wildcard in topic for wildcard in "+#\0"):
         raise ConfigError(f"{plain(address)}: what is published goes to one place; a topic there has no + and no #")
     return topic

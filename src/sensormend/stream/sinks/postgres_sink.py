@@ -45,7 +45,7 @@ _HEALTH_COLUMNS = {
 SETUP = "SET statement_timeout = '120s'; SET lock_timeout = '30s'"
 
 PERMANENT = ("0A", "21", "22", "23", "3F", "42", "44", "54", "P0")
-"""Classes of errors that a retry does not mend: an unsupported feature, the data, a constraint, a schema, a name or a
+"""Errors that a retry does not resolve: an unsupported feature, the data, a constraint, a schema, a name or a
 permission, a view, a limit (for example the length of a key), and an error raised by a trigger of the user."""
 
 COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"

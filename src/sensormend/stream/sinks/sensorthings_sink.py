@@ -71,7 +71,7 @@ class SensorThingsSink(Sink):
         }
         for page in self._server.pages(f"Datastreams{self._server.key(identity)}/Observations", **query):
             for observation in page:
-                row = _row_of(observation, rows, step)
+                row = _find_row(observation, rows, step)
                 if row is None or rows.flag[row] not in JUDGED:
                     continue
                 reason = REASONS[rows.reason[row]]
@@ -106,7 +106,7 @@ def _by_channel(rows: Rows) -> Iterator[tuple[tuple[str, str], Rows]]:
         yield (rows.sensors[chosen.sensor[0]], rows.variables[chosen.variable[0]]), chosen
 
 
-def _row_of(observation: dict[str, Any], rows: Rows, step: int) -> int | None:
+def _find_row(observation: dict[str, Any], rows: Rows, step: int) -> int | None:
     """Return the place of the row of an observation; None if there is none."""
     try:
         time = time_from(str(observation.get("phenomenonTime")).partition("/")[0])

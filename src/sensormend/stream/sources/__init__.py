@@ -64,7 +64,7 @@ def open_source(
     if address.startswith(KAFKA):
         from sensormend.stream.sources.kafka_source import KafkaSource
 
-        # The name by which a broker knows this OUT.
+        # The name by which a broker knows this output folder.
         return KafkaSource(address, options, mark=mark, group=mqtt.client_id if mqtt else None, form=form)
     if address.startswith(SENSORTHINGS):
         from sensormend.stream.sources.sensorthings_source import SensorThingsSource

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sensormend.errors import ConfigError, InputError, StorageError, one_line
-from sensormend.files import write_beside
+from sensormend.files import atomic_write
 from sensormend.io.metadata import read_json
-from sensormend.io.sources import format_of
+from sensormend.io.sources import find_format
 from sensormend.io.staging import Staging
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Position
@@ -27,13 +27,13 @@ from sensormend.readings import DAY, NOTHING, Readings
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
 from sensormend.stream.formats.values import UNREADABLE
 from sensormend.stream.logs import ConditionLog
-from sensormend.stream.sources.replay_source import CHUNK, StagedParts, rejected_of
+from sensormend.stream.sources.replay_source import CHUNK, StagedParts, list_rejected
 
 __all__ = ["UNREADABLE_NAME", "FileState", "FilesRead", "FolderSource", "files_below"]
 
 _INCOMPLETE = (".part", ".partial", ".tmp", ".temp", ".new", ".crdownload", ".swp", "~")
 _HIDDEN = (".", "_")
-# An OUT has this file from the beginning; run.json is written with the first rows.
+# An output folder has this file from the beginning; run.json is written with the first rows.
 _WATCH_STATE = os.path.join("state", "watch.json")
 
 UNREADABLE_NAME = -1
@@ -89,7 +89,7 @@ def files_below(root: Path, without: Path | None = None) -> Iterator[FileState]:
                     folders.append(f"{name}/")
                 else:
                     yield FileState(name, UNREADABLE_NAME, 0)
-            elif not entry.name.lower().endswith(_INCOMPLETE) and format_of(Path(entry.name)) is not None:
+            elif not entry.name.lower().endswith(_INCOMPLETE) and find_format(Path(entry.name)) is not None:
                 try:
                     status = entry.stat()
                 except OSError:
@@ -117,7 +117,7 @@ def _is_ours(folder: os.DirEntry[str]) -> bool:
 
 
 def _is_out(folder: Path) -> bool:
-    """Return whether a folder is the OUT of `clean` or `watch`."""
+    """Return whether a folder is the output folder of `clean` or `watch`."""
     if (folder / _WATCH_STATE).exists():
         return True
     try:
@@ -148,7 +148,7 @@ class FilesRead:
                     continue  # incomplete after a power cut: the file is read again
                 if number <= count and (root / file.name).exists():
                     self._files[file.name], numbers[file.name] = file, number
-            with write_beside(self._path) as out:
+            with atomic_write(self._path) as out:
                 for name, file in self._files.items():
                     out.write(json.dumps([numbers[name], *file]) + "\n")
         except OSError as error:
@@ -175,7 +175,7 @@ class FilesRead:
 
     def begin(self, key: str, files: Sequence[FileState]) -> None:
         """Record files that are read in several parts under a key, which marks have in place of the files."""
-        with write_beside(self._begun) as out:
+        with atomic_write(self._begun) as out:
             json.dump({"key": key, "files": files}, out)
 
     def begun(self, key: str) -> list[FileState]:
@@ -357,7 +357,7 @@ class FolderSource(Source):
                     raise
                 failure = one_line(error)
             rejected += [Rejected(name, UNREADABLE, reason[:300]) for name, reason in unread.items()]
-            rejected += rejected_of(self._staging)
+            rejected += list_rejected(self._staging)
             if failure and not rejected:
                 rejected = [Rejected(files[0].name, UNREADABLE, failure[:300])]
             if len(self._staging.periods) > 1 or self._staging.readings > CHUNK:

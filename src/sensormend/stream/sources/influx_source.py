@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from sensormend.errors import ConfigError
 from sensormend.pipeline.options import Options
 from sensormend.readings import NOTHING
-from sensormend.stream.addresses import host_of, is_loopback, login_of, plain
+from sensormend.stream.addresses import is_loopback, parse_host, parse_login, plain
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.formats.decoding import LARGEST, Decoder
 from sensormend.stream.metrics import BoundedServer
@@ -63,13 +63,13 @@ class InfluxSource(Source):
         self._lasting = lasting
         shown = plain(address)
         try:
-            parts = urlsplit(f"//{host_of(address)}")
+            parts = urlsplit(f"//{parse_host(address)}")
             host, port = parts.hostname, parts.port
         except ValueError:
             host = port = None
         if not host or urlsplit(address).path.strip("/"):
             raise ConfigError(f"{shown}: a place to listen at is like influx://127.0.0.1:{PORT}")
-        user, password = login_of(address)
+        user, password = parse_login(address)
         if password is None and not is_loopback(host):
             raise ConfigError(
                 f"{shown}: other machines can send to it; ask for a token, like influx://:TOKEN@{host}:{port or PORT}"

@@ -13,7 +13,7 @@ from concurrent import futures
 from sensormend.errors import ConfigError, one_line
 from sensormend.pipeline.options import Options
 from sensormend.readings import NOTHING
-from sensormend.stream.addresses import host_of, login_of, plain
+from sensormend.stream.addresses import parse_host, parse_login, plain
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.formats.decoding import Decoder
 from sensormend.stream.logs import ConditionLog
@@ -49,7 +49,7 @@ class MqttSource(Source):
         lasting: bool = True,
     ) -> None:
         settings = MqttSettings() if settings is None else settings
-        user, password = login_of(address)
+        user, password = parse_login(address)
         self._broker = Broker(
             address,
             settings.user or user,
@@ -58,7 +58,7 @@ class MqttSource(Source):
         )
         client_id = settings.client_id or f"sensormend-{socket.gethostname()}"
         self._subscription = Subscription(client_id, settings.topics or ("#",), settings.in_flight, former, lasting)
-        self._shown = plain(f"{address.partition('://')[0]}://{host_of(address)}")
+        self._shown = plain(f"{address.partition('://')[0]}://{parse_host(address)}")
         self.decoder = Decoder(options, settings.pattern, form)
         self.units = self.decoder.units
         self._connection: MqttConnection | None = None

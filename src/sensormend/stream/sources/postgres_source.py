@@ -160,6 +160,8 @@ class PostgresSource(ThreadedSource):
         self._notified = False
         self._lookback = Lookback(self._feed.lookback)
         self._is_indexed_logged = False
+        # A port where something else listens, or nothing answers, takes as long as each of its addresses may.
+        say(_log, logging.INFO, f"connecting to {self._shown}")
         try:
             self._connect()
         except ConfigError:

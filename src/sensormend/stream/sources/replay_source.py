@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sensormend.errors import ConfigError, StateError
-from sensormend.files import write_beside
+from sensormend.files import atomic_write
 from sensormend.io.sources import find, is_stream
 from sensormend.io.staging import Staging
 from sensormend.pipeline.options import Options
@@ -22,7 +22,7 @@ from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, NOTHING, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
 
-__all__ = ["CHUNK", "ReplaySource", "StagedParts", "rejected_of"]
+__all__ = ["CHUNK", "ReplaySource", "StagedParts", "list_rejected"]
 
 CHUNK = 50_000
 """Most readings that are returned at once: some seconds of work, after which a signal is handled."""
@@ -87,7 +87,7 @@ class StagedParts:
         return part, self._positions.pop(self._number, [])
 
 
-def rejected_of(staging: Staging) -> list[Rejected]:
+def list_rejected(staging: Staging) -> list[Rejected]:
     """Return the rows that are not valid readings."""
     if not staging.rejected:
         return []
@@ -138,7 +138,7 @@ class ReplaySource(Source):
         self._speed, self._paced_from = speed, paced_from
         self._staging = _open_staging(source, options or Options(), folder)
         self._parts = StagedParts(self._staging, mark or 0)
-        self._rejected = [] if mark else rejected_of(self._staging)
+        self._rejected = [] if mark else list_rejected(self._staging)
         self._start: tuple[float, int] | None = None
 
     def read(self, wait: float) -> Arrived | None:
@@ -186,7 +186,7 @@ def _open_staging(source: str, options: Options, folder: Path) -> Staging:
     try:
         staging.load(source, options)
         staging.sort(0, DAY)
-        with write_beside(record) as file:
+        with atomic_write(record) as file:
             json.dump(fingerprint, file)
     except BaseException:
         staging.close()

@@ -93,7 +93,7 @@ class SensorThingsSource(ThreadedSource):
                 continue
             new += 1
             self.decoder.add(json.dumps(observation).encode(), received, None, f"Observations({identity})")
-            reached = _time_of(moment)
+            reached = _parse_start(moment)
             if reached is not None and (after is None or reached > after):
                 after = min(reached, now)
         if not new:
@@ -107,7 +107,7 @@ class SensorThingsSource(ThreadedSource):
         self._lookback.restart()
 
 
-def _time_of(moment: Any) -> datetime | None:
+def _parse_start(moment: Any) -> datetime | None:
     """Return the start of a phenomenon time; None if it is none."""
     try:
         start = datetime.fromisoformat(str(moment).partition("/")[0])

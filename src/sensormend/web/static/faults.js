@@ -1,10 +1,9 @@
 // The list of faults for repairs: filter, sort, page, print, download as CSV.
-import { address } from "./api.js";
 import { button, element, field, isAborted, iso, unix, variableChoice } from "./elements.js";
 import { plural, sensorLink, seriesName, span, time, value, whole, zoneWords } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
-import { hasBar, nothingJudged, plainReason, sureWords } from "./words.js";
+import { hasBar, nothingJudged, sureWords } from "./words.js";
 
 const PAGE = 50;
 const STATES = [["all", "all"], ["open", "still going on"], ["over", "over"]];
@@ -22,7 +21,8 @@ export async function show(root, params, context) {
   const allowed = { state: STATES, sort: SORTS, order: [["asc"], ["desc"]] };
   for (const [name, known] of Object.entries(allowed)) if (!known.some(([one]) => one === wanted[name])) wanted[name] = USUAL[name];
   const several = context.network.variables.length > 1;
-  const sparks = sparklines(context);
+  // A report has no room for a picture of each.
+  const sparks = context.isReport ? null : sparklines(context);
   let request = null, rows = [], keepsPlace = false;
 
   const type = calm(() => choose({ search: search.value }), 200);
@@ -46,7 +46,7 @@ export async function show(root, params, context) {
   const empty = element("div", { class: "panel empty", hidden: true });
   const table = element("table", { class: "table faults" }, element("caption", { class: "hidden", text: "Faults" }),
     element("thead", {}, element("tr", {}, heads.map(([, head]) => head),
-      element("th", { scope: "col", text: "Readings" }), element("th", { scope: "col", text: "In words" }))), body);
+      sparks ? element("th", { scope: "col", text: "Readings" }) : null, element("th", { scope: "col", text: "In words" }))), body);
   const where = element("p", { class: "quiet small" });
   const earlier = button("Previous", () => choose({ offset: Math.max(0, wanted.offset - PAGE) }, true), { class: "button" });
   const later = button("Next", () => choose({ offset: wanted.offset + PAGE }, true), { class: "button" });
@@ -78,7 +78,7 @@ export async function show(root, params, context) {
     request?.abort();
     request = new AbortController();
     const { signal } = request;
-    csv.href = address("faults.csv", filters());
+    if (!context.isReport) csv.href = context.address("faults.csv", filters());
     for (const [name, press] of states) press.setAttribute("aria-pressed", String(name === wanted.state));
     for (const [name, head] of heads) {
       head.setAttribute("aria-sort", wanted.sort !== name ? "none" : wanted.order === "asc" ? "ascending" : "descending");
@@ -97,7 +97,7 @@ export async function show(root, params, context) {
     // The last page may have gone while one looked at it.
     if (!page.items.length && page.lines && wanted.offset) return choose({ offset: 0 }, true);
     root.dataset.total = String(page.total);
-    count.textContent = page.total ? `${plural(page.total, "fault")}${isFiltered() ? " with these filters" : ""}${page.lines < page.total ? `, in ${plural(page.lines, "line")}` : ""}${zoneWords() && `, times of${zoneWords()}`}` : "";
+    count.textContent = page.total ? `${plural(page.total, "fault")}${isFiltered() ? " with these filters" : ""}${page.lines < page.total ? `, in ${plural(page.lines, "line")}` : ""}${zoneWords() && `, times of${zoneWords()}`}${context.isReport && page.next !== null ? `; the ${page.items.length} worst are listed, faults.csv has all` : ""}` : "";
     offerReasons(page.reasons);
     empty.hidden = page.total > 0;
     table.hidden = pager.hidden = page.total === 0;
@@ -120,7 +120,7 @@ export async function show(root, params, context) {
     if (reason.dataset.json === json) return;
     reason.dataset.json = json;
     reason.replaceChildren(element("option", { value: "", text: `all (${whole(sum(counts))})` }),
-      ...reasonsOf(counts).map(([name, number]) => element("option", { value: name, text: `${plainReason(name)} (${whole(number)})` })));
+      ...reasonsOf(counts).map(([name, number]) => element("option", { value: name, text: `${name} (${whole(number)})` })));
     reason.value = wanted.reason;
   }
 
@@ -135,12 +135,12 @@ export async function show(root, params, context) {
       const json = JSON.stringify(fault);
       const old = known.get(key);
       if (old?.json === json) return old;
-      const spark = sparks.make(fault, old?.spark);
+      const spark = sparks?.make(fault, old?.spark);
       return { key, json, spark, tr: row(fault, key, spark) };
     });
     const before = [...body.children];
     if (rows.length !== before.length || rows.some(({ tr }, at) => tr !== before[at])) body.replaceChildren(...rows.map(({ tr }) => tr));
-    sparks.forget();
+    sparks?.forget();
     if (focused) body.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     const again = rows.find(({ key }) => key === anchor?.key);
     if (again && scrollY > 0 && keepsPlace) scrollBy(0, again.tr.getBoundingClientRect().top - top);
@@ -169,7 +169,7 @@ export async function show(root, params, context) {
     close() {
       type.cancel();
       request?.abort();
-      sparks.close();
+      sparks?.close();
     },
   };
 }
@@ -187,10 +187,10 @@ function row(fault, key, spark) {
     cell("Since", element("time", { datetime: fault.from, text: time(fault.from) })),
     cell("Until", fault.open ? element("strong", { class: "still", text: "still going on" })
       : element("time", { datetime: fault.to, text: time(fault.to) })),
-    cell("How long", span(fault.seconds)),
-    cell("Reason", plainReason(fault.reason)),
+    cell("How long", fault.count > 1 ? `${span(fault.seconds)} in ${span(unix(fault.to) - unix(fault.from))}` : span(fault.seconds)),
+    cell("Reason", fault.reason),
     cell("How sure", sure(fault)),
-    element("td", { class: "spark-cell" }, spark),
+    spark ? element("td", { class: "spark-cell" }, spark) : null,
     element("td", { class: "fault-words", text: fault.sentence }));
 }
 

@@ -171,10 +171,14 @@ function names(brush, data, first, last, y, view, ink, strong) {
 }
 
 function fitted(brush, name, width) {
-  if (brush.measureText(name).width <= width) return name;
-  let length = name.length;
-  while (length > 1 && brush.measureText(`${name.slice(0, length)}…`).width > width) length -= 1;
-  return `${name.slice(0, length)}…`;
+  const fits = (text) => brush.measureText(text).width <= width;
+  if (fits(name)) return name;
+  // Of a sensor with several variables the end tells them apart.
+  const comma = name.lastIndexOf(", ");
+  const [start, end] = comma > 0 && fits(`mm…${name.slice(comma)}`) ? [name.slice(0, comma), `…${name.slice(comma)}`] : [name, "…"];
+  let length = start.length;
+  while (length > 1 && !fits(`${start.slice(0, length)}${end}`)) length -= 1;
+  return `${start.slice(0, length)}${end}`;
 }
 
 function axis(brush, data, edge, view, ink) {

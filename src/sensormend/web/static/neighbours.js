@@ -5,7 +5,7 @@ import { aligned, loadSeries } from "./reading.js";
 
 const FRESH = 5000;
 
-export function mountNeighbours(root, context, sensor, variable, redraw) {
+export function mountNeighbours(root, context, sensor, variable, redraw, tell = () => {}) {
   let items = null, from = null, to = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, requested = null, requests = 0, newest = 0, shownSpan = null;
   const toggle = button("Neighbours", () => (shown ? hide() : show()), { class: "button", "aria-pressed": "false" });
   const list = element("ul", { class: "neighbour-list" });
@@ -17,7 +17,11 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
     toggle.setAttribute("aria-pressed", "true");
     if (remembered) context.remember({ neighbours: "1" });
     try {
-      if (!items) ({ items, from, to } = await context.get("neighbours", { sensor, variable }));
+      if (!items) {
+        const answer = await context.get("neighbours", { sensor, variable });
+        ({ items, from, to } = answer);
+        tell(answer.sentence);
+      }
     } catch (error) {
       hide();
       if (!isAborted(error)) context.say(error.message, "error");

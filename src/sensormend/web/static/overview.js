@@ -1,10 +1,11 @@
 // The overview: the network in one sentence, numbers of sensors by state, the health matrix, open faults, the map.
 
-import { button, element, isAborted } from "./elements.js";
-import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
+import { attentionList } from "./attention.js";
+import { button, element, isAborted, unix } from "./elements.js";
+import { day, percent, plural, whole } from "./format.js";
 import { mountMatrix } from "./matrix.js";
-import { chip, mark } from "./palette.js";
-import { CHANNEL_STATES, nothingJudged, plainReason } from "./words.js";
+import { mark } from "./palette.js";
+import { CHANNEL_STATES } from "./words.js";
 
 // A tile of these is shown where there is such a sensor.
 const OPTIONAL = ["recovering", "learning", "ended"];
@@ -31,7 +32,7 @@ export async function show(root, params, context) {
 
   function head(network) {
     // A number stays with its word where the line breaks.
-    const words = network.sentence.replaceAll(/(\d) (?=[\p{L}%])/gu, "$1\u00a0");
+    const words = network.sentence.replaceAll(/\d{4}-\d\d-\d\d/g, (date) => day(unix(`${date}T12:00:00Z`))).replaceAll(/(\d) (?=[\p{L}%])/gu, "$1\u00a0");
     if (sentence.textContent !== words) sentence.textContent = words;
     notes.replaceChildren(...network.notes.map((note) => element("li", {}, note)));
     notes.hidden = !network.notes.length;
@@ -48,7 +49,7 @@ export async function show(root, params, context) {
     }
     tiles.querySelector('[data-figure="filled"]').textContent = percent(network.filled, "–");
     tiles.lastChild.querySelector(".tile-help").textContent =
-      network.filled === null ? "nothing to say yet" : `of the readings, last ${plural(network.filled_days, "day")}`;
+      network.filled === null ? "nothing to say yet" : network.live ? `of the values, last ${plural(network.filled_days, "day")}` : "of all values";
   }
 
   function tile(one) {
@@ -63,19 +64,13 @@ export async function show(root, params, context) {
     const key = JSON.stringify([page.total, page.items]);
     if (key === listed) return;
     listed = key;
-    const items = page.items.map((one) => element("li", {},
-      element("a", { href: sensorLink(one.sensor, one.variable) }, seriesName(one.sensor, one.variable)),
-      chip(one.state, plainReason(one.reason)),
-      element("span", { class: "attention-since" }, [`since ${time(one.since)}`, one.seconds ? span(one.seconds) : "", one.sure].filter(Boolean).join(", ")),
-      element("span", { class: "quiet attention-why" },
-        [one.known && `${one.known[0].toUpperCase()}${one.known.slice(1)}.`, one.sentence, one.others.length ? `Also ${one.others.join(", ")}.` : "", one.advice].filter(Boolean).join(" "))));
     trouble.dataset.total = String(page.total);
     trouble.replaceChildren(
       element("div", { class: "section-head" },
         element("h2", { id: "trouble-title" }, page.total ? `Needs attention now: ${plural(page.total, "sensor")}` : "Needs attention now"),
         page.total ? element("a", { class: "small", href: "#/faults?state=open" },
           page.total > MAX_ITEMS ? `the ${MAX_ITEMS} most urgent; all open faults` : "the fault list") : null),
-      items.length ? element("ol", { class: "attention" }, items) : element("p", { class: "quiet" }, nothingJudged(context.network) ? "Nothing is judged yet." : "No sensor needs repair."),
+      attentionList(page, context.network),
     );
   }
 

@@ -1,11 +1,14 @@
 // The report: the page's own views below each other, with the answers of the server inside the file.
 
+import { attentionList } from "./attention.js";
 import { show as showCalibration } from "./calibration.js";
 import { element, unix } from "./elements.js";
+import { show as showFaults } from "./faults.js";
 import { seriesName } from "./format.js";
 import { mountMap } from "./map.js";
 import { mountMatrix } from "./matrix.js";
 import { show as showSensor } from "./sensor.js";
+import { mountGrid } from "./station-grid.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -18,7 +21,7 @@ function answers(data, part = null) {
     const own = (data[name] ?? []).filter(({ of }) => !of
       || (of.part === part && of.sensor === sensor && of.variable === (params.variable ?? of.variable)));
     if (!own.length) throw new Error("that is not part of the report");
-    return structuredClone(own[0].answer);
+    return structuredClone((own.find(({ of }) => of) ?? own[0]).answer);
   };
 }
 
@@ -57,6 +60,10 @@ async function start() {
   };
   const main = document.querySelector("main");
   new MutationObserver(() => adaptLinks(main, places)).observe(main, { childList: true, subtree: true });
+  byId("attention").append(attentionList(await get("attention"), network));
+  await showFaults(byId("longest"), new URLSearchParams(), { ...context, get: async (path) => get(path) });
+  demoteTitle(byId("longest"), "Faults");
+  if (data.answers.sensors) await mountGrid(byId("grid"), context);
   if (data.answers.matrix) await mountMatrix(byId("matrix"), context, new URLSearchParams({ span: "all" }));
   if (data.answers.moment) await mountMap(byId("on-map"), context, data.moment);
   for (const [at, { sensor, variable, from, to, why, neighbours }] of data.sensors.entries()) {

@@ -1,7 +1,7 @@
 // The faults of one sensor, below its chart: each takes the chart to where it was.
 import { button, element } from "./elements.js";
 import { span, time } from "./format.js";
-import { plainReason, sureWords } from "./words.js";
+import { sureWords } from "./words.js";
 
 const MAX_ITEMS = 12;
 
@@ -28,7 +28,7 @@ export async function loadFaults(root, info, context, zoom, offer) {
 function entry(fault, zoom, offer) {
   return element("li", {},
     button("", () => zoom(fault), { class: "own-fault", "aria-label": `show on the chart: ${fault.sentence}` }),
-    element("span", { class: "own-fault-reason", text: plainReason(fault.reason) }),
+    element("span", { class: "own-fault-reason", text: fault.reason }),
     element("span", {}, time(fault.from), fault.open ? ", still going on" : ` to ${time(fault.to)}`, fault.size_words ? `: ${fault.size_words}` : ""),
     element("span", { class: "quiet", text: span(fault.seconds) }),
     element("span", { class: "quiet", text: sureWords(fault) }),

@@ -2,7 +2,6 @@
 import { element, field, unix } from "./elements.js";
 import { percent, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
-import { plainReason } from "./words.js";
 
 // Made once; only the parts that a live network changes are replaced, so that an open choice of the variable stays open.
 export function makeHead(root, figures, info, context) {
@@ -30,7 +29,7 @@ function figuresOf(info, network) {
 }
 
 function stateWords({ state, reason, since }) {
-  const why = reason && reason !== state ? `, ${plainReason(reason)}` : "";
+  const why = reason && reason !== state ? `, ${reason}` : "";
   return `${state}${why}${since ? ` since ${time(since)}` : ""}`;
 }
 

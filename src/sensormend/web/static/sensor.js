@@ -44,7 +44,10 @@ export async function show(root, params, context) {
   ]);
   context.title(seriesName(sensor, variable));
   const page = layOut(root);
-  const updateHead = makeHead(page.head, page.figures, info, context);
+  const fillHead = makeHead(page.head, page.figures, info, context);
+  // What its neighbours say of its fault, once they are known.
+  let latest = info, contradiction = "";
+  const updateHead = (next) => fillHead({ ...(latest = next), ...(contradiction && next.fault ? { sentence: contradiction } : {}) });
   updateHead(withLastReading(info, series));
   if (series.last === null) {
     page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
@@ -304,7 +307,10 @@ export async function show(root, params, context) {
   }
 
   take(series);
-  const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw());
+  const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw(), (sentence) => {
+    contradiction = sentence;
+    updateHead(latest);
+  });
   const second = context.isReport ? null : mountSecond(context, sensor, variable, () => draw());
   const csv = element("a", { class: "button", text: "CSV", download: `${sensor}.csv`, title: "download the rows that are shown" });
   page.tools.append(neighbours.toggle, button("Why?", () => why(), { class: "button" }),
@@ -350,8 +356,8 @@ export async function show(root, params, context) {
   if (explained) {
     setMark(explained.getTime() / 1000);
     why(context.isReport);
-  } else if (opened && opened.reason !== "silent") {
-    setMark(slotTime((unix(opened.from) + unix(opened.to)) / 2));
+  } else if (opened && info.worst) {
+    setMark(unix(info.worst));
     why(true);
   }
 

@@ -2,7 +2,6 @@
 // single spikes, what is provisional.
 import { colour, stateInk } from "./palette.js";
 import { nearest } from "./reading.js";
-import { plainReason } from "./words.js";
 
 const ROWS = 2;
 const ROW = 17;
@@ -15,7 +14,7 @@ function isSpike(span, step) {
 
 export function spanWord(span) {
   if (span.kind === "suspect" && span.word && span.word !== "suspect") return `suspect: ${span.word}`;
-  return (span.word === "alone" ? plainReason(span.word) : span.word) || span.kind;
+  return (span.word === "alone" ? "no similar sensor to compare with" : span.word) || span.kind;
 }
 
 export function drawShades(plot, series) {

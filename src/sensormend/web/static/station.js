@@ -22,14 +22,17 @@ export async function show(root, params, context) {
   context.title(sensor);
   const { network } = context;
   const first = unix(network.first ?? 0);
-  const end = () => unix(context.network.last ?? 0) + network.step;
+  // Where all of its variables have ended, there is nothing after their last readings.
+  const heard = infos.every(({ state }) => state === "ended") ? Math.max(...infos.map((info) => unix(info.heard ?? 0))) : Infinity;
+  const end = () => Math.min(unix(context.network.last ?? 0), heard) + network.step;
   const key = `station-${++groups}`;
   const wanted = ["from", "to"].map((name) => moment(params.get(name))?.getTime() / 1000);
   let range = wanted[1] > wanted[0] ? { from: wanted[0], to: wanted[1] } : newest(USUAL_DAYS);
   let request = null, plots = [];
 
-  const lengths = element("div", { class: "choices", role: "group", "aria-label": "how much time" },
-    SPANS.filter(([, days]) => days === Infinity || days * DAY < end() - first).map(([text, days]) => button(text, () => move(newest(days)))));
+  const spans = SPANS.filter(([, days]) => days === Infinity || days * DAY < end() - first)
+    .map(([text, days]) => [days, button(text, () => move(newest(days)), { "aria-pressed": "false" })]);
+  const lengths = element("div", { class: "choices no-print", role: "group", "aria-label": "how much time" }, spans.map(([, press]) => press));
   const line = element("p", { class: "quiet small", role: "status" });
   const parts = infos.map((info) => {
     const box = element("div", { class: "chart station-chart", role: "img", "aria-label": `${info.label} of ${sensor} over time` });
@@ -62,6 +65,10 @@ export async function show(root, params, context) {
       all.forEach((series, at) => { parts[at].series = series; });
       draw();
       line.textContent = `${plural(parts.length, "variable")}, ${day(range.from)} to ${day(range.to - 1)}`;
+      for (const [days, press] of spans) {
+        const { from, to } = newest(days);
+        press.setAttribute("aria-pressed", String(Math.max(Math.abs(range.from - from), Math.abs(range.to - to)) < 1.5 * network.step));
+      }
       root.dataset.range = `${Math.round(range.from)},${Math.round(range.to)}`;
     } catch (error) {
       if (!isAborted(error)) context.say(`The readings could not be read: ${error.message}.`, "error");
@@ -78,7 +85,7 @@ export async function show(root, params, context) {
     const curve = (stroke, width) => ({ stroke, width, points: { show: false }, spanGaps: false });
     const thin = series.thinned > 1;
     return new uPlot({
-      width: Math.max(200, box.clientWidth), height: HEIGHT + (isLast ? 32 : 0), padding: [8, 16, 0, 0], legend: { show: false },
+      width: Math.max(200, box.clientWidth), height: HEIGHT + (isLast ? 32 : 0), padding: [8, 24, 0, 0], legend: { show: false },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), isLocal() ? localZone : "Etc/UTC"),
       scales: { x: { time: true, range: () => [range.from, range.to] }, y: { range: () => rangeOfValues(series, range) } },
       series: [{}, curve(thin ? "transparent" : colour("raw"), 1), curve(colour("raw"), 0.75), curve(colour("raw"), 0.75), curve(colour("cleaned"), 1.6)],

@@ -1,39 +1,22 @@
-// What the reasons and flags are called on the page.
-
-const REASONS = {
-  stuck: "stuck at one value",
-  noise: "too noisy",
-  drift: "drifting away",
-  offset: "shifted by an offset",
-  gain: "swings wrong (gain)",
-  implausible: "implausible values",
-  outlier: "outlier of the network",
-  spike: "wild reading",
-  silent: "silent",
-  alone: "no similar sensor to compare with",
-};
+// What flags and states are called on the page; reasons are called what they are in the tables.
 
 // The states of a sensor, in the order in which they are listed.
 export const CHANNEL_STATES = ["healthy", "faulty", "silent", "suspect", "recovering", "learning", "ended"];
 
 const FLAGS = { 1: "good", 2: "not evaluated", 3: "suspect", 4: "faulty", 9: "missing" };
 
-export function plainReason(reason) {
-  return REASONS[reason] ?? reason;
-}
-
 export function flagWord(flag) {
   return FLAGS[flag] ?? "unknown";
 }
 
-// A single reading has its own limit; its score does not tell how far past that it is.
+// Single and impossible readings have limits of their own; a score of 1 does not tell how far past these they are.
 export function hasBar(fault) {
-  return fault.score !== null && !(fault.reason === "spike" && fault.score <= 1);
+  return fault.score !== null && !(["spike", "implausible"].includes(fault.reason) && fault.score <= 1);
 }
 
 export function sureWords(fault) {
   if (fault.reason === "silent") return "nothing came";
-  return hasBar(fault) ? fault.sure : "past its limit";
+  return fault.sure || "past its limit";
 }
 
 // Whether no sensor of a network can be judged yet: then a list without faults has no meaning.
