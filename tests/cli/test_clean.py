@@ -75,7 +75,7 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
     [
         (["clean"], 2, "needs READINGS and OUT"),
         (["clean", "readings.csv"], 2, "needs READINGS and OUT"),
-        (["clean", "nothing.csv", "out"], 1, "nothing.csv"),
+        (["clean", "nothing.csv", "out"], 2, "nothing.csv"),
         (["clean", "readings.csv", "mended"], 2, "--overwrite replaces it"),
         (["clean", "readings.csv", "out", "--valid", "warm"], 2, "--valid takes numbers like"),
         (["clean", "readings.csv", "out", "--tolerance", "some"], 2, "--tolerance takes a number like 0.5 or temp=0.5"),
@@ -94,7 +94,7 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "readings.csv", "readings.csv/out"], 1, "readings.csv"),
         (["explain", "mended", "nobody", "2020-01-05"], 2, "nobody"),
         (["explain", "mended", "s00", "soon"], 2, "soon"),
-        (["explain", "readings.csv", "s00", "2020-01-05"], 1, "readings.csv"),
+        (["explain", "readings.csv", "s00", "2020-01-05"], 2, "readings.csv"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_writes_nothing(

@@ -325,7 +325,7 @@ def test_damaged_deliveries_are_emptied_and_lost_to_those_that_wait(
         database.execute(f"DELETE FROM outbox WHERE id >> {PART_BITS} = 3")
     database.close()
     with Store(path, ["a", "b"]) as store:
-        assert store.unsound == {"inbox": 0, "outbox": 3, "checkpoint": 0, "sinks": 0}
+        assert store.unsound == {"inbox": 0, "outbox": 3, "checkpoint": 0, "sinks": 0, "acknowledged": 0}
         # The newest one still has its number: what is made again is passed over.
         store.append(final(5), 5)
         store.append(final(6), 6)
@@ -414,6 +414,23 @@ def test_numbers_that_were_given_are_not_given_again(path: Path) -> None:
     with Store(path) as store:
         store.put(store.next_input, b"four", before=3)
         assert list(store.inputs()) == [(3, 3, b"four")]
+
+
+def test_a_record_is_missed_only_where_there_was_one(path: Path) -> None:
+    record = path.with_name("acknowledged")
+    with Store(path):
+        # As a kill leaves it between the first input and its record.
+        before = record.read_bytes()
+    with Store(path) as store:
+        store.put(0, b"one", before=0)
+    record.write_bytes(before)
+    with Store(path) as store:
+        assert (store.unsound["acknowledged"], store.next_input) == (0, 1)
+    record.unlink()
+    with Store(path) as store:
+        assert store.unsound["acknowledged"] == 1
+    with Store(path) as store:
+        assert store.unsound["acknowledged"] == 0
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def inspect(out: Path, store: Store | None = None, limit: int | None = None) -> 
         result.manifest = Manifest.of(saved["manifest"])
         _inspect_files(result, out, store.rewritten, limit)
         _inspect_tables(result, out, saved["tables"])
-    if not acknowledged and store.next_input:
+    if store.unsound["acknowledged"]:
         result.damage.append(
             Damage("state/acknowledged", "is gone or damaged: a loss of what came last would not show")
         )

@@ -101,7 +101,7 @@ class Store(Closing):
     acknowledged
         What was acknowledged.
     problem, unsound
-        Why the file was set aside, and how many entries of each table were left out.
+        Why the file was set aside; how many entries of each table, and of `acknowledged`, were damaged or lacking.
 
     Raises
     ------
@@ -138,6 +138,10 @@ class Store(Closing):
                 self._load(names)
             except (sqlite3.Error, OSError) as error:
                 raise _storage_error(path, error) from error
+            self.unsound["acknowledged"] = int(not self.acknowledged.record and self.next_input > 0)
+            if not self.acknowledged.record:
+                # Before the first input: a kill between an input and its record is not a record that is gone.
+                self._record()
             self._closing = stack.pop_all()
         for name in names:
             if count := self.give_up(name, self._first):
