@@ -466,3 +466,15 @@ def test_what_lies_far_outside_of_all_that_many_channels_showed_is_impossible() 
     expected[4, 6:9] = True
     np.testing.assert_array_equal(masks[35], expected)
     assert not any(mask.any() for number, mask in enumerate(masks) if number != 35)
+
+
+def test_a_thunderstorm_is_possible_before_many_wet_days_were_seen() -> None:
+    """Ten gauges, every fifth day of a half-year wet at all of them."""
+    random = np.random.default_rng(5)
+    days = [np.zeros((10, 24)) for _ in range(180)]
+    for day in days[::5]:
+        day[:, 8:12] = random.exponential(1.0, (10, 4)).round(1)
+    days[102][3, 14] = 60.0
+    days[177][3, 14] = 600.0
+    _, masks = ranges_of(days)
+    assert [number for number, mask in enumerate(masks) if mask.any()] == [177]

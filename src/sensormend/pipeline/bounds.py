@@ -51,7 +51,8 @@ NEGATIVE = 5e-3
 """A quantity is nonnegative if less than this share of its readings is below 0, as of an anemometer with a bad zero."""
 
 KNOWN = 30
-"""Periods of a channel from which on its readings may be called impossible."""
+"""Periods that left its lowest value from which on readings of a channel may be called impossible. A rain gauge needs as
+many wet days: of a few, the wettest says little about a thunderstorm."""
 
 YOUNG = 10
 """With fewer periods the range encloses all of them: the third lowest of three days is the highest."""
@@ -87,8 +88,8 @@ class AcceptedRange:
         (sensor, variable): which channels move with the others, as far as is known.
     counting
         (sensor, variable): which channels count for their variable: not those that joined and have not agreed yet.
-    periods
-        (2, sensor, variable): the number of these periods.
+    periods, moving
+        (2, sensor, variable): the number of these periods, and of those that left the lowest value.
     count, negative
         By variable: the number of accepted readings, and of those below 0.
     needed, withheld
@@ -102,6 +103,7 @@ class AcceptedRange:
     comoving: BoolArray
     counting: BoolArray
     periods: NDArray[np.int64]
+    moving: NDArray[np.int64]
     count: NDArray[np.int64]
     negative: NDArray[np.int64]
     needed: NDArray[np.int64]
@@ -117,7 +119,8 @@ class AcceptedRange:
         periods = np.zeros(shape[:3], dtype=np.int64)
         comoving = np.ones(shape[1:3], dtype=bool)
         return cls(
-            np.zeros(shape), np.zeros(shape), comoving, comoving, periods, accepted, negative, needed, withheld, never,
+            np.zeros(shape), np.zeros(shape), comoving, comoving, periods, periods.copy(), accepted, negative, needed,
+            withheld, never,
         )  # fmt: skip
 
     @cached_property
@@ -256,7 +259,7 @@ class AcceptedRange:
         with np.errstate(invalid="ignore"):
             width = variable_high - variable_low
             bottom, top = low - FAR * width, high + np.where(variable_low >= 0, RATIO, FAR) * width
-            judged = (dense & (width > 0)) & (periods >= KNOWN)
+            judged = (dense & (width > 0)) & (ranges.moving.sum(axis=0) >= KNOWN)
         bottom, top = np.where(judged, bottom, -np.inf), np.where(judged, top, np.inf)
         outside: BoolArray = (value < bottom[sensors, :, None]) | (value > top[sensors, :, None])
         return outside
@@ -267,8 +270,8 @@ class AcceptedRange:
         The second pass judges the readings that the first one had not judged yet.
         """
         start = AcceptedRange.of(self.count.size).with_sensors(self.lowest.shape[1])
-        for own, judged in ((start.lowest, self.lowest), (start.highest, self.highest), (start.periods, self.periods)):
-            own[0] = judged[0]
+        for name in ("lowest", "highest", "periods", "moving"):
+            getattr(start, name)[0] = getattr(self, name)[0]
         accepted = self.periods[0].any(axis=0)
         counts = {"count": np.where(accepted, self.count, 0), "negative": np.where(accepted, self.negative, 0)}
         return replace(start, comoving=self.comoving, counting=self.counting, **counts)
@@ -287,7 +290,7 @@ class AcceptedRange:
         return replace(
             self, lowest=longer(self.lowest, np.inf), highest=longer(self.highest, -np.inf),
             comoving=np.concatenate([self.comoving, new]), counting=np.concatenate([self.counting, new]),
-            periods=longer(self.periods, 0),
+            periods=longer(self.periods, 0), moving=longer(self.moving, 0),
         )  # fmt: skip
 
     def extended(
@@ -304,7 +307,8 @@ class AcceptedRange:
         for their variable.
         """
         ranges = self.with_sensors(int(sensors.max(initial=-1)) + 1)
-        lowest, highest, periods = ranges.lowest.copy(), ranges.highest.copy(), ranges.periods.copy()
+        lowest, highest = ranges.lowest.copy(), ranges.highest.copy()
+        periods, moving = ranges.periods.copy(), ranges.moving.copy()
         trusted = (cells.origin == OBSERVED) & np.isfinite(value)
         judged = periods[0, sensors] > 0
         count, negative = self.count.copy(), self.negative.copy()
@@ -319,6 +323,7 @@ class AcceptedRange:
                 joined = np.concatenate([ends[part, sensors], new[..., None]], axis=2)
                 ends[part, sensors] = sign * np.sort(sign * joined, axis=2)[..., :EXTREMES]
             periods[part, sensors] += shows
+            moving[part, sensors] += shows & (top > lowest[part, sensors, :, 0])
             judged = judged | shows
             counted = accepted & np.broadcast_to(counting, accepted.shape[:2])[..., None]
             count += counted.sum(axis=(0, 2))
@@ -332,6 +337,7 @@ class AcceptedRange:
             comoving=known,
             counting=voices,
             periods=periods,
+            moving=moving,
             count=count,
             negative=negative,
         )
