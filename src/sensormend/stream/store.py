@@ -100,6 +100,8 @@ class Store(Closing):
         The files of the checkpoint's manifest that were written again since.
     acknowledged
         What was acknowledged.
+    gone
+        Whether the file was not there, although something was acknowledged.
     problem, unsound
         Why the file was set aside; how many entries of each table, and of `acknowledged`, were damaged or lacking.
 
@@ -132,6 +134,7 @@ class Store(Closing):
         with ExitStack() as stack:
             try:
                 self.acknowledged = stack.enter_context(Acknowledged(path.with_name("acknowledged")))
+                self.gone = bool(self.acknowledged.record) and not path.exists()
                 self._database = stack.enter_context(closing(self._opened()))
                 self._file = path.stat()
                 self._leave_out_unsound()
@@ -161,7 +164,6 @@ class Store(Closing):
             with suppress(FileNotFoundError):
                 os.replace(old, name)
         sync(self.path.parent)
-        _log.error("%s is damaged (%s) and set aside, in %s", self.path, self.problem, aside)
         return _connect(self.path)
 
     def _leave_out_unsound(self) -> None:
@@ -511,7 +513,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             database.executescript(_TABLES)
         elif form != FORM:
             raise StateError(
-                f"{path} has form {form}, this version of sensormend reads form {FORM}; watch into another OUT"
+                f"{path.name} has form {form}, this version of sensormend reads form {FORM}; watch into another OUT"
             )
         (state,) = database.execute("PRAGMA integrity_check(1)").fetchone()
         if state != "ok" or mode != "wal":
