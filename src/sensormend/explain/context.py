@@ -125,8 +125,8 @@ def reading_context(
 ) -> ReadingContext:
     """Return the context of the reading of a sensor in the slot that contains a time.
 
-    It is compared with the sensors `among`, by default with all. Raises `MissingError` or `ConfigError` where there is no
-    such sensor, variable or row; the message names what there is.
+    It is compared with the sensors `among`, by default with all. Raises `MissingError` or `ConfigError` where there is
+    no such sensor, variable or row; the message names what there is.
     """
     variable = _variable(archive, sensor, variable)
     run = archive.run()
