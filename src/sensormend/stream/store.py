@@ -87,6 +87,8 @@ class Store(Closing):
         The sinks.
     limit
         Most bytes that wait for sinks.
+    quiet
+        Whether it is not logged that a damaged file is set aside.
 
     Attributes
     ----------
@@ -125,8 +127,8 @@ class Store(Closing):
     [(1, 1, b'two')] (1, b'all')
     """
 
-    def __init__(self, path: Path, names: Sequence[str] = (), limit: int = LIMIT) -> None:
-        self.path, self.limit = path, limit
+    def __init__(self, path: Path, names: Sequence[str] = (), limit: int = LIMIT, *, quiet: bool = False) -> None:
+        self.path, self.limit, self._quiet = path, limit, quiet
         self.problem, self.unsound = "", dict.fromkeys((*CONTENTS, "sinks"), 0)
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
@@ -164,6 +166,8 @@ class Store(Closing):
             with suppress(FileNotFoundError):
                 os.replace(old, name)
         sync(self.path.parent)
+        if not self._quiet:
+            _log.error("%s is damaged (%s) and set aside, in %s", self.path, self.problem, aside)
         return _connect(self.path)
 
     def _leave_out_unsound(self) -> None:
@@ -450,7 +454,7 @@ def copied(path: Path) -> Iterator[Store]:
                     shutil.copy(source, folder)
         except OSError as error:
             raise StorageError(f"{path} cannot be copied to {folder}: {error.strerror or error}") from error
-        with Store(Path(folder, path.name)) as store:
+        with Store(Path(folder, path.name), quiet=True) as store:
             yield store
 
 
