@@ -62,7 +62,7 @@ def test_on_this_machine_each_network_is_as_if_it_were_alone(
     assert main(["explain", east, "s01", "2020-01-05T12:00"]) == 0
     assert main(["report", east]) == 0
     assert "s01" in capfd.readouterr().out
-    assert main(["report", str(tmp_path / "out")]) == 1
+    assert main(["report", str(tmp_path / "out")]) == 2
     assert "holds many networks: give one of the folders" in capfd.readouterr().err
 
 

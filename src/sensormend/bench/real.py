@@ -43,6 +43,7 @@ __all__ = [
     "draw_faults",
     "find_archives",
     "impossible_estimates",
+    "is_rain",
     "judge",
     "judge_faults",
     "number_runs",

@@ -16,7 +16,7 @@ from sensormend.model.hypotheses import BEAM, FIELDS, PARAMETERS
 
 __all__ = [
     "Algebra", "Estimates", "Learned", "Members", "Network", "Period", "Scratch", "Verdicts", "Wander", "Work",
-    "is_alone", "median", "reset_channel", "select", "volatility", "workspace",
+    "is_alone", "is_counted", "median", "reset_channel", "select", "volatility", "workspace",
 ]  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)

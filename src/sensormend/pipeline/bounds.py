@@ -51,8 +51,8 @@ NEGATIVE = 5e-3
 """A quantity is nonnegative if less than this share of its readings is below 0, as of an anemometer with a bad zero."""
 
 KNOWN = 30
-"""Periods that left its lowest value from which on readings of a channel may be called impossible. A rain gauge needs as
-many wet days: of a few, the wettest says little about a thunderstorm."""
+"""Periods that left its lowest value from which on readings of a channel may be called impossible. A rain gauge needs
+as many wet days: of a few, the wettest says little about a thunderstorm."""
 
 YOUNG = 10
 """With fewer periods the range encloses all of them: the third lowest of three days is the highest."""

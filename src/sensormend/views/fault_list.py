@@ -286,6 +286,7 @@ def incident_sentence(line: tuple[FaultInterval, ...]) -> str:
 
     Examples
     --------
+    >>> from sensormend.readings import DAY, HOUR
     >>> def fault(day, reason, confidence=1.0):
     ...     return FaultInterval("a", "", day * DAY, day * DAY + HOUR, reason, 1.0, "", confidence=confidence)
     >>> incident_sentence((fault(0, "noise"), fault(1, "offset"), fault(2, "noise")))
