@@ -31,6 +31,7 @@ __all__ = [
     "declarations",
     "flag",
     "listed",
+    "matches",
     "number",
     "option",
     "path",
