@@ -110,8 +110,8 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     if tables_end is None or not reader.health:
         return faults
     listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, tables_end)}
-    # The line on a silence ends when its sensor counts as ended.
-    silences = {(fault.sensor, fault.variable) for fault in faults if fault.reason == "silent"}
+    # The line on a silence ends when its sensor counts as ended; the sensor stays on the list until it is removed.
+    silences = {(fault.sensor, fault.variable): fault for fault in faults if fault.reason == "silent"}
     ends: dict[ChannelName, int] = {}
     for fault in reader.faults:
         name = fault.sensor, fault.variable
@@ -120,8 +120,12 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
         # A sensor stays faulty until an alert reports its recovery, also when its fault is over.
         over = status.state == "faulty" and name in ends and ends[name] > (status.since or 0)
         names = {name, (status.sensor, "")}
-        over |= status.state == "ended" and bool(silences & names)
         if status.needs_repair and not over and not listed & names:
+            if status.state == "ended" and (whose := names & silences.keys()):
+                line = silences[max(whose)]
+                faults[faults.index(line)] = replace(line, end=max(tables_end, line.end), sentence=status.sentence)
+                listed.add((line.sensor, line.variable))
+                continue
             since = tables_end if status.since is None else status.since
             reason = "silent" if status.state == "ended" else status.reason
             faults.append(FaultInterval(*name, since, max(tables_end, since), reason, math.nan, status.sentence))
