@@ -161,7 +161,7 @@ def test_the_command_compares_without_labels(tmp_path: Path, capsys: pytest.Capt
     for without in (tmp_path / "out.nc", readings):
         with pytest.raises((ConfigError, InputError), match=r"came without flags|nothing that sensormend"):
             compare(without)
-    with pytest.raises(ConfigError, match="came without flags"):
+    with pytest.raises(ConfigError, match=r"came without flags: .*--owner-flag"):
         compare(_cleaned(tmp_path, long(table()).drop(columns="flag")))
 
 

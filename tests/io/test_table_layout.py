@@ -55,6 +55,8 @@ def test_tables_as_people_write_them(table: str, layout: TableLayout) -> None:
         ("StationCode:w DateTimeStamp:t Temp:n F_Temp:n Sal:n F_Sal:n", ("Temp", "Sal"), ("F_Temp", "F_Sal")),
         ("site:w time:t temp:n Flag_Temp:n rh:n qc:n", ("temp", "rh"), ("Flag_Temp", "qc")),
         ("time:t north:n south:n north_qc:w", ("north", "south"), ("north_qc", None)),
+        ("site:w time:t temp_degC:n temp_qc:w rh:n", ("temp_degC", "rh"), ("temp_qc", None)),
+        ("site:w time:t Temp_degC:n F_Temp:w Temp_degC_qc:n rh:n", ("Temp_degC", "rh"), ("Temp_degC_qc", None)),
         ("site:w time:t lux:n flux:n air:n", ("lux", "flux", "air"), ()),
         ("site:w time:t par:n fPAR:n", ("par", "fPAR"), ()),
     ],
@@ -106,6 +108,7 @@ def test_named_columns_are_taken_whatever_they_hold() -> None:
         ("time:t value:n", {}, "which sensor"),
         ("sensor:w time:t value:n", {"value": "val"}, r"no column 'val', as --value says \(value in the TOML file\)"),
         ("sensor:w time:t value:n", {"variables": ["a"]}, "no column 'a', as --variables says"),
+        ("sensor:w time:t value:n", {"owner_flag": "a"}, r"as --owner-flag says \(owner_flag in the TOML file\)"),
         ("sensor:w time:t a:n", {"variables": ["a"], "sensors": ["a"]}, "not both"),
         ("sensor:w time:t a:n", {"value": "a", "sensors": ["a"]}, "leave it out"),
         (
@@ -114,6 +117,11 @@ def test_named_columns_are_taken_whatever_they_hold() -> None:
             "one of --sensor and --sensor-from-file",
         ),
         ("time:t temp:n ph:n", {"variables": ["temp"]}, "which sensor"),
+        (
+            "sensor:w time:t value:n n:n cleaned:n lower:n upper:n flag:n reason:w origin:w",
+            {"value": "value"},
+            "^readings.csv is what sensormend wrote; give the readings that went in$",
+        ),
     ],
 )
 def test_where_it_fails_the_columns_are_shown_and_the_flag_is_named(

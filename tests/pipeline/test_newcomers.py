@@ -14,7 +14,7 @@ from list_source import assert_same_rows, hourly, read_rows, run_service
 from networks import Floats, fault_free
 from sensormend import clean
 from sensormend.cli import main
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError
 from sensormend.pipeline.cleaner import Cleaner
 from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, Flag, Readings, Rows
@@ -89,23 +89,25 @@ def test_only_known_sensors_are_read_from_an_archive(tmp_path: Path, capsys: pyt
     readings = attacked(3)
     write_csv(tmp_path / "all.csv", readings)
     write_csv(tmp_path / "known.csv", readings.taken(readings.sensor < REAL))
-    main(["clean", str(tmp_path / "all.csv"), str(tmp_path / "some"), "--known", "s0*,s10", "--known", "s11"])
+    main(["clean", str(tmp_path / "all.csv"), str(tmp_path / "some"), "--known", "s0*,s10", "--known", "s11,sl1,y*"])
     count = 3 * 24 * (DAYS - JOINS)
     note = f"passed over, since they are not known: {count} readings of 3 sensors, x00, x01, x02"
-    assert note in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert note in printed
+    assert "known names sl1, y*, of which there is no reading" in printed
     main(["clean", str(tmp_path / "known.csv"), str(tmp_path / "alone")])
     assert_same_rows(read_rows(tmp_path / "some"), read_rows(tmp_path / "alone"))
     run = json.loads((tmp_path / "some" / "run.json").read_text())
     assert note in run["notes"]
     assert run["readings"] == REAL * 24 * DAYS
-    assert run["options"]["known"] == ["s0*", "s10", "s11"]
+    assert run["options"]["known"] == ["s0*", "s10", "s11", "sl1", "y*"]
     result = clean(frame_of(readings), known="s*")
     assert set(result.data.sensor) == {f"s{number:02}" for number in range(REAL)}
     assert note in result.run["notes"]
 
 
 def test_names_that_nobody_has_are_one_line() -> None:
-    with pytest.raises(InputError, match="no sensor is known by y\\*; there are s00"):
+    with pytest.raises(ConfigError, match="no sensor is known by y\\*; there are s00"):
         clean(frame_of(attacked(1)), known=["y*"])
     for wrong in ({"known": 3}, {"known": [""]}, {"reference": [1]}, {"reference": ["a"], "method": "olrtr"}):
         with pytest.raises(ConfigError):

@@ -13,14 +13,14 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import InputError, StateError, StorageError
+from sensormend.errors import ConfigError, InputError, StateError, StorageError
 from sensormend.files import Closing, replacing
 from sensormend.io.loading import FLAGGED, LEFT_OUT, PASSED_OVER, Loader
 from sensormend.io.sources import InputFile, SourcePaths, find, ignored_files, listed
 from sensormend.io.sql import Spare, first_line, harmless_text, literal
 from sensormend.io.table_layout import TableLayout
 from sensormend.io.time_formats import EARLIEST, LATEST
-from sensormend.pipeline.options import Options
+from sensormend.pipeline.options import Options, matches
 from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
 from sensormend.readings import Readings, find_spans
 
@@ -268,13 +268,17 @@ class Staging(Closing):
             raise InputError("there is no reading at all")
 
     def _pass_over(self, options: Options) -> None:
-        """Leave out the readings of sensors that are not admitted, with one note."""
+        """Leave out the readings of sensors that are not admitted, with a note; name what admits no sensor."""
         if not options.known:
             return
         counts = self.ask("SELECT sensor, count(*) FROM raw WHERE reason IS NULL GROUP BY sensor ORDER BY sensor")
         passed = {name: count for name, count in counts if not options.admits(name)}
         if len(passed) == len(counts):
-            raise InputError(f"no sensor is known by {listed(options.known)}; there are {listed(passed)}")
+            raise ConfigError(f"no sensor is known by {listed(options.known)}; there are {listed(passed)}")
+        names = [name for name, _ in counts]
+        unmatched = [known for known in options.known if not any(matches(name, known) for name in names)]
+        if unmatched:
+            self._set("note", f"known names {listed(unmatched)}, of which there is no reading")
         if not passed:
             return
         self.engine.register("passed", {"name": np.array(list(passed), dtype=object)})

@@ -11,7 +11,7 @@ from sensormend.errors import ConfigError
 from sensormend.io.sources import listed
 from sensormend.io.time_formats import has_clock, time_format
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.units import split_unit
+from sensormend.pipeline.units import split_unit, without_unit
 
 __all__ = [
     "CLOCK_UNITS",
@@ -84,6 +84,8 @@ _NO_READINGS = re.compile(
 _OWNER_FLAG = re.compile(
     r"(owners?|data|quality|qc|qartod|q)?flags?(code)?|qc(code|status)?|(data)?quality(code|control)?|qartod"
 )
+# Columns that only what sensormend wrote has together.
+_WRITTEN = {"cleaned", "lower", "upper", "flag", "reason", "origin"}
 _FLAG_AFFIXES = ("flag", "flags", "qc", "qcflag", "qflag", "qual", "quality", "qualityflag", "qartod")
 # The number of a row; not NO and no, which are nitrogen monoxide.
 _ROW_NUMBER = re.compile(r"No|[Nn]o\.|[Nn]r\.?|#")
@@ -192,7 +194,7 @@ def recognise(
     Raises
     ------
     ConfigError
-        A role cannot be assigned: one line with the columns and the option to give.
+        A role cannot be assigned: one line with the columns and the option to give. Or sensormend wrote the table.
 
     Examples
     --------
@@ -200,6 +202,8 @@ def recognise(
     >>> layout.sensor, layout.time, layout.columns
     ('Station ID', 'Date_Time', ('pm25',))
     """
+    if _WRITTEN.issubset(name for name, _ in columns):
+        raise ConfigError(f"{shown} is what sensormend wrote; give the readings that went in")
     if or_file:
         try:
             return recognise(columns, options, shown)
@@ -349,12 +353,15 @@ class _Recogniser:
 
     def flags_of(self, name: str, columns: Sequence[str] = ()) -> str | None:
         """Return the column with the owners' flags of a column of readings, by its name: `temp_qc`, `F_Temp`."""
-        own = self.plain[name]
-        spelt = {spelling for word in _FLAG_AFFIXES for spelling in (f"{own}{word}", f"{word}{own}")}
-        # NERRS; not flux, which is no flag of lux.
-        prefixed = f"f_{name.strip()}".lower()
-        matching = (other for other, plain in self.plain.items() if plain in spelt or other.strip().lower() == prefixed)
-        return next((other for other in matching if other not in columns), None)
+        for title in dict.fromkeys((name, without_unit(name))):
+            own = _plain(title)
+            spelt = {spelling for word in _FLAG_AFFIXES for spelling in (f"{own}{word}", f"{word}{own}")}
+            # NERRS; not flux, which is no flag of lux.
+            prefixed = f"f_{title.strip()}".lower()
+            for other, plain in self.plain.items():
+                if other not in columns and (plain in spelt or other.strip().lower() == prefixed):
+                    return other
+        return None
 
     def layout(self) -> TableLayout:
         options = self.options
@@ -478,7 +485,7 @@ class _Recogniser:
         if len(matching) == 1:
             return matching[0]
         raise ConfigError(
-            f"{self.shown}: there is no column {name!r}, as --{role} says ({role} in the TOML file); "
+            f"{self.shown}: there is no column {name!r}, as --{role.replace('_', '-')} says ({role} in the TOML file); "
             f"there are {self.kinds_shown()}"
         )
 

@@ -31,6 +31,7 @@ __all__ = [
     "declarations",
     "flag",
     "listed",
+    "matches",
     "number",
     "option",
     "path",
@@ -348,14 +349,14 @@ class Options:
     known: tuple[str, ...] = _data(
         _sensor_names,
         "The sensors that are admitted: names or patterns like S*,gate-7; may be repeated. The readings of all others "
-        "are passed over.",
+        "but references are passed over.",
         (),
         parse=_typed_names,
         repeated=True,
     )
     reference: tuple[str, ...] = _data(
         _sensor_names,
-        "A reference sensor, which judges others and is never judged; may be repeated.",
+        "A reference sensor, which judges others and is never judged: a name, no pattern; may be repeated.",
         (),
         parse=_typed_names,
         repeated=True,
@@ -465,11 +466,7 @@ class Options:
         >>> [options.admits(name) for name in ("S01", "gate", "gates", "mast")], Options().admits("any")
         ([True, True, False, True], True)
         """
-        return (
-            not self.known
-            or sensor in {*self.known, *self.reference}
-            or any(fnmatchcase(sensor, pattern) for pattern in self.known)
-        )
+        return not self.known or sensor in self.reference or any(matches(sensor, known) for known in self.known)
 
     def fill_of(self, variable: str) -> tuple[float, ...] | None:
         """Return the fill values given for a variable; None where none are given."""
@@ -494,6 +491,17 @@ class Options:
             if unknown:
                 known = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
                 raise ConfigError(f"{name} names variable {unknown[0]!r}; there is {known}")
+
+
+def matches(sensor: str, known: str) -> bool:
+    """Return whether a sensor has a name, or one of a pattern.
+
+    Examples
+    --------
+    >>> matches("S01", "S*"), matches("a[1]", "a[1]"), matches("S01", "s01")
+    (True, True, False)
+    """
+    return sensor == known or fnmatchcase(sensor, known)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sensormend.pipeline.options import EVERY, Options
 
-__all__ = ["UsualRange", "axis_label", "collect_units", "described", "likely_unit", "split_unit"]
+__all__ = ["UsualRange", "axis_label", "collect_units", "described", "likely_unit", "split_unit", "without_unit"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ IN_NAMES = (
 """Ends of names, lower case and after a separator, that say the unit; empty for the end itself."""
 
 _SPELLED = {"hpa": "hPa", "kpa": "kPa", "ntu": "NTU", "fnu": "FNU"}
-_IN_NAMES = tuple((re.compile(rf".*[ _.-]{end}"), unit) for end, unit in IN_NAMES)
+_IN_NAMES = tuple((re.compile(rf"(.*)[ _.-]{end}"), unit) for end, unit in IN_NAMES)
 _TEMPERATURE = re.compile(r"(\w+[ _.-])?(temp|temperature|tair|airtemp|dew ?p(t|oint)?)\d*|t(air|water|soil)")
 _PRESSURE = re.compile(r"((air|atm\w*|baro\w*)[ _.-]?)?pres(s|sure)?|baro\w*|slp")
 _HUMIDITY = re.compile(r"rh\d*|rel\w*[ _.-]?hum\w*|hum(idity)?")
@@ -73,7 +73,7 @@ def likely_unit(variable: str, usual: UsualRange | None = None) -> str:
     name = variable.strip().lower()
     for pattern, unit in _IN_NAMES:
         if match := pattern.fullmatch(name):
-            return unit or _SPELLED.get(match[1], match[1])
+            return unit or _SPELLED.get(match[2], match[2])
     if _PARTICLES.fullmatch(name):
         return "µg/m³"
     if usual is None:
@@ -102,6 +102,19 @@ def split_unit(name: str) -> tuple[str, str]:
     """
     match = re.fullmatch(r"\s*(.*?\S)\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*", name)
     return (match[1], match[2]) if match else (name.strip(), "")
+
+
+def without_unit(name: str) -> str:
+    """Return the name of a column without a unit in brackets or at the end of the name.
+
+    Examples
+    --------
+    >>> without_unit("Temp_degC"), without_unit("Wert [hPa]"), without_unit("PM2.5")
+    ('Temp', 'Wert', 'PM2.5')
+    """
+    name, _ = split_unit(name)
+    ends = (pattern.fullmatch(name.lower()) for pattern, _ in _IN_NAMES)
+    return next((name[: match.end(1)] for match in ends if match), "") or name
 
 
 def described(

@@ -184,7 +184,10 @@ def _check_owner_flags(archive: Archive, wrong: Collection[str]) -> None:
     """Refuse an output whose readings came without flags, or with flags of which none says that a reading is wrong."""
     flags = _flags_of(archive.run())
     if not flags:
-        raise ConfigError(f"the readings of {archive.path.name} came without flags: name a file with labels")
+        raise ConfigError(
+            f"the readings of {archive.path.name} came without flags: name a file with labels, or give clean the "
+            "column with the owners' flags as --owner-flag"
+        )
     if not any(says_wrong(word, wrong) for word in flags):
         raise ConfigError(
             f"none of the owners' flags is known to say that a reading is wrong: {listed(flags)}; name those that do "
