@@ -4,7 +4,7 @@
 
     SensormendError              everything sensormend raises on purpose
     ├── InputError (ValueError)    the readings are not what a method can take
-    │   ├── MissingError             a path that does not exist, or holds nothing that can be read
+    │   ├── MissingError             a path or row that does not exist, or nothing that can be read
     │   ├── ShapeError               wrong axes, or a sensor axis that changed without labels
     │   └── ValueRangeError          text, complex numbers, infinities, a circular quantity
     ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
@@ -44,7 +44,7 @@ class InputError(SensormendError, ValueError):
 
 
 class MissingError(InputError):
-    """A path that does not exist, or holds nothing that can be read: a wrong call."""
+    """A path or a row that does not exist, or a path that holds nothing that can be read: a wrong call."""
 
 
 class ShapeError(InputError):

@@ -302,13 +302,15 @@ def read_table(
             table.fieldnames = [name if standard.get(name, name) in header else standard[name] for name in header]
             lacking = [name for name in needed if name not in table.fieldnames]
             if lacking:
+                verb = "is" if len(lacking) == 1 else "are"
                 raise ConfigError(
-                    f"{path} has the columns {', '.join(header) or 'none'}; {' and '.join(lacking)} are lacking"
+                    f"{path} has the columns {', '.join(header) or 'none'}; {' and '.join(lacking)} {verb} lacking"
                 )
             for number, row in enumerate(table, start=2):
                 yield f"{path}, row {number}", {name: (row[name] or "").strip() for name in table.fieldnames}
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+        why = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or why}") from None
 
 
 def now() -> str:

@@ -66,9 +66,24 @@ def test_where_nothing_is_open_that_is_said(tmp_path: Path, capsys: pytest.Captu
     assert text.startswith("No fault is open")
 
 
+def test_where_nothing_is_open_the_strongest_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = small_output(tmp_path / "past", days=20).path
+    starts = [FIRST + day * DAY for day in range(12)]
+    write_faults(
+        path,
+        [("S02", "", start, start + DAY, "stuck", 1.0 + k, f"S02 was stuck {k}.") for k, start in enumerate(starts)],
+    )
+    text = printed(capsys, str(path))
+    assert text.startswith("No fault is open")
+    assert len(commands_in(text)) == 10
+    assert "S02 was stuck 11." in text
+    assert "S02 was stuck 1." not in text
+
+
 @pytest.mark.parametrize(
     "words",
-    [("S99",), ("S99", "2024-01-19T05:00"), ("S01", "yesterday"), ("S01", "2024-01-19T05:00", "--variable", "wind"),
+    [("S01", "2030-01-01"),
+     ("S99",), ("S99", "2024-01-19T05:00"), ("S01", "yesterday"), ("S01", "2024-01-19T05:00", "--variable", "wind"),
      ("S01", "--variable", "wind")],
 )  # fmt: skip
 def test_a_wrong_name_or_time_is_a_wrong_call(
@@ -77,4 +92,4 @@ def test_a_wrong_name_or_time_is_a_wrong_call(
     assert main(["explain", str(out), *words]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert any(word in error for word in ("S99", "yesterday", "wind"))
+    assert any(word in error for word in ("S99", "yesterday", "wind", "2030-01-01"))

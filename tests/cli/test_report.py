@@ -32,7 +32,7 @@ def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytes
         (["report"], 2, "requires an argument"),
         (["report", "nowhere"], 2, "no such output: 'nowhere'"),
         (["report", "empty"], 2, "nothing that sensormend clean or watch wrote"),
-        (["report", "city", "--to", "nowhere/x.html"], 1, "cannot write"),
+        (["report", "city", "--to", "nowhere/x.html"], 2, "there is no folder nowhere"),
         (["report", "city", "--to", "empty"], 2, "is a folder"),
         (["report", "city", "--to", "city/faults.csv"], 2, "part of what is reported on"),
         (["report", "city", "--to", "readings.csv"], 2, "readings.csv exists and is not an HTML page"),

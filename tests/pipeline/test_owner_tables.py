@@ -66,7 +66,7 @@ def test_other_vocabularies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("sensor,from\na,2024-01-01\n", "to are lacking"),
+        ("sensor,from\na,2024-01-01\n", "; to is lacking"),
         ("sensor,from,to\na,soon,2024-01-01\n", "row 2, from: a time is written like"),
         ("sensor,from,to\na,2024-01-02,2024-01-01\n", "row 2: to is not after from"),
         ("sensor,from,to\na,,\n", "row 2: neither from nor to"),
@@ -86,7 +86,7 @@ def test_the_command_adds_what_is_new_and_keeps_comments(tmp_path: Path, capsys:
     write_note(file, Note("S9", FIRST, EVER, "ignore"))
     arguments = ["notes", str(path), str(file), "--sensor", "S1"]
     assert main(arguments) == 0
-    assert "1 new" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("1 note (1 ignore), 1 new")
     assert main(arguments) == 0
     assert "0 new" in capsys.readouterr().out
     assert Maintenance.read(file).notes == (
@@ -98,7 +98,9 @@ def test_the_command_adds_what_is_new_and_keeps_comments(tmp_path: Path, capsys:
         "S9,2024-01-01T00:00:00,,ignore,",
         'S1,2024-01-01T00:00:00,2024-01-02T00:00:00,ignore,temp,"ice, =1"',
     ]
+    capsys.readouterr()
     assert main(["notes", str(tmp_path / "nowhere.csv"), str(file)]) == 2
+    assert capsys.readouterr().err.endswith("nowhere.csv cannot be read: No such file or directory\n")
     assert main(["notes", str(path), str(file), "--wrong", "9"]) == 0
     assert "passed over, by flag: 4 (1)" in capsys.readouterr().out
 
@@ -106,6 +108,6 @@ def test_the_command_adds_what_is_new_and_keeps_comments(tmp_path: Path, capsys:
 def test_notes_that_cannot_be_written_change_nothing(tmp_path: Path) -> None:
     file = tmp_path / "m.csv"
     file.write_text("sensor,from,to\na,2024-01-01,\n")
-    with pytest.raises(ConfigError, match="action are lacking"):
+    with pytest.raises(ConfigError, match="; action is lacking"):
         write_notes(file, [Note("a", FIRST, EVER, "ignore")])
     assert file.read_text() == "sensor,from,to\na,2024-01-01,\n"

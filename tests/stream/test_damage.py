@@ -258,6 +258,32 @@ def test_the_log_cut_off_says_how_many_readings_of_which_span_are_gone(
     assert damage.start <= gone.min()
 
 
+def test_a_store_that_is_gone_or_damaged_is_named(
+    at_rest: AtRest, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(at_rest.out, out)
+    store = out / "state" / STORE
+    content = store.read_bytes()
+    store.unlink()
+    assert main(["check", str(out)]) == 1
+    assert capsys.readouterr().out.startswith(f"state/{STORE} is gone")
+    assert not store.exists()
+    store.write_bytes(content[:100] + bytes(len(content) - 100))
+    assert main(["check", str(out)]) == 1
+    assert capsys.readouterr().out.startswith(f"state/{STORE} is damaged")
+    assert not caplog.records, "nothing was done that could be logged"
+
+
+def test_a_span_that_would_go_backward_is_left_out(tmp_path: Path) -> None:
+    """After a checkpoint in which everything is final, the newest reading is before the end of what is final."""
+    (tmp_path / "state").mkdir()
+    with Acknowledged(tmp_path / "state" / "acknowledged") as file:
+        file.write({"number": 1, "checkpoint": {"number": 1, "final": START + DAY, "newest": START, "readings": 1}})
+    (damage,) = inspect(tmp_path).damage
+    assert (damage.start, damage.end) == (None, None)
+
+
 def test_what_the_source_can_send_again_is_read_again(tmp_path: Path) -> None:
     """Files have a mark, from which they are read again: nothing is gone."""
     arrivals, out, running = hourly(city_readings(SENSORS, DAYS), 4), tmp_path / "out", tmp_path / "running"
@@ -303,6 +329,10 @@ def test_a_running_service_and_another_folder_are_refused(
     at_rest: AtRest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", str(tmp_path / "nothing")]) == 2
+    (tmp_path / "a.csv").write_text("sensor,time,value\n")
+    assert main(["check", str(tmp_path / "a.csv")]) == 2
+    assert "a.csv is a file" in (said := capsys.readouterr().err)
+    assert "there is no folder" in said
     (tmp_path / "archive" / "state").mkdir(parents=True)
     (tmp_path / "archive" / "run.json").write_text('{"command": "clean"}')
     assert main(["check", str(tmp_path / "archive")]) == 2
@@ -310,6 +340,6 @@ def test_a_running_service_and_another_folder_are_refused(
     shutil.copytree(at_rest.out, tmp_path / "out")
     shutil.rmtree(tmp_path / "out" / "state")
     assert main(["check", str(tmp_path / "out")]) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 3
+    assert len(capsys.readouterr().err.splitlines()) == 2
     with locked(at_rest.out / "state" / "lock", "it is locked"):
         assert main(["check", str(at_rest.out)]) == 2

@@ -325,7 +325,7 @@ def test_a_late_reading_of_a_day_whose_file_is_spoilt_ends_nothing(
     late = changed(parts[4].taken(slice(0, 1)), 0, time=int(parts[4].time[0]) + 60_000_000)
     run_service(out, [*parts, late])
     # Rows that are set aside are not made again from one late reading, which has a row of its own.
-    assert {"rows": "is damaged: it is set aside", "kept": "late readings correct nothing"}[spoilt] in caplog.text
+    assert {"rows": "is damaged: a start sets it aside", "kept": "late readings correct nothing"}[spoilt] in caplog.text
     if spoilt == "rows":
         assert len(file_rows(rows)) == 1
     assert len(read_json(out / "run.json")["damage"]) == 1

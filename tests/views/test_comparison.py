@@ -95,6 +95,7 @@ def test_the_command(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     ("lines", "message"),
     [
         (["sensor,von,bis", "s03,1,2"], "from and to are lacking"),
+        (["sensor,time", "s03,2020-01-01"], "or spans: sensor, from, to"),
         (["sensor,from,to", "s03,yesterday,"], "row 2, from: a time is written like"),
         (["sensor,from,to", "s03,2020-01-02,2020-01-01"], "to is not after from"),
         (["sensor,time,flag", "s03,1999-01-01,4"], "labels no reading"),

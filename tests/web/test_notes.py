@@ -232,7 +232,7 @@ def test_a_place_that_cannot_be_is_refused_at_the_start(out: Path, tmp_path: Pat
     with pytest.raises(ConfigError, match="no note can be written to"):
         Server(out, port=0, edit=tmp_path / "nowhere" / "maintenance.csv")
     (tmp_path / "broken.csv").write_text("sensor\n")
-    with pytest.raises(ConfigError, match="are lacking"):
+    with pytest.raises(ConfigError, match="from and to and action are lacking"):
         Server(out, port=0, edit=tmp_path / "broken.csv")
 
 

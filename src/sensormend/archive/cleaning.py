@@ -124,6 +124,7 @@ def clean_archive(
     if options.networks:
         raise ConfigError("networks keeps several networks apart: see sensormend.cluster.clean_networks")
     started = monotonic()
+    surroundings()  # The commit is read once: it is that of the code that runs, not of a checkout that changed since.
     identity = identify_source(source)
     files = list_files(identity)
     checkpoint = Checkpoint(target.work / "state")

@@ -29,7 +29,7 @@ app.command("sensormend.cli.serve:serve", usage="Usage: sensormend serve OUT [OP
 app.command("sensormend.cli.report:report")
 app.command("sensormend.cli.check:check")
 app.command("sensormend.cli.explain:explain")
-app.command("sensormend.cli.compare:compare", usage="Usage: sensormend compare OUT LABELS [OPTIONS]\n")
+app.command("sensormend.cli.compare:compare", usage="Usage: sensormend compare OUT [LABELS] [OPTIONS]\n")
 app.command("sensormend.cli.notes:notes", usage="Usage: sensormend notes TABLE MAINTENANCE [OPTIONS]\n")
 app.command("sensormend.cli.probe:probe", usage="Usage: sensormend probe SOURCE [OPTIONS]\n")
 app.command("sensormend.cli.bench:bench")

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from sensormend.cli.arguments import FLAG
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, MissingError, SensormendError
 
 __all__ = ["check"]
 
@@ -34,9 +34,18 @@ def check(out: Path, /, *, as_json: Annotated[bool, Parameter(name="--json", **F
     from sensormend.stream.integrity import inspect
     from sensormend.stream.service_state import ServiceState
 
+    if not out.exists():
+        raise MissingError(f"there is no folder {out}")
+    if not out.is_dir():
+        raise ConfigError(f"{out} is a file; the OUT of a watch is a folder")
     state = ServiceState(out)
     if not state.is_begun:
-        if read_json(out / "run.json").get("command") == "watch":
+        command = read_json(out / "run.json").get("command")
+        if command == "clean":
+            raise ConfigError(
+                f"{out} was written by clean: there is nothing to check, only the OUT of a watch has a state"
+            )
+        if command == "watch":
             raise SensormendError(f"{out} has lost its state: a start is refused, and its rows cannot be verified")
         raise ConfigError(f"{out} is not the OUT of a watch")
     if is_locked(state.folder / "lock"):

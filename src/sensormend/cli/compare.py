@@ -33,7 +33,8 @@ def compare(
     out
         The OUT of `clean` or `watch`: a folder, or a single file.
     labels
-        The labels. Times without an offset are UTC; an empty `to` is the end, and the sensor `*` is every one.
+        The labels. Times without an offset are UTC; `to` is the first time that is good again, an empty one the end;
+        the sensor `*` is every one.
     wrong
         The flags of readings that say that one is wrong, with commas between; by default what was given to `clean`,
         else those of QARTOD, IOC, SaQC and NERRS.

@@ -16,6 +16,9 @@ from sensormend.errors import ConfigError, InputError
 
 __all__ = ["explain"]
 
+MOST_CLOSED = 10
+"""Closed faults that are listed where none is open."""
+
 
 def explain(
     out: Path,
@@ -27,8 +30,8 @@ def explain(
 ) -> None:
     """Explain in one paragraph why a reading has its flag.
 
-    Without TIME it lists the faults of the sensor, and without SENSOR the open faults of the network, each with the
-    command that explains it.
+    Without TIME it lists the faults of the sensor, and without SENSOR the open faults of the network, or where none is
+    open the ten strongest, each with the command that explains it.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def explain(
 
 
 def _list_faults(out: Path, sensor: str | None, variable: str | None, *, as_json: bool) -> None:
-    """List the open faults of an OUT, or all faults of a sensor, the newest first."""
+    """List the open faults of an OUT, without any the strongest, or all faults of a sensor, the newest first."""
     from sensormend.pipeline.channel_states import is_open
     from sensormend.pipeline.sentences import faults_in_words, readable
     from sensormend.pipeline.times import iso
@@ -81,6 +84,10 @@ def _list_faults(out: Path, sensor: str | None, variable: str | None, *, as_json
         if variable is not None and variable not in names:
             raise ConfigError(f"there is no variable {variable!r}; there is {', '.join(names) or 'none'}")
         faults = select_faults(reader, sensor=sensor, variable=variable, state="open" if sensor is None else "all")
+        closed = sensor is None and not faults
+        if closed:
+            faults = [fault for fault in select_faults(reader, variable=variable) if fault.reason != "silent"]
+            faults = sorted(faults, key=lambda fault: (fault.doubtful, -fault.score))[:MOST_CLOSED]
         faults.sort(key=lambda fault: -fault.start)
         end, count = reader.tables_end(), faults_in_words(all_faults(reader))
         commands = [
@@ -101,7 +108,10 @@ def _list_faults(out: Path, sensor: str | None, variable: str | None, *, as_json
         console.print(f"{sensor} has {faults_in_words(faults)}.")
     else:
         at = "" if end is None else f" at {readable(end)}"
-        console.print(f"{'These faults are' if faults else 'No fault is'} open in {out}{at}.")
+        strongest = " These were the strongest." if faults else ""
+        console.print(
+            f"No fault is open in {out}{at}.{strongest}" if closed else f"These faults are open in {out}{at}."
+        )
     for fault, command in zip(faults, commands, strict=True):
         until = "open" if is_open(fault, end) else f"to {readable(fault.end)}"
         console.print(f"\n{fault.sentence} ({fault.reason}, from {readable(fault.start)}, {until})\n    {command}")

@@ -44,6 +44,7 @@ def notes(
     """
     from sensormend.pipeline.maintenance import write_notes
     from sensormend.pipeline.owner_tables import GOOD, WRONG, read_notes
+    from sensormend.pipeline.sentences import counted
 
     read = read_notes(
         table,
@@ -55,7 +56,7 @@ def notes(
     actions = Counter(note.action for note in read.notes)
     counts = ", ".join(f"{count:,} {action}" for action, count in actions.most_common()) or "none"
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{len(read.notes):,} notes ({counts}), {new:,} new in {maintenance}", markup=False)
+    console.print(f"{counted(len(read.notes), 'note')} ({counts}), {new:,} new in {maintenance}", markup=False)
     if read.passed:
         flags = ", ".join(f"{flag or 'empty'} ({count:,})" for flag, count in read.passed.items())
         console.print(f"passed over, by flag: {flags}; --wrong and --good name what they mean", markup=False)

@@ -135,6 +135,7 @@ def clean_networks(
     if options.coordinates:
         Places.read(options.coordinates)
     started = monotonic()
+    surroundings()  # The commit is read once: it is that of the code that runs, not of a checkout that changed since.
     with nullcontext(None) if cluster is None else connected(cluster) as client:
         identity = identify_source(readings)
         files = list_files(identity)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError, MissingError
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
 from sensormend.pipeline.faults import FaultInterval
@@ -125,8 +125,8 @@ def reading_context(
 ) -> ReadingContext:
     """Return the context of the reading of a sensor in the slot that contains a time.
 
-    It is compared with the sensors `among`, by default with all. Raises `InputError` or `ConfigError` where there is no
-    such sensor, variable or row; the message names what there is.
+    It is compared with the sensors `among`, by default with all. Raises `MissingError` or `ConfigError` where there is
+    no such sensor, variable or row; the message names what there is.
     """
     variable = _variable(archive, sensor, variable)
     run = archive.run()
@@ -135,7 +135,7 @@ def reading_context(
     own = _in_slots(archive.rows(sensor, time - USUAL_SPAN - DAY, time + DAY, variable), run)
     earlier = np.flatnonzero(own.time <= time)
     if not earlier.size or time >= own.time[earlier[-1]] + _step(run, own):
-        raise InputError(_no_row_message(archive, sensor, variable, time, own))
+        raise MissingError(_no_row_message(archive, sensor, variable, time, own))
     place = int(earlier[-1])
     row = ReadingRow.of(own, place)
     fault = _find_fault(archive.faults(), sensor, variable, row)

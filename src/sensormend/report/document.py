@@ -70,6 +70,8 @@ def write_report(
         raise ConfigError(f"{target} is part of what is reported on: name another file, like report.html")
     if not _replaceable(place):
         raise ConfigError(f"{target} exists and is not an HTML page: name another file, like report.html")
+    if to is not None and not place.parent.is_dir():
+        raise ConfigError(f"{target} cannot be written: there is no folder {target.parent}")
     with OutReader(out) as reader:
         text = page(read_report_data(reader, done))
     # A symbolic link is followed, not replaced.

@@ -81,10 +81,15 @@ def _inspect_store(result: Inspection, store: Store) -> dict[str, Any]:
     last = acknowledged.get("checkpoint") or {}
 
     def note(problem: str, readings: int = 0, start: int | None = None, end: int | None = None) -> None:
+        if start is not None and end is not None and end < start:
+            # Everything up to the newest reading was final: nothing that was open is gone.
+            start = end = None
         result.damage.append(Damage(f"state/{STORE}", problem, readings, start, end))
 
     if store.problem:
-        note(f"is damaged ({store.problem}): what can be read of it is used")
+        note(f"is damaged ({store.problem}): a start sets it aside, and uses what can be read of it")
+    elif store.gone and not last:
+        note("is gone")
     saved: dict[str, Any] = {}
     if store.checkpoint is not None:
         number, content = store.checkpoint
@@ -92,7 +97,8 @@ def _inspect_store(result: Inspection, store: Store) -> dict[str, Any]:
     else:
         number = int(last.get("number", 0))
         if last or store.unsound["checkpoint"]:
-            problem = "has lost its checkpoint: what was learned is lost, and the model begins anew"
+            how = "is gone, with its checkpoint" if store.gone else "has lost its checkpoint"
+            problem = f"{how}: what was learned is lost, and the model begins anew"
             note(problem, last.get("open", 0), last.get("final"), last.get("newest"))
     _inspect_inputs(note, store, number, saved or {"total": last.get("readings", 0), "newest": last.get("newest")})
     gone = store.unsound["outbox"] + max(0, int(acknowledged.get("deliveries", 0)) - store.next)
@@ -139,7 +145,7 @@ def _inspect_files(result: Inspection, out: Path, rewritten: Collection[str], li
         if not name.endswith(".parquet"):
             problem = f"is {how}: late readings of its period correct nothing"
         elif how == "damaged":
-            problem = "is not what was written" if is_readable(out / name) else "is damaged: it is set aside"
+            problem = "is not what was written" if is_readable(out / name) else "is damaged: a start sets it aside"
         else:
             problem = "is gone"
         by_problem.setdefault(problem, []).append(name)

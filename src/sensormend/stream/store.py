@@ -87,6 +87,8 @@ class Store(Closing):
         The sinks.
     limit
         Most bytes that wait for sinks.
+    quiet
+        Whether it is not logged that a damaged file is set aside.
 
     Attributes
     ----------
@@ -100,6 +102,8 @@ class Store(Closing):
         The files of the checkpoint's manifest that were written again since.
     acknowledged
         What was acknowledged.
+    gone
+        Whether the file was not there, although something was acknowledged.
     problem, unsound
         Why the file was set aside; how many entries of each table, and of `acknowledged`, were damaged or lacking.
 
@@ -123,8 +127,8 @@ class Store(Closing):
     [(1, 1, b'two')] (1, b'all')
     """
 
-    def __init__(self, path: Path, names: Sequence[str] = (), limit: int = LIMIT) -> None:
-        self.path, self.limit = path, limit
+    def __init__(self, path: Path, names: Sequence[str] = (), limit: int = LIMIT, *, quiet: bool = False) -> None:
+        self.path, self.limit, self._quiet = path, limit, quiet
         self.problem, self.unsound = "", dict.fromkeys((*CONTENTS, "sinks"), 0)
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
@@ -132,6 +136,7 @@ class Store(Closing):
         with ExitStack() as stack:
             try:
                 self.acknowledged = stack.enter_context(Acknowledged(path.with_name("acknowledged")))
+                self.gone = bool(self.acknowledged.record) and not path.exists()
                 self._database = stack.enter_context(closing(self._opened()))
                 self._file = path.stat()
                 self._leave_out_unsound()
@@ -161,7 +166,8 @@ class Store(Closing):
             with suppress(FileNotFoundError):
                 os.replace(old, name)
         sync(self.path.parent)
-        _log.error("%s is damaged (%s) and set aside, in %s", self.path, self.problem, aside)
+        if not self._quiet:
+            _log.error("%s is damaged (%s) and set aside, in %s", self.path, self.problem, aside)
         return _connect(self.path)
 
     def _leave_out_unsound(self) -> None:
@@ -448,7 +454,7 @@ def copied(path: Path) -> Iterator[Store]:
                     shutil.copy(source, folder)
         except OSError as error:
             raise StorageError(f"{path} cannot be copied to {folder}: {error.strerror or error}") from error
-        with Store(Path(folder, path.name)) as store:
+        with Store(Path(folder, path.name), quiet=True) as store:
             yield store
 
 
@@ -511,7 +517,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             database.executescript(_TABLES)
         elif form != FORM:
             raise StateError(
-                f"{path} has form {form}, this version of sensormend reads form {FORM}; watch into another OUT"
+                f"{path.name} has form {form}, this version of sensormend reads form {FORM}; watch into another OUT"
             )
         (state,) = database.execute("PRAGMA integrity_check(1)").fetchone()
         if state != "ok" or mode != "wal":

@@ -309,6 +309,10 @@ class _Labels:
         spans: dict[Channel, list[tuple[int, int]]] = defaultdict(list)
         readings: dict[Channel, list[tuple[int, bool]]] = defaultdict(list)
         if "time" in header:
+            if header.isdisjoint(("flag", "label")):
+                raise ConfigError(
+                    f"{path} has times without flags: it needs sensor, time, flag, or spans: sensor, from, to"
+                )
             for where, cells in read_table(path, {"sensor": (), "time": (), "flag": ("label",)}):
                 time = _time(cells["time"], f"{where}, time", 0)
                 readings[cells["sensor"], cells.get("variable", "")].append((time, says_wrong(cells["flag"], wrong)))
