@@ -14,7 +14,7 @@ import pytest
 
 from html_pages import Page, page_of
 from output_folders import FIRST, Output, big_output, drifting_output, small_output, write_faults, write_output
-from sensormend.errors import ConfigError, InputError, MissingError, SensormendError
+from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
 from sensormend.io.target import export
 from sensormend.pipeline.sentences import percent
@@ -363,7 +363,7 @@ def test_a_full_disk_leaves_the_old_report(written: Output, tmp_path: Path, monk
 
 
 def test_a_target_that_cannot_be_is_refused(written: Output, tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match="there is no folder"):
+    with pytest.raises(ConfigError, match="there is no folder"):
         write_report(written.path, tmp_path / "nowhere" / "report.html")
     with pytest.raises(ConfigError, match="is a folder"):
         write_report(written.path, tmp_path)
