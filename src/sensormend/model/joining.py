@@ -40,7 +40,7 @@ UNLIKE_SHARE = 0.1
 MOST_COMPARED = 500
 """New channels of a variable whose courses are compared with each other in a period."""
 MOST_ON_TRIAL = 10_000
-"""Channels on trial, each with 15 kB for a partition of its own; more are in a network apart at once."""
+"""Channels on trial, each with about 30 kB for a partition of its own; more are in a network apart at once."""
 
 
 def moved_score(score: NDArray[np.int16], agreed: BoolArray) -> NDArray[np.int16]:

@@ -577,7 +577,7 @@ class Acknowledged(Closing):
 
     @staticmethod
     def read(path: Path) -> dict[str, Any]:
-        """Return the newest record of a file, with its `turn`; empty where there is no sound one."""
+        """Return the newest record of a file, with its `turn`; empty where none is intact."""
         newest: dict[str, Any] = {}
         try:
             content = path.read_bytes()

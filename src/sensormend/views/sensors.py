@@ -171,7 +171,7 @@ def telling_reading(reader: OutReader, name: str, variable: str, start: int, end
     for flag in (Flag.FAIL, Flag.SUSPECT):
         own = rows.taken(rows.flag == flag)
         if len(own):
-            # What a doubtful reading should be is only told by its interval.
+            # Only its interval says what a doubtful reading should be.
             off = np.abs(own.value - own.cleaned) + np.nan_to_num(own.upper - own.lower)
             return int(own.time[np.nan_to_num(off).argmax()])
     return None

@@ -214,7 +214,7 @@ def _unescaped(text: str) -> str:
 
 
 def _pairs(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    """Yield key and value of parts with commas between, without what is no pair."""
+    """Yield key and value of parts with commas between, without what is not a pair."""
     start = 0
     while start < len(text):
         end = pattern.match(text, start).end()  # type: ignore[union-attr]
@@ -527,7 +527,7 @@ def _esphome(message: Any, topic: str) -> Iterator[Row]:
 def _is_homie(message: Any, topic: str) -> bool:
     if _HOMIE_TOPIC.fullmatch(topic):
         return True
-    # What a device says of itself, and what it is told.
+    # What a device reports about itself, and the commands it receives.
     levels = topic.split("/")
     own = levels[levels.index("homie") + 1 :] if "homie" in levels else []
     return any(level[:1] == "$" for level in own) or own[-1:] == ["set"]
