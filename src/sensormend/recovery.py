@@ -38,7 +38,9 @@ class Fault:
     rate
         The growth of the size in a period; 0 for all kinds but `drift`.
     confidence
-        The probability that the episode is a fault; 0.95 and more is high.
+        The share of such faults that owners of real archives confirm, by kind, size, and what the others know.
+    probability
+        The probability of a fault by the readings alone, if channels are as the model takes them to be.
     """
 
     id: int
@@ -50,6 +52,7 @@ class Fault:
     size: float
     rate: float
     confidence: float
+    probability: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

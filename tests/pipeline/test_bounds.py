@@ -361,6 +361,24 @@ def test_a_few_readings_bound_by_all_of_them_and_withhold_nothing() -> None:
     assert (counted.needed.tolist(), counted.withheld.tolist()) == ([2], [0])
 
 
+def test_an_estimate_clearly_outside_the_range_is_withheld_and_not_counted_before_it_is_a_range_away() -> None:
+    estimate, cells = cells_of(np.array([10.9, 11.1, 21.1, -0.9, -1.1]), Flag.MISSING)
+    cells = replace(cells, origin=np.full_like(cells.origin, ESTIMATED))
+    missing = np.full(estimate.shape, np.nan)
+    bounded, counted = usual().applied(cells, missing, np.isfinite(missing), np.ones((1, 1), bool), 7, ONE)
+    np.testing.assert_array_equal(bounded.cleaned.ravel(), [10.0, np.nan, np.nan, 0.0, np.nan])
+    assert (counted.needed.tolist(), counted.withheld.tolist()) == ([5], [1])
+
+
+def test_of_few_channels_five_bad_days_in_three_years_widen_no_range() -> None:
+    """The third most extreme day of any channel bounds the variable, but none of three goes as far after years."""
+    long = usual(3, days=800)
+    bad = np.stack([np.full(11, 14.0), USUAL, USUAL])
+    assert ends(after(long, *[bad] * 5), 1) == (0.0, 10.0)
+    assert ends(after(long, *[bad] * 9), 1) == (0.0, 14.0)
+    assert ends(after(usual(3), *[bad] * 5), 1) == (0.0, 14.0)
+
+
 def test_a_reading_at_the_bound_that_its_correction_would_cross_is_kept_in_doubt() -> None:
     low, high = ends(usual())
     value, cells = cells_of(np.array([low, low + 1, low - 1, high]), Flag.FAIL)

@@ -67,8 +67,8 @@ predictions that is removed, the shrinkage of correlations, how more and less of
 probes in the unit of the readings, -1 where it is not given, and the volatility of its median channel."""
 VARIABLE_STATS = 11
 
-(CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
-REPORT = 9
+(CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN, POSTERIOR) = range(10)
+REPORT = 10
 """An episode as it is reported."""
 
 (

@@ -9,7 +9,7 @@ import numpy as np
 from sensormend.model.cold_start import cold_start, restart_levels
 from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.detection import detect_wrong, mark_wrong, set_parameters
-from sensormend.model.estimation import IMPLAUSIBLE_SPREADS, estimate_cells, write_corrections
+from sensormend.model.estimation import IMPLAUSIBLE_SPREADS, confirmed_share, estimate_cells, write_corrections
 from sensormend.model.learning import centre_corrections, learn_channel, learn_moments, learn_ripple, try_shrinkage
 from sensormend.model.prediction import invert, predict, prediction_covariance
 from sensormend.model.scales import forward, slope
@@ -18,9 +18,9 @@ from sensormend.model.wander import learn_weights
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
     KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LONGEST_RUN, LOW, MEAN,
-    MISSING, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
+    MISSING, OBSERVED, ONSET, OPEN, POSTERIOR, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
     REFERENCE_COUNT, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED,
-    SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, UNCERTAIN, VARIANCE, WRONG, is_alone, median, workspace,
+    SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, SUPPORT, UNCERTAIN, VARIANCE, WRONG, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
@@ -50,9 +50,8 @@ FORGET_BELOW = 8.0
 they would take more memory than all else, and a fault that continues can begin again."""
 FOLLOW_WITHIN = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
-DISTANT_CONFIDENCE = 0.5
-"""Of a fault that shows in a channel's distance from the others alone: about half of them are none (`bench faults
---cases lasting`)."""
+DISTANT_CONFIDENCE = 0.25
+"""Of a fault that shows in a channel's distance from the others alone: owners confirm 23 of 100."""
 DOUBTFUL_CONFIDENCE = 0.3
 """Of a fault whose readings are doubtful at most."""
 
@@ -356,6 +355,7 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
         v = network.variables[network.variable[c]]
         unit = slope(w.cells[MEAN, i, s // 2] + w.cells[SMOOTH, i, s // 2], v)
         spread = math.sqrt(network.moments[p, i, i])
+        share = confirmed_share(int(kind), size, spread, w.stats[i, SUPPORT])
         if is_open == 0.0 and n_wrong <= 2 and last - first <= 1.0:
             kind = KIND_SPIKE
             for t in range(begin, end + 1):
@@ -372,8 +372,10 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
         row[FIRST] = first if first < period.start else period.start + first_wrong
         row[LAST] = period.start + last_wrong if n_wrong else last
         row[READINGS_IN] = n_wrong
-        row[CONFIDENCE] = confidence if n_wrong else 1.0
+        row[POSTERIOR] = confidence if n_wrong else 1.0
+        row[CONFIDENCE] = share * row[POSTERIOR]
         if n_certain == 0:
+            row[POSTERIOR] = min(row[POSTERIOR], DOUBTFUL_CONFIDENCE)
             row[CONFIDENCE] = min(row[CONFIDENCE], DOUBTFUL_CONFIDENCE)
         used += 1
     if used == n_before and w.stats[i, DISTANT] > 0.0:
@@ -386,6 +388,7 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
         if n_wrong > 0:
             row = episodes[used]
             row[CHANNEL], row[KIND_OF], row[RATE], row[OPEN], row[CONFIDENCE] = c, DRIFT, 0.0, 1.0, DISTANT_CONFIDENCE
+            row[POSTERIOR] = DISTANT_CONFIDENCE
             v = network.variables[network.variable[c]]
             row[SIZE] = w.stats[i, DISTANCE] * slope(w.cells[MEAN, i, s // 2], v)
             row[FIRST], row[LAST] = min(w.stats[i, ONSET] * s, period.start), period.start + last

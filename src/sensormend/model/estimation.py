@@ -21,7 +21,10 @@ from sensormend.model.hypotheses import (  # isort: skip
     SOUND, START, STUCK, THETA1, USUAL_DISTANCE, WEEK, best_hypothesis, fault_size, lasts, power,
 )  # fmt: skip
 
-__all__ = ["decode", "estimate_cells", "find_trusted", "interpolate_residual", "interval_width", "write_corrections"]
+__all__ = [
+    "confirmed_share", "decode", "estimate_cells", "find_trusted", "interpolate_residual", "interval_width",
+    "write_corrections",
+]  # fmt: skip
 
 WRONG_FROM = 1.2
 """Standard deviations of the change of a sound residual over its span from which an offset or a drift is wrong, and not
@@ -37,6 +40,14 @@ IMPLAUSIBLE_SPREADS = 8.0
 """Standard deviations of a channel beyond which a fault is implausible: rough periods are not that rough."""
 WIDE = 1.5
 """Ranges of its variable that the range of a channel is no wider than, for its estimates to be bounded by it."""
+CONFIRMED, CONFIRMED_SIZE = -2.06, 1.65
+"""Log odds that owners confirm a fault of one standard deviation of its channel, and how they grow with the logarithm
+of its size: a logistic regression on 1,600 faults of five archives, which holds for each when it is left out."""
+CONFIRMED_GAIN, CONFIRMED_STUCK = -0.4, 0.9
+"""The same of a gain, and the share of stuck readings that they confirm."""
+CONFIRMED_SUPPORT, MANY = 3.0, 3.0
+"""How these log odds grow with the logarithm of the support, from the second on: of known faults in a network of 37
+thermometers, where the support is 12, nine in ten of what is found is one."""
 RANGE_PERIODS, TODAY_SHARE = 30.0, 0.1
 """Periods, half of them full, after which the range of a channel is known; and the share of that range by which the
 trusted readings of a period widen it then."""
@@ -169,6 +180,19 @@ def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
 
 
 @compiled
+def confirmed_share(kind, size, spread, support):
+    """Return the share of faults of a kind and a size that are confirmed, `spread` being a channel's deviation.
+
+    What is seen on a chart of the channel is marked; where many others predict it, less shows as well.
+    """
+    if kind == STUCK:
+        return CONFIRMED_STUCK
+    odds = CONFIRMED_SUPPORT * math.log(max(1.0, support / MANY))
+    odds += CONFIRMED_GAIN if kind == GAIN else CONFIRMED + CONFIRMED_SIZE * math.log(abs(size) / spread + 1e-6)
+    return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
+
+
+@compiled
 def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
     """Return whether an episode, of which 0 is the open one, may be what a sound channel does: it is doubtful then.
 
@@ -178,6 +202,10 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     length = last - first + 1.0
     if kind == STUCK:
         return False
+    spread = math.sqrt(network.moments[p, i, i])
+    farthest = size if kind == GAIN else max(abs(size), abs(size - rate * length / s))
+    if confirmed_share(kind, farthest, spread, stats[SUPPORT]) < 0.5:
+        return True
     is_short = e > 0 and length <= max(2.0, s / 8.0)
     # What is wrong for hours where others do not tell what a channel should do shows in its own series.
     c = network.members[p, i]
@@ -191,11 +219,13 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
         return not is_short or is_low
     if _rests_on_wrong(w, network, p, period, s, i, first, last):
         return True
-    is_judged = first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s
+    # The fault that is open is the one that was judged, also where its start was dated anew.
+    is_same = e == 0 or abs(first - stats[ONSET] * s) < 0.1 * s
+    is_judged = first < period.start and stats[UNSURE] != 0.0 and is_same
     if is_judged and stats[UNSURE] > 0.0:
         # Its change since it began was judged when the last period was over.
         return True
-    is_far = kind != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * math.sqrt(network.moments[p, i, i])
+    is_far = kind != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * spread
     is_slow = (kind == OFFSET or kind == DRIFT) and length > WEEK * s
     part = SLOW_SHARE if is_slow else 1.0
     if not is_far and _is_usual_roughness(w, network, period, p, s, i, first, last, part):
@@ -205,7 +235,7 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     if kind == NOISE or kind == GAIN or (e > 0 and length <= 2.0):
         return False
     change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length)))
-    return max(abs(size), abs(size - rate * length / s)) < WRONG_FROM * change
+    return farthest < WRONG_FROM * change
 
 
 @compiled
@@ -280,6 +310,27 @@ def interval_width(w, i, t, share):
 
 
 @inlined
+def _interpolate_kept(w, s, i, t, out):
+    """Write the residual of a gap beside a doubtful reading, which is kept, and return whether it is one.
+
+    A gap in a fault that may be none is filled as the readings before and after it are.
+    """
+    before, after = t - 1, t + 1
+    while before >= 0 and not (w.flags[PREDICTS, i, before] or w.flags[UNCERTAIN, i, before]):
+        before -= 1
+    while after < s and not (w.flags[PREDICTS, i, after] or w.flags[UNCERTAIN, i, after]):
+        after += 1
+    is_before = before >= 0 and w.flags[UNCERTAIN, i, before]
+    is_after = after < s and w.flags[UNCERTAIN, i, after]
+    if not (is_before or is_after):
+        return False
+    before, after = (after if before < 0 else before), (before if after == s else after)
+    share = (t - before) / (after - before) if after > before else 0.0
+    out[0] = (1.0 - share) * w.cells[RESIDUAL, i, before] + share * w.cells[RESIDUAL, i, after]
+    return True
+
+
+@inlined
 def _accept_reading(out, c, t, x, code):
     """Take a reading as it is, trusted or doubtful."""
     out.code[c, t] = code
@@ -314,6 +365,9 @@ def estimate_cells(w, network, period, p, s):
                 low = min(low, max(least, w.cells[RAW, i, t]))
                 high = max(high, min(most, w.cells[RAW, i, t]))
         find_trusted(w.flags[PREDICTS, i], w.before, w.after)
+        has_kept = False
+        for t in range(s):
+            has_kept = has_kept or w.flags[UNCERTAIN, i, t]
         for t in range(s):
             trusted = w.flags[PREDICTS, i, t]
             y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]
@@ -336,6 +390,10 @@ def estimate_cells(w, network, period, p, s):
                 out.code[c, t] = CORRECTED
                 y, width = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], correction_width
                 value = max(low, min(high, backward(y, v)))
+            elif has_kept and not w.flags[OBSERVED, i, t] and _interpolate_kept(w, s, i, t, w.algebra.column):
+                kept = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] + w.algebra.column[0]
+                if low <= backward(kept, v) <= high:
+                    y, value = kept, backward(kept, v)
             out.cleaned[c, t] = value
             out.lower[c, t] = max(low, min(value, backward(y - width, v)))
             out.upper[c, t] = min(high, max(value, backward(y + width, v)))

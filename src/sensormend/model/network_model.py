@@ -504,6 +504,7 @@ class NetworkModel:
                 rate=episode.rate,
                 # Readings that were wrong when it was surer stay so.
                 confidence=episode.confidence if before is None else max(episode.confidence, before[0].confidence),
+                probability=episode.probability if before is None else max(episode.probability, before[0].probability),
             )
             number += before is None
             faults.append(fault)

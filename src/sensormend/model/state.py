@@ -97,7 +97,10 @@ def in_spans(count: int, step: int, function: Callable[[int, int], _Returned]) -
 
 
 class EpisodeRow(NamedTuple):
-    """An episode of a period: its channel, first and last wrong slot, kind as the engine numbers it, and the rest."""
+    """An episode of a period: its channel, first and last wrong slot, kind as the engine numbers it, and the rest.
+
+    `probability` is that of a fault by the readings alone.
+    """
 
     channel: int
     first: int
@@ -108,13 +111,15 @@ class EpisodeRow(NamedTuple):
     confidence: float
     is_open: bool
     readings: int
+    probability: float
 
     @classmethod
     def of(cls, row: FloatArray) -> EpisodeRow:
         """Return the episode in a row as the engine reports it."""
-        channel, first, last, kind, size, rate, confidence, is_open, readings = row.tolist()
+        channel, first, last, kind, size, rate, confidence, is_open, readings, probability = row.tolist()
         return cls(
-            int(channel), int(first), int(last), int(kind), size, rate, confidence, bool(is_open), int(readings)
+            int(channel), int(first), int(last), int(kind), size, rate, confidence, bool(is_open), int(readings),
+            probability,
         )  # fmt: skip
 
 
@@ -495,7 +500,7 @@ class State:
             EpisodeRow(
                 c, period.start + begin, period.start + end - 1, at.KIND_SPIKE,
                 float(np.mean(raw[c, begin:end] - estimates.expected[c, begin:end])), 0.0,
-                JOINT_CONFIDENCE if handled[c, begin:end].any() else SPIKE_CONFIDENCE, False, end - begin,
+                JOINT_CONFIDENCE if handled[c, begin:end].any() else SPIKE_CONFIDENCE, False, end - begin, 1.0,
             )
             for c, begin, end in screening.runs(spikes)
         ]  # fmt: skip

@@ -92,8 +92,8 @@ RETURN_SHARE = 0.2
 REFUTED_SHARE = 0.1
 """The share of its range by which a channel would be farther from the others than it is, for a fault to be none."""
 REFUTED_CHANGE, REFUTED_SUPPORT = 0.5, 3.0
-"""The share of the change of its estimate, beside those that predict it, below which a channel reads as before; and the
-support from which their mean says so."""
+"""The share of the change of its estimate, beside those that predict it, below which a channel reads as before; and how
+many these are at least, by their weights."""
 BEGIN_FROM, STILL_DISTANT = 1.5, 0.8
 """Limits from which a slow change is a fault, and down to which one that made a channel doubtful does so."""
 ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
@@ -116,6 +116,8 @@ others, up to 1: 0.6 with ten others, all of it with up to six. Many others tell
 JUMP, ESTABLISHED = 2.0, -2.0
 """Periods within which a jump that is farther off than that is established, and stays wrong after a week; and the value
 of UNSURE then."""
+SAME_TIME = 0.1
+"""Periods between the beginnings of two faults within which they began together."""
 MONTH = 30
 """Periods after which a fault that began when its channel was young, or without others, is the new level."""
 MIN_MOVE = 0.1
@@ -499,6 +501,8 @@ def update_wander(network, period, wander, n):
                     square += network.weights[p, i, j] ** 2
             # Others that are not needed while a nearer one is there could stand in for it.
             support = max(total * total / square, math.sqrt(max(n_others, 0)), least_support) if square > 0.0 else 1.0
+            # Where a prediction is the small difference of large parts, what is wrong with each of them is enlarged.
+            support /= max(1.0, square)
             stats[c, SUPPORT] = max(1.0, support * _explained_share(stats[c], network.moments[p, i, i], s))
             if n_others < MIN_OTHERS:
                 _restart_level(network, period, wander, c, n)
@@ -581,7 +585,9 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT] and stats[DOUBT] < ROUGH_DOUBT
     is_slow = lasted > WEEK and not is_established and stats[SUPPORT] < SLOW_SUPPORT
     is_level = kind == OFFSET or kind == DRIFT
-    is_as_before = is_level and _is_as_before(network, period, wander, own, p, i, k, place)
+    is_as_before = is_level and _is_as_before(
+        network, period, wander, own, p, i, k, place, own[c] - period.learned.level[c]
+    )
     if stats[DOUBT] < least or not is_explained or is_rough or is_young or is_slow or is_as_before:
         stats[UNSURE] = 1.0
     else:
@@ -634,31 +640,30 @@ def _is_refuted(extremes, distance, expected):
 
 
 @compiled
-def _is_as_before(network, period, wander, own, p, i, k, before):
-    """Return whether a channel reads as it did beside those that predict it, while its estimate does not.
+def _is_as_before(network, period, wander, own, p, i, k, before, size):
+    """Return whether a channel reads as it did beside most of those that predict it, and would not without a fault.
 
-    Their plain mean, by the weights that they have, needs no slopes that may have changed with the season; slopes from
-    many others are known better. `before` is the place of the levels from before the fault in the histories of means of
-    2^k periods.
+    Each of them is asked by itself, and counts by its weight: that needs no slopes that may have changed with the
+    season, and a few of them may be wrong. Slopes from many others are known better. `before` is the place of the
+    levels from before a fault of this size in the histories of means of 2^k periods.
     """
     c = network.members[p, i]
-    support = period.learned.stats[c, SUPPORT]
-    if support < REFUTED_SUPPORT:
+    support, level = period.learned.stats[c, SUPPORT], wander.history[c, k, before]
+    if math.isnan(level):
         return False
-    total = now = then = 0.0
+    share = REFUTED_CHANGE * min(1.0, (SLOW_SUPPORT / support) ** 2)
+    total = alike = sizes = squares = 0.0
     for j in range(network.size[p]):
         other = network.members[p, j]
         weight = network.weights[p, i, j]
-        level = wander.history[other, k, before]
-        if j != i and weight > 0.0 and math.isfinite(own[other]) and math.isfinite(level):
+        moved = own[other] - wander.history[other, k, before]
+        sizes += abs(weight) if j != i else 0.0
+        squares += weight * weight if j != i else 0.0
+        if j != i and weight > 0.0 and math.isfinite(moved):
             total += weight
-            now += weight * own[other]
-            then += weight * level
-    if total == 0.0 or math.isnan(wander.history[c, k, before]):
-        return False
-    usual = wander.history[c, k, before] - then / total
-    change, expected = own[c] - now / total - usual, period.learned.level[c] - now / total - usual
-    return abs(change) < REFUTED_CHANGE * min(1.0, (SLOW_SUPPORT / support) ** 2) * abs(expected)
+            apart = own[c] - level - moved
+            alike += weight if abs(apart) < share * abs(apart - size) else 0.0
+    return 2.0 * alike > total and sizes * sizes >= REFUTED_SUPPORT * squares
 
 
 @compiled
@@ -714,6 +719,9 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
             by_readings = _predicted_by_readings(network, wander, own, p, i, n, span, k)
             limit = _limit(network, period, wander, p, i, span, by_readings, scratch)
             value = min(value, abs(moved - by_readings) / limit)
+            place = ((n - span + 1) // 2**k - 1) % RING
+            if _is_as_before(network, period, wander, own, p, i, k, place, moved - predicted):
+                value = 0.0
         moved -= predicted
         # It shows against an older level too: otherwise the level that it is compared with was wrong.
         if moved * last_moved > 0.0:
@@ -735,7 +743,10 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
 
 @compiled
 def _accept_common(network, period, wander, p, n, n_observed, ratio, size, now):
-    """Take the levels of channels as right where a third of a partition changes the same way: that is the network."""
+    """Take the levels of channels as right where a third of a partition changes the same way: that is the network.
+
+    So is a jump that a third of what predicts a channel made in the same period: their device was moved.
+    """
     stats = period.learned.stats
     n_up = n_down = 0
     for i in range(network.owned[p]):
@@ -748,11 +759,29 @@ def _accept_common(network, period, wander, p, n, n_observed, ratio, size, now):
     for i in range(network.owned[p]):
         c = network.members[p, i]
         alike = n_up if size[c] > 0.0 else n_down
-        if ratio[c] > COMMON_SHARE and alike >= 2 and 3 * alike >= n_observed:
-            kind = int(stats[c, OPEN_KIND])
+        kind = int(stats[c, OPEN_KIND])
+        is_common = ratio[c] > COMMON_SHARE and alike >= 2 and 3 * alike >= n_observed
+        if is_common or ((kind == OFFSET or kind == DRIFT) and _jumped_together(network, stats, p, i)):
             if (kind == OFFSET or kind == DRIFT or kind == GAIN) and now + 1.0 - stats[c, ONSET] >= 2.0:
                 _close_fault(period, wander, c, n, ALL, stats[c, FAULT_SIZE])
             stats[c, DISTANT] = ratio[c] = 0.0
+
+
+@compiled
+def _jumped_together(network, stats, p, i):
+    """Return whether a third of what predicts a channel has an offset or a drift since the same time, to its side."""
+    c = network.members[p, i]
+    total = together = 0.0
+    for j in range(network.size[p]):
+        other = network.members[p, j]
+        if j == i:
+            continue
+        weight, kind = abs(network.weights[p, i, j]), int(stats[other, OPEN_KIND])
+        total += weight
+        is_alike = (kind == OFFSET or kind == DRIFT) and stats[other, FAULT_SIZE] * stats[c, FAULT_SIZE] > 0.0
+        if is_alike and abs(stats[other, ONSET] - stats[c, ONSET]) < SAME_TIME:
+            together += weight
+    return total > 0.0 and 3.0 * together > total
 
 
 @allocating

@@ -17,8 +17,8 @@ from sensormend.recovery import BoolArray, FloatArray
 __all__ = ["FAR", "JUDGED", "LEAST_CELLS", "AcceptedRange", "clipped", "far_outside"]
 
 FAR = 1.0
-"""An estimate up to this many widths outside the range of its channel is clipped to the range; one farther off is
-withheld. The engine's own bounds allow 0.05."""
+"""An estimate more than this many widths outside the range of its channel is withheld and counted: a variable most of
+whose estimates are so far off is not judged."""
 
 WIDE = 2.0
 """A channel is believed if its range is at most this many times as wide as that of the median channel: a barometer on a
@@ -26,6 +26,10 @@ mountain has another level than the others, but does not vary that much more."""
 
 DENSE = 8
 """The least number of known channels of a variable from which the limits of a single reading follow."""
+
+CLIPPED = 0.1
+"""An estimate more than this many widths outside the range of its channel is withheld, too, without being counted: at
+the end of the range it would say nothing but that it lay beyond."""
 
 CORE_MARGIN = 0.15
 """An estimate more than this many widths outside the core of its variable is withheld."""
@@ -163,7 +167,10 @@ class AcceptedRange:
             own = np.where(believed[..., None], sign * np.take_along_axis(ends, part, axis=0)[0], np.inf)
             pooled = np.sort(own.transpose(1, 0, 2).reshape(self.count.size, -1), axis=1)
             pooled = np.concatenate([pooled, np.full((self.count.size, REACHED), np.inf)], axis=1)
-            limits.append(sign * np.take_along_axis(pooled, place[:, None], axis=1)[:, 0])
+            # Of few channels no farther than the farthest one: of that, after years, more bad periods are left out.
+            farthest = np.where(believed, sign * self.own[sign < 0], np.inf).min(axis=0, initial=np.inf)
+            farthest[believed.sum(axis=0) >= MANY] = -np.inf
+            limits.append(sign * np.maximum(np.take_along_axis(pooled, place[:, None], axis=1)[:, 0], farthest))
         known = limits[0] <= limits[1]
         return np.where(known, limits[0], -np.inf), np.where(known, limits[1], np.inf)
 
@@ -363,16 +370,17 @@ class AcceptedRange:
         finite = np.isfinite(cells.cleaned)
         if intervals:
             finite &= np.isfinite(cells.lower) & np.isfinite(cells.upper)
-        shown = (end[sensors, :, None] for end in self._shown)
-        far = far_outside(cells.cleaned, *shown) & (self.count >= FEW)[:, None]
+        shown = [end[sensors, :, None] for end in self._shown]
+        enough = (self.count >= FEW)[:, None]
+        far, clear = (far_outside(cells.cleaned, *shown, margin) & enough for margin in (FAR, CLIPPED))
         wrong = seen & (cells.flag == Flag.FAIL) & ~observed
         # A gap without an estimate of the model does not count as a withheld estimate.
         needed = listed[..., None] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
         beyond, moved_out = self._outside_core(cells.cleaned, value, sensors)
         if not intervals:
-            beyond = moved_out = np.zeros_like(wrong)
-        unbelieved = needed & beyond & ~withheld
+            beyond = clear = moved_out = np.zeros_like(wrong)
+        unbelieved = needed & (beyond | (clear & (cells.origin != CORRECTED))) & ~withheld
         # A void correction: the reading already lies at the bound to which it would be clipped.
         void = wrong & (cells.origin == CORRECTED) & (clipped(cells.cleaned, low, high) == value)
         inside = (value >= low) & (value <= high)
@@ -425,9 +433,9 @@ def clipped(value: FloatArray, low: FloatArray | float, high: FloatArray | float
     return bounded
 
 
-def far_outside(value: FloatArray, low: FloatArray | float, high: FloatArray | float) -> BoolArray:
-    """Return which values lie more than `FAR` widths outside a range; a range of zero width gives no scale."""
+def far_outside(value: FloatArray, low: FloatArray | float, high: FloatArray | float, margin: float = FAR) -> BoolArray:
+    """Return which values lie more than `margin` widths outside a range; a range of zero width gives no scale."""
     with np.errstate(invalid="ignore"):
-        width = np.multiply(FAR, np.subtract(high, low))
+        width = np.multiply(margin, np.subtract(high, low))
         far: BoolArray = (width > 0) & ((value < low - width) | (value > high + width))
     return far

@@ -33,7 +33,8 @@ WITHDRAWN = "withdrawn"
 """The reason of an alert that withdraws a fault."""
 
 SURE_CONFIDENCE = 0.95
-"""The `Fault.confidence` from which a fault is sure."""
+"""The `Fault.probability` from which a fault is sure. Not its confidence, by which small networks would raise no alert:
+an alert says what to look at, as flag 4 does, and not that a person would confirm it."""
 
 MOST_NAMED = 8
 """Most sensors that the sentence of an incident names; it counts the others, and `sensors` lists all."""
@@ -50,7 +51,7 @@ class Incident:
     readings
         The number of its readings; each slot before the period counts as one.
     confidence
-        The probability that it is a fault; 0 where the model reports none.
+        Its `Fault.probability`; 0 where the model reports none.
     reasons
         The number of readings with each reason.
     size, rate

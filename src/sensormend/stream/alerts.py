@@ -210,11 +210,11 @@ def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
         name = _channel_name(rows, slots, row)
         if mask.any():
             episodes.setdefault(name, []).append(fault.id)
-        if fault.end is not None or not mask.any() or (name in faults and faults[name].confidence >= fault.confidence):
+        if fault.end is not None or not mask.any() or (name in faults and faults[name].confidence >= fault.probability):
             continue
         incident = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
         incident.reasons, incident.size, incident.rate = {fault.kind: incident.readings}, fault.size, fault.rate
-        incident.start, incident.confidence = fault.start, fault.confidence
+        incident.start, incident.confidence = fault.start, fault.probability
         incident.readings += max(0, (start - fault.start) // grid.step)
         faults[name] = incident
     # The model never sees impossible readings; that they are wrong is sure.

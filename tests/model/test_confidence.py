@@ -1,0 +1,42 @@
+"""The confidence of a fault is the share of such faults that owners confirm; its probability is the model's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sensormend import NetworkModel
+from sensormend.model import estimation
+from sensormend.model.hypotheses import DRIFT, GAIN, NOISE, OFFSET, STUCK
+from simulated_city import small_city
+
+# Compiled, it can be called by compiled functions only; with NUMBA_DISABLE_JIT there is no `py_func`.
+confirmed_share = getattr(estimation.confirmed_share, "py_func", estimation.confirmed_share)
+
+
+@pytest.mark.parametrize("kind", [OFFSET, DRIFT, NOISE])
+def test_a_fault_is_confirmed_the_more_the_larger_it_is_and_the_more_others_tell(kind: int) -> None:
+    """Of faults that few others predict, one in nine was confirmed at one standard deviation."""
+    by_size = [confirmed_share(kind, sign * size, 2.0, 2.0) for size, sign in ((2, 1), (7, -1), (16, 1), (60, 1))]
+    assert by_size == pytest.approx([0.11, 0.50, 0.80, 0.97], abs=0.01)
+    by_support = [confirmed_share(kind, 2.0, 2.0, support) for support in (1.0, 3.0, 6.0, 12.0)]
+    assert by_support == pytest.approx([0.11, 0.11, 0.50, 0.89], abs=0.01)
+
+
+def test_the_share_of_gains_and_stuck_readings_does_not_go_by_their_size() -> None:
+    assert confirmed_share(STUCK, 1e-3, 1.0, 1.0) == confirmed_share(STUCK, 900.0, 1.0, 12.0) == 0.9
+    assert confirmed_share(GAIN, 0.1, 1.0, 2.0) == confirmed_share(GAIN, 3.0, 1.0, 2.0) == pytest.approx(0.4, abs=0.01)
+    assert confirmed_share(OFFSET, 0.0, 1.0, 1.0) > 0.0
+
+
+def test_a_small_fault_has_a_lower_confidence_than_a_large_one_and_as_high_a_probability() -> None:
+    truth = small_city(8, 30).truth
+    spread = np.std(truth)
+    found = {}
+    for size in (4.0, 25.0):
+        readings, model = truth.copy(), NetworkModel()
+        readings[2, 6:18, 25] += size * spread
+        faults = [fault for day in range(30) for fault in model.update(readings[..., day]).faults if fault.sensor == 2]
+        found[size] = max(faults, key=lambda fault: fault.probability)
+    assert all(fault.probability > 0.95 for fault in found.values())
+    assert found[4.0].confidence < found[25.0].confidence
