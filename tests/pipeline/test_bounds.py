@@ -362,11 +362,11 @@ def test_a_few_readings_bound_by_all_of_them_and_withhold_nothing() -> None:
 
 
 def test_an_estimate_clearly_outside_the_range_is_withheld_and_not_counted_before_it_is_a_range_away() -> None:
-    estimate, cells = cells_of(np.array([10.9, 11.1, 21.1, -0.9, -1.1]), Flag.MISSING)
+    estimate, cells = cells_of(np.array([10.4, 10.6, 21.1, 0.1, -0.4]), Flag.MISSING)
     cells = replace(cells, origin=np.full_like(cells.origin, ESTIMATED))
     missing = np.full(estimate.shape, np.nan)
     bounded, counted = usual().applied(cells, missing, np.isfinite(missing), np.ones((1, 1), bool), 7, ONE)
-    np.testing.assert_array_equal(bounded.cleaned.ravel(), [10.0, np.nan, np.nan, 0.0, np.nan])
+    np.testing.assert_array_equal(bounded.cleaned.ravel(), [10.0, np.nan, np.nan, 0.1, 0.0])
     assert (counted.needed.tolist(), counted.withheld.tolist()) == ([5], [1])
 
 

@@ -219,9 +219,7 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
         return not is_short or is_low
     if _rests_on_wrong(w, network, p, period, s, i, first, last):
         return True
-    # The fault that is open is the one that was judged, also where its start was dated anew.
-    is_same = e == 0 or abs(first - stats[ONSET] * s) < 0.1 * s
-    is_judged = first < period.start and stats[UNSURE] != 0.0 and is_same
+    is_judged = first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s
     if is_judged and stats[UNSURE] > 0.0:
         # Its change since it began was judged when the last period was over.
         return True

@@ -92,8 +92,8 @@ RETURN_SHARE = 0.2
 REFUTED_SHARE = 0.1
 """The share of its range by which a channel would be farther from the others than it is, for a fault to be none."""
 REFUTED_CHANGE, REFUTED_SUPPORT = 0.5, 3.0
-"""The share of the change of its estimate, beside those that predict it, below which a channel reads as before; and how
-many these are at least, by their weights."""
+"""The share of the change of its estimate, beside those that predict it, below which a channel reads as before; and the
+support from which these say so."""
 BEGIN_FROM, STILL_DISTANT = 1.5, 0.8
 """Limits from which a slow change is a fault, and down to which one that made a channel doubtful does so."""
 ACCEPTED_SHARE, COMMON_SHARE = 0.25, 0.6
@@ -649,21 +649,19 @@ def _is_as_before(network, period, wander, own, p, i, k, before, size):
     """
     c = network.members[p, i]
     support, level = period.learned.stats[c, SUPPORT], wander.history[c, k, before]
-    if math.isnan(level):
+    if support < REFUTED_SUPPORT or math.isnan(level):
         return False
     share = REFUTED_CHANGE * min(1.0, (SLOW_SUPPORT / support) ** 2)
-    total = alike = sizes = squares = 0.0
+    total = alike = 0.0
     for j in range(network.size[p]):
         other = network.members[p, j]
         weight = network.weights[p, i, j]
         moved = own[other] - wander.history[other, k, before]
-        sizes += abs(weight) if j != i else 0.0
-        squares += weight * weight if j != i else 0.0
         if j != i and weight > 0.0 and math.isfinite(moved):
             total += weight
             apart = own[c] - level - moved
             alike += weight if abs(apart) < share * abs(apart - size) else 0.0
-    return 2.0 * alike > total and sizes * sizes >= REFUTED_SUPPORT * squares
+    return 2.0 * alike > total
 
 
 @compiled

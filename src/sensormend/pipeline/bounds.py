@@ -27,7 +27,7 @@ mountain has another level than the others, but does not vary that much more."""
 DENSE = 8
 """The least number of known channels of a variable from which the limits of a single reading follow."""
 
-CLIPPED = 0.1
+CLIPPED = 0.05
 """An estimate more than this many widths outside the range of its channel is withheld, too, without being counted: at
 the end of the range it would say nothing but that it lay beyond."""
 
