@@ -161,7 +161,7 @@ def beside(
     all_rows = _rows(rows)
     own, name, quantity = _channel(all_rows, sensor, variable)
     place = _place(own, microseconds(time), name)
-    time, step = int(own.time[place]), _step(own)
+    time, step = int(own.time[place]), own.usual_step
     # Rows per reading are not on the grid; they are compared by the nearest slot.
     all_rows, own = (
         replace(some, time=time + np.round((some.time - time) / step).astype(np.int64) * step)
@@ -264,7 +264,7 @@ def _channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str,
 
 def _draw_channel(axes: Any, shown: Rows, colours: Colours, quantity: str, source: Any) -> float:
     """Draw rows of one channel: raw, cleaned with its interval, faults shaded; return the height of the legend."""
-    step = _step(shown)
+    step = shown.usual_step
     own = shown.with_gaps(step)
     clock, raw, words, spikes = _clock(own.time), own.value, shade_words(own), own.reason == SPIKE
     bottom, top = _limits(np.concatenate([own.cleaned, own.lower, own.upper]), raw)
@@ -350,7 +350,7 @@ def _draw_health(axes: Any, panel: Rows, colours: Colours) -> None:
     from matplotlib.patches import Patch
 
     first, last = int(panel.time.min()) // DAY, int(panel.time.max()) // DAY
-    days = days_per_cell(first, last, _step(panel.taken(panel.sensor == panel.sensor[0])))
+    days = days_per_cell(first, last, panel.taken(panel.sensor == panel.sensor[0]).usual_step)
     channels, state = states_by_cell(panel, first, last, days)
     order, few = by_trouble(state), len(channels) <= MAX_NAMES
     names = [channels[row][0] for row in order]
@@ -425,12 +425,6 @@ def _span(rows: Rows) -> str:
     return f"{_when(int(rows.time[0]))} to {_when(int(rows.time[-1]))}"
 
 
-def _step(own: Rows) -> int:
-    intervals = np.diff(own.time)
-    intervals = intervals[intervals > 0]
-    return int(np.median(intervals)) if intervals.size else HOUR
-
-
 def _balance(rows: Rows) -> str:
     """Return counts of the network in one line."""
     total, missing = len(rows), int((rows.flag == Flag.MISSING).sum())
@@ -445,7 +439,7 @@ def _balance(rows: Rows) -> str:
 def _place(own: Rows, time: int, name: str) -> int:
     """Return the index of the row whose slot contains a time."""
     place = int(np.searchsorted(own.time, time, side="right")) - 1
-    if place < 0 or time > own.time[place] + max(_step(own), HOUR):
+    if place < 0 or time > own.time[place] + max(own.usual_step, HOUR):
         raise InputError(f"{name} has no row at {_when(time)}; its rows go from {_span(own)}")
     return place
 
