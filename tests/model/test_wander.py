@@ -202,7 +202,7 @@ def test_a_channel_reads_as_before_beside_the_plain_mean_of_those_that_predict_i
     stats[0, at.SUPPORT] = support
     level = np.zeros(m)
     level[0] = estimate
-    found = getattr(wander._is_as_before, "py_func", wander._is_as_before)(
+    as_before = getattr(wander._is_as_before, "py_func", wander._is_as_before)(
         SimpleNamespace(members=np.arange(m)[None], size=[m], weights=weights),
         SimpleNamespace(learned=SimpleNamespace(stats=stats, level=level)),
         SimpleNamespace(history=history), own, 0, 0, 2, 3,
@@ -211,10 +211,10 @@ def test_a_channel_reads_as_before_beside_the_plain_mean_of_those_that_predict_i
     predicting = [(then, now, weight) for then, now, weight in others if weight > 0]
     total = sum(weight for _, _, weight in predicting)
     if support < 3 or total == 0:
-        assert not found
+        assert not as_before
         return
     moved = sum(weight * (now - then) for then, now, weight in predicting) / total
     change, expected = abs(reading - before - moved), abs(estimate - before - moved)
     share = 0.5 * min(1.0, 36 / support**2)
     assume(abs(change - share * expected) > 1e-6)
-    assert bool(found) == (change < share * expected)
+    assert bool(as_before) == (change < share * expected)

@@ -653,15 +653,15 @@ def test_a_run_of_short_faults_is_one_incident_that_says_how_often() -> None:
 
     def raised(first: int, *numbers: int | None) -> list[Alert]:
         """Let S1 have a short fault with this number, or none, on one day after the other."""
-        told = []
+        alerted = []
         for day, number in enumerate(numbers, start=first):
             name = ("S1", "")
             verdict = PeriodVerdict()
             if number is not None:
                 verdict = PeriodVerdict({name: sure(24 * day, 6)}, frozenset(), {name: [number]})
             rows = a_day("good" if number is None else "offset", wrong=6)
-            told += alerts.close_period(rows, GRID, START + day * DAY, verdict)
-        return told
+            alerted += alerts.close_period(rows, GRID, START + day * DAY, verdict)
+        return alerted
 
     first, healthy = raised(0, 7, 8, None, 9, 9, None, None)
     assert (first.state, healthy.state) == ("faulty", "healthy")
