@@ -18,7 +18,7 @@ from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
-from sensormend.stream.alert_messages import WITHDRAWN, Incident, one_per_incident
+from sensormend.stream.alert_messages import WITHDRAWN, OpenFault, one_per_incident
 from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, PeriodVerdict
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
@@ -480,13 +480,13 @@ def test_a_large_network_costs_little() -> None:
     )
 
 
-def sure(start: int, readings: int, confidence: float = 0.99) -> Incident:
+def sure(start: int, readings: int, confidence: float = 0.99) -> OpenFault:
     """Return an offset of 4.1 that began at an hour."""
     sums = ReadingSums(readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1, 14.1, 14.1)
-    return Incident(START + start * HOUR, readings, confidence, {"offset": readings}, sums=sums)
+    return OpenFault(START + start * HOUR, readings, confidence, {"offset": readings}, sums=sums)
 
 
-def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, Incident]]) -> list[tuple[int, Alert]]:
+def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, OpenFault]]) -> list[tuple[int, Alert]]:
     """Take in verdicts at the ends of hours; return what was raised, and at which hour."""
     raised = []
     for hour, faults in verdicts:
