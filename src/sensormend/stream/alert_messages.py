@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.faults import ReadingSums, distances_from
-from sensormend.pipeline.sentences import comma, how_long, how_often, readable, what_it_does, who
+from sensormend.pipeline.sentences import comma, enumeration, how_long, how_often, readable, what_it_does, who
 from sensormend.readings import REASONS, SECOND, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.deliveries import Alert, AlertedChannel
@@ -199,11 +199,10 @@ def _incident(group: list[Alert]) -> Alert:
     first, since = group[0], min(alert.since for alert in group)
     names = [who(alert.sensor, alert.variable) for alert in group]
     shown = names if len(names) <= MOST_NAMED + 1 else [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED:,} others"]
-    subject = f"{', '.join(shown[:-1])} and {shown[-1]}"
+    subject = enumeration(shown)
     if len({alert.sensor for alert in group}) == 1:
         # Variables of one device: its name once.
-        variables = [alert.variable or "value" for alert in group]
-        subject = f"{', '.join(variables[:-1])} and {variables[-1]} of {first.sensor}"
+        subject = f"{enumeration([alert.variable or 'value' for alert in group])} of {first.sensor}"
     reasons = Counter(alert.reason for alert in group if alert.reason)
     kinds = ", ".join(reason for reason, _ in reasons.most_common())
     sentence = {
