@@ -25,7 +25,7 @@ from sensormend.io.writing import RowWriter
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import Health
-from sensormend.pipeline.times import iso, parse_time
+from sensormend.pipeline.times import parse_time, utc
 from sensormend.readings import DAY, HOUR, Rows, recoded
 from sensormend.recovery import FloatArray
 from sensormend.views.daily_counts import DailyCounts
@@ -319,17 +319,6 @@ class OutReader(Closing):
         """Return `read` of a file, cached until the file changes."""
         path = self.folder / FILES[name]
         return self.cached(("file", name), signature(path), lambda: read(path))
-
-
-def utc(time: int | None) -> str | None:
-    """Format a time as ISO 8601 with a Z.
-
-    Examples
-    --------
-    >>> utc(1_546_300_800_000_000)
-    '2019-01-01T00:00:00Z'
-    """
-    return None if time is None else f"{iso(time)}Z"
 
 
 def numbers(values: FloatArray) -> list[float | None]:
