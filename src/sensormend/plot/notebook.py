@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +23,7 @@ from sensormend.pipeline.health import HEALTH, SPIKE, by_trouble, days_per_cell,
 from sensormend.pipeline.sentences import counted
 from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import axis_label
-from sensormend.plot.style import Colours, bare, blank, heading, styled
+from sensormend.plot.style import Colours, bare, blank, dates_below, heading, styled
 from sensormend.readings import DAY, HOUR, MEANINGS, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray
 
@@ -403,10 +402,7 @@ def _draw_distances(
 
 def _finish(axes: Any, colours: Colours, *, grid: bool = True) -> None:
     """Remove the frame, and write dates below the axis, as fine as its span needs."""
-    dates: Any = import_module("matplotlib.dates")
-    ticks = dates.AutoDateLocator(minticks=4, maxticks=9)
-    axes.xaxis.set_major_locator(ticks)
-    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(ticks))
+    dates_below(axes, least=4, most=9)
     bare(axes, colour=colours.greys[2])
     if grid:
         axes.grid(axis="y", color=colours.greys[3], lw=0.6, zorder=0)
