@@ -15,9 +15,9 @@ from sensormend.bench.data import load_network, load_reference
 from sensormend.bench.experiment import RunPlan
 from sensormend.bench.fault_bench import BARS, CASES, EVERY_CASE, LASTING, SMALL, chosen_cases
 from sensormend.bench.measure import measured
+from sensormend.bench.result_store import SCHEMA
 from sensormend.bench.runner import EXPERIMENTS, run
 from sensormend.bench.simulations import drawn, joined, relative_error
-from sensormend.bench.store import SCHEMA
 from sensormend.bench.tables import METRICS, Bar, ResultTable, number, summarize, write_tables
 from sensormend.cli import main
 from sensormend.errors import ConfigError

@@ -232,12 +232,12 @@ class MetricsServer(HttpServer):
     def __init__(self, metrics: Metrics, host: str = "127.0.0.1", port: int = 9464) -> None:
         registry = metrics.registry()
         try:
-            super().__init__(host, port, _RequestHandler, "metrics", metrics=metrics, registry=registry)
+            super().__init__(host, port, _MetricsHandler, "metrics", metrics=metrics, registry=registry)
         except OSError as error:
             raise ConfigError(f"metrics cannot be shown at {host}:{port}: {error}; choose another place") from None
 
 
-class _RequestHandler(RequestHandler):
+class _MetricsHandler(RequestHandler):
     metrics: Metrics
     registry: Any
 

@@ -75,7 +75,7 @@ class InfluxSource(Source):
         self._batches: queue.Queue[_Batch] = queue.Queue(MOST_CONNECTIONS)
         attributes = {"batches": self._batches, "user": user or "", "password": password}
         try:
-            self._server = HttpServer(host, PORT if port is None else port, _RequestHandler, "influx", **attributes)
+            self._server = HttpServer(host, PORT if port is None else port, _InfluxHandler, "influx", **attributes)
         except OSError as error:
             raise ConfigError(f"{shown}: cannot listen there: {error}") from None
         self.port = self._server.port
@@ -112,7 +112,7 @@ class InfluxSource(Source):
         self._server.close()
 
 
-class _RequestHandler(RequestHandler):
+class _InfluxHandler(RequestHandler):
     batches: queue.Queue[_Batch]
     user: str
     password: str | None
