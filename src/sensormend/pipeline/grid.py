@@ -65,7 +65,7 @@ class Grid:
             grid = run["grid"]
             early, cut = (round(float(grid.get(name, 0)) * SECOND) for name in ("early_seconds", "cut_seconds"))
             return cls(duration(grid["step"]), duration(grid["period"]), early, cut)
-        except (KeyError, TypeError, AttributeError, ValueError, ConfigError):
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, ConfigError):
             return None
 
     def record(self) -> dict[str, Any]:
