@@ -14,7 +14,7 @@ from oracles import kernels
 from oracles import wander as oracle
 from sensormend.model import wander
 from sensormend.model.arrays import JOINING, KNOWN, Wander
-from sensormend.model.records import CHANNEL, VARIABLE
+from sensormend.model.records import CHANNEL, VARIABLE, WORKING_CHANNEL
 
 SEEDS = st.integers(0, 2**32 - 1)
 CLOSE = 1e-9
@@ -78,7 +78,7 @@ def test_what_is_learned_is_what_all_levels_say(seed: int, periods: int) -> None
     random = np.random.default_rng(seed)
     network, plain = drawn_network(random)
     channels = len(network.variable)
-    kept, slow = rings(channels), oracle.Wanderings(plain, periods)
+    ring, slow = rings(channels), oracle.Wanderings(plain, periods)
     stats = np.zeros(channels, CHANNEL)
     level = random.normal(size=channels)
     begins = np.where(random.random(channels) < 0.2, random.integers(0, periods, channels), 0)
@@ -89,27 +89,27 @@ def test_what_is_learned_is_what_all_levels_say(seed: int, periods: int) -> None
                 continue
             is_first = n == begins[c] or random.random() < 0.002
             stats[c].level_age = 1 if is_first else stats[c].level_age + 1
-            kernels.push_level(kept.history[c], level[c], n, is_first)
+            kernels.push_level(ring.history[c], level[c], n, is_first)
             slow.add(c, n, level[c], is_first=is_first)
             if random.random() < 0.01:
                 # A fault that turns out to be none, or a level that is taken.
                 span, size = int(random.choice([1, 3, 10, 50, 250, 2000])), random.normal()
-                kernels.shift_history(kept.history[c], n, span, size)
+                kernels.shift_history(ring.history[c], n, span, size)
                 slow.shift(c, n, span, size)
         stats["is_distant"] = random.random(channels) < 0.1
         is_sound = random.random(channels) < 0.9
-        kernels.calibrate(network, Period(Learned(stats)), kept, n, is_sound)
+        kernels.calibrate(network, Period(Learned(stats)), ring, n, is_sound)
         slow.learn(n, is_sound, stats["level_age"], stats["is_distant"])
-    np.testing.assert_allclose(kept.square, slow.square, rtol=CLOSE, atol=CLOSE)
+    np.testing.assert_allclose(ring.square, slow.square, rtol=CLOSE, atol=CLOSE)
     pooled = np.stack([slow.movement, slow.mean_square, slow.spans], axis=-1)
-    np.testing.assert_allclose(kept.pooled, pooled, rtol=CLOSE, atol=CLOSE)
+    np.testing.assert_allclose(ring.pooled, pooled, rtol=CLOSE, atol=CLOSE)
     for c in np.flatnonzero(stats["level_age"]).tolist():
         ((p, i),) = np.argwhere(network.members == c).tolist()
         for span in random.integers(1, wander.LONGEST + 1, 10).tolist():
             scale = kernels.scale_of(span)
-            change = kernels.change(kept.history[c], periods - 1, span, scale)
+            change = kernels.change(ring.history[c], periods - 1, span, scale)
             assert change == pytest.approx(slow.change(c, periods - 1, span), rel=CLOSE, abs=CLOSE)
-            moved = kernels.predicted_change(network, kept, p, i, periods - 1, span, scale)
+            moved = kernels.predicted_change(network, ring, p, i, periods - 1, span, scale)
             assert moved == pytest.approx(slow.predicted(c, periods - 1, span), rel=CLOSE, abs=CLOSE)
 
 
@@ -117,24 +117,24 @@ def test_what_is_learned_is_what_all_levels_say(seed: int, periods: int) -> None
 def test_the_limit_of_a_change(seed: int, age: int, span: int, support: float, moved: float) -> None:
     random = np.random.default_rng(seed)
     network, _ = drawn_network(random)
-    kept = rings(len(network.variable))
-    kept.square[0] = 10 ** random.uniform(-4, 1, wander.LAGS)
-    kept.pooled[0, :, 0] = 10 ** random.uniform(-2, 1, wander.LAGS)
-    kept.pooled[0, :, 1] = 10 ** random.uniform(-4, 1, wander.LAGS) * (random.random(wander.LAGS) < 0.9)
-    kept.pooled[0, :, 2] = random.choice([0, 3, 4, 100], wander.LAGS, p=[0.1, 0.1, 0.1, 0.7])
-    stats, variables = np.zeros(len(kept.square), CHANNEL), np.zeros(2, VARIABLE)
+    ring = rings(len(network.variable))
+    ring.square[0] = 10 ** random.uniform(-4, 1, wander.LAGS)
+    ring.pooled[0, :, 0] = 10 ** random.uniform(-2, 1, wander.LAGS)
+    ring.pooled[0, :, 1] = 10 ** random.uniform(-4, 1, wander.LAGS) * (random.random(wander.LAGS) < 0.9)
+    ring.pooled[0, :, 2] = random.choice([0, 3, 4, 100], wander.LAGS, p=[0.1, 0.1, 0.1, 0.7])
+    stats, variables = np.zeros(len(ring.square), WORKING_CHANNEL), np.zeros(2, VARIABLE)
     stats[0].level_age, stats[0].support = age, support
     stats[0].resolution, stats[0].variance = random.choice([np.inf, 0.5]), random.choice([0, 0.3])
     variables["tolerance"] = random.choice([0, 0.8])
     network = network._replace(variables=variables, moments=network.moments * random.choice([0, 1, 100]))
     scratch = np.full(3, np.nan)
-    found = kernels.limit(network, Period(Learned(stats)), kept, 0, 0, span, moved, scratch)
+    value = kernels.limit(network, Period(Learned(stats)), ring, 0, 0, span, moved, scratch)
     one = stats[0]
     step = one.resolution if np.isfinite(one.resolution) else 0
     least = max(step, variables["tolerance"][0], wander.MIN_MOVE * network.moments[0, 0, 0] ** 0.5, one.variance**0.5)
-    expected = oracle.limit(kept.square[0], kept.pooled[0], age, span, float(one.support), moved, float(least))
-    assert found == pytest.approx(expected, rel=CLOSE)
-    np.testing.assert_allclose(scratch, oracle.structure(kept.square[0], kept.pooled[0], age, span), rtol=CLOSE)
+    expected = oracle.limit(ring.square[0], ring.pooled[0], age, span, float(one.support), moved, float(least))
+    assert value == pytest.approx(expected, rel=CLOSE)
+    np.testing.assert_allclose(scratch, oracle.structure(ring.square[0], ring.pooled[0], age, span), rtol=CLOSE)
 
 
 @given(st.floats(0, 3.3), st.floats(3, 200), st.floats(0, 5.3), st.floats(6, 200))
