@@ -13,8 +13,8 @@ import hostile
 from networks import Floats, fault_free
 from sensormend import NetworkModel
 from sensormend.errors import ConfigError, ShapeError
-from sensormend.model import arrays as at
 from sensormend.model import wander
+from sensormend.model.records import CHANNEL
 from sensormend.recovery import Recovery
 
 SENSORS, DAYS, SLOTS = 16, 170, 24
@@ -198,8 +198,8 @@ def test_a_channel_reads_as_before_beside_the_plain_mean_of_those_that_predict_i
     own = np.array([reading, *(now for _, now, _ in others)])
     weights = np.zeros((1, m, m))
     weights[0, 0] = [0.7, *(weight for _, _, weight in others)]
-    stats = np.zeros((m, at.STATS))
-    stats[0, at.SUPPORT] = support
+    stats = np.zeros(m, CHANNEL)
+    stats[0].support = support
     level = np.zeros(m)
     level[0] = estimate
     as_before = getattr(wander._is_as_before, "py_func", wander._is_as_before)(
