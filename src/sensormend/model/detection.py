@@ -237,6 +237,8 @@ def set_parameters(w, network, p, m, s):
         q[NO_SLOW] = 1.0 if stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING else 0.0
         q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
         if is_alone(w):
+            # Its residual is all the weather, which noise need not exceed, but it exceeds the steps from slot to slot.
+            q[NOISE_SD] *= math.sqrt(1.0 - q[PHI] * q[PHI])
             # It is judged by its own past alone.
             extra = ALONE_PERIODS / (1.0 + stats[AGE]) + ALONE_READINGS / (1.0 + stats[AGE] * s)
             q[LOG_PRIOR] = -PENALTY_ALONE * (1.0 + extra)

@@ -127,6 +127,18 @@ def _is_dead(w, network, p, m, s, i):
     return run >= DEAD_RUNS * max(own, usual, longest)
 
 
+@inlined
+def _readings_alike(w, s, i, t):
+    """Return how many readings of member i after slot t are equal to the one in it, up to the first that is not."""
+    n = 0.0
+    for u in range(t + 1, s):
+        if w.flags[OBSERVED, i, u]:
+            if np.float32(w.cells[RAW, i, u]) != np.float32(w.cells[RAW, i, t]):
+                break
+            n += 1.0
+    return n
+
+
 @compiled
 def _load_partition(w, network, period, p):
     """Load the readings of a partition and what is known of its members; return how many were never observed."""
@@ -169,20 +181,23 @@ def _load_partition(w, network, period, p):
         lately = min(MAX_REPEATED, w.stats[i, LATELY_REPEATED]) if m <= FEW_MEMBERS else 0.0
         log_lately = math.log(max(lately, 1e-9))
         log_run = math.log(min(max(max_rate, 0.5), (w.stats[i, RUNS] + 0.5) / (w.stats[i, RUN_READINGS] + 4.0)))
-        # Where the others do not tell that it should move, a run is stuck when it is longer than any before.
+        # Where the others do not tell that it should move, a run is stuck when it is longer than any before, and then
+        # from where it begins.
         is_explained = w.stats[i, VARIANCE] < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
         usual_run = 0.0 if is_explained else 1.5 * w.stats[i, LONGEST_RUN]
-        run = w.stats[i, RUN_LENGTH]
+        run, whole = w.stats[i, RUN_LENGTH], 1.0 if usual_run == 0.0 else 0.0
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 x = w.cells[RAW, i, t]
                 repeats = np.float32(x) == np.float32(last)
                 run = run + 1.0 if repeats else 1.0
+                if usual_run > 0.0 and (not repeats or whole == 0.0):
+                    whole = run + _readings_alike(w, s, i, t)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 if (
                     repeats
                     and repeating
-                    and run > usual_run
+                    and whole > usual_run
                     and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE]))
                 ):
                     w.cells[REPEAT, i, t] = max(log_lately, log_repeat, log_run if repeated else log_repeat)
