@@ -124,6 +124,18 @@ def _is_dead(w, network, p, m, s, i):
     return run >= DEAD_RUNS * max(own, usual, longest)
 
 
+@inlined
+def _equal_after(w, s, i, t):
+    """Return how many readings of member i after slot t are equal to the one in it, up to the first that is not."""
+    n = 0
+    for u in range(t + 1, s):
+        if w.flags[OBSERVED, i, u]:
+            if np.float32(w.cells[RAW, i, u]) != np.float32(w.cells[RAW, i, t]):
+                break
+            n += 1
+    return n
+
+
 @compiled
 def _load_partition(w, network, period, p):
     """Load the readings of a partition and what is known of its members; return how many were never observed."""
@@ -163,20 +175,23 @@ def _load_partition(w, network, period, p):
         lately = min(MAX_REPEATED, w.stats[i].lately_repeated) if m <= FEW_MEMBERS else 0.0
         log_lately = math.log(max(lately, 1e-9))
         log_run = math.log(min(max(max_rate, 0.5), (w.stats[i].runs + 0.5) / (w.stats[i].run_readings + 4.0)))
-        # Where the others do not tell that it should move, a run is stuck when it is longer than any before.
+        # Where the others do not tell that it should move, a run is stuck when it is longer than any before, and then
+        # from where it begins.
         is_explained = w.stats[i].variance < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
         usual_run = 0.0 if is_explained else 1.5 * w.stats[i].longest_run
-        run = w.stats[i].run_length
+        run, whole = w.stats[i].run_length, 0
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 x = w.cells[RAW, i, t]
                 repeats = np.float32(x) == np.float32(last)
                 run = run + 1 if repeats else 1
+                if whole == 0 or not repeats:
+                    whole = run + _equal_after(w, s, i, t)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 if (
                     repeats
                     and repeating
-                    and run > usual_run
+                    and whole > usual_run
                     and not (rests and np.float32(x) == np.float32(w.stats[i].rest_value))
                 ):
                     w.cells[REPEAT, i, t] = max(log_lately, log_repeat, log_run if repeated else log_repeat)
