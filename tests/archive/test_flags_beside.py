@@ -197,7 +197,7 @@ def test_the_page_shows_where_they_differ(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "kept"),
+    ("flags", "flags_of_rows"),
     [
         (["=1+1", "@x", "+", "-3"], {"=1+1", "@x", "+", "-3"}),
         (["it's", 'a "b"', "a,b", "ö\u202e", "' OR 1=1 --"], {"it's", 'a "b"', "a,b", "ö\u202e", "' OR 1=1 --"}),
@@ -206,7 +206,7 @@ def test_the_page_shows_where_they_differ(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["out", "out.csv"])
-def test_hostile_flags_are_texts(tmp_path: Path, flags: list[str], kept: set[str], name: str) -> None:
+def test_hostile_flags_are_texts(tmp_path: Path, flags: list[str], flags_of_rows: set[str], name: str) -> None:
     frame = long(table())
     frame["flag"] = [flags[number % len(flags)] for number in range(len(frame))]
     frame = frame[frame.time < "2024-01-16"]
@@ -215,7 +215,7 @@ def test_hostile_flags_are_texts(tmp_path: Path, flags: list[str], kept: set[str
     with Archive(tmp_path / name) as archive:
         rows = archive.rows()
     assert rows.owner is not None
-    assert set(np.array(rows.owner_flags, dtype=object)[rows.owner]) == kept
+    assert set(np.array(rows.owner_flags, dtype=object)[rows.owner]) == flags_of_rows
     if name == "out.csv":
         with (tmp_path / name).open(newline="", encoding="utf-8") as file:
             assert not any(line["owner_flag"][:1] in ("=", "@", "+", "-") for line in csv.DictReader(file))

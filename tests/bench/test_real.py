@@ -127,8 +127,8 @@ def test_impossible_estimates_are_those_of_the_oracle(
 ) -> None:
     readings = in_order(readings)
     result = impossible_estimates(judged(readings, estimates))
-    found = {own.Index: (own.count, own.lowest, own.highest) for own in result.itertuples()}
-    assert found == oracle.impossible(readings, estimates)
+    extremes = {own.Index: (own.count, own.lowest, own.highest) for own in result.itertuples()}
+    assert extremes == oracle.impossible(readings, estimates)
 
 
 def test_a_run_ends_with_its_channel_and_unscored_readings_do_not_end_it() -> None:

@@ -13,8 +13,8 @@ import hostile
 from networks import Floats, fault_free
 from sensormend import NetworkModel
 from sensormend.errors import ConfigError, ShapeError
-from sensormend.model import arrays as at
 from sensormend.model import wander
+from sensormend.model.records import CHANNEL
 from sensormend.recovery import Recovery
 
 SENSORS, DAYS, SLOTS = 16, 170, 24
@@ -198,11 +198,11 @@ def test_a_channel_reads_as_before_beside_the_plain_mean_of_those_that_predict_i
     own = np.array([reading, *(now for _, now, _ in others)])
     weights = np.zeros((1, m, m))
     weights[0, 0] = [0.7, *(weight for _, _, weight in others)]
-    stats = np.zeros((m, at.STATS))
-    stats[0, at.SUPPORT] = support
+    stats = np.zeros(m, CHANNEL)
+    stats[0].support = support
     level = np.zeros(m)
     level[0] = estimate
-    found = getattr(wander._is_as_before, "py_func", wander._is_as_before)(
+    as_before = getattr(wander._is_as_before, "py_func", wander._is_as_before)(
         SimpleNamespace(members=np.arange(m)[None], size=[m], weights=weights),
         SimpleNamespace(learned=SimpleNamespace(stats=stats, level=level)),
         SimpleNamespace(history=history), own, 0, 0, 2, 3,
@@ -211,10 +211,10 @@ def test_a_channel_reads_as_before_beside_the_plain_mean_of_those_that_predict_i
     predicting = [(then, now, weight) for then, now, weight in others if weight > 0]
     total = sum(weight for _, _, weight in predicting)
     if support < 3 or total == 0:
-        assert not found
+        assert not as_before
         return
     moved = sum(weight * (now - then) for then, now, weight in predicting) / total
     change, expected = abs(reading - before - moved), abs(estimate - before - moved)
     share = 0.5 * min(1.0, 36 / support**2)
     assume(abs(change - share * expected) > 1e-6)
-    assert bool(found) == (change < share * expected)
+    assert bool(as_before) == (change < share * expected)

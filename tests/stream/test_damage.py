@@ -372,8 +372,8 @@ def test_a_running_service_and_another_folder_are_refused(
     assert main(["check", str(tmp_path / "nothing")]) == 2
     (tmp_path / "a.csv").write_text("sensor,time,value\n")
     assert main(["check", str(tmp_path / "a.csv")]) == 2
-    assert "a.csv is a file" in (said := capsys.readouterr().err)
-    assert "there is no folder" in said
+    assert "a.csv is a file" in (message := capsys.readouterr().err)
+    assert "there is no folder" in message
     (tmp_path / "archive" / "state").mkdir(parents=True)
     (tmp_path / "archive" / "run.json").write_text('{"command": "clean"}')
     assert main(["check", str(tmp_path / "archive")]) == 2

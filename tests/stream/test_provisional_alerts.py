@@ -265,16 +265,16 @@ def test_a_constant_is_written_as_what_it_reads_and_reported_in_hours(level: flo
 
 
 def test_a_feed_that_is_too_young_says_when_its_first_verdicts_come(tmp_path: Path) -> None:
-    parts, out, said = hourly(tensor_readings(town(10))), tmp_path / "out", dict[int, str]()
+    parts, out, sentences = hourly(tensor_readings(town(10))), tmp_path / "out", dict[int, str]()
 
     def look(number: int) -> None:
         if number in (3 * 24 + 13, 9 * 24 + 1):
             with OutReader(out) as reader:
-                said[number // 24] = network_overview(reader).sentence
+                sentences[number // 24] = network_overview(reader).sentence
 
     Service(settings(out), lambda mark, memory: ListSource(parts, mark, live=True, stop=look)).run()
-    assert said[3] == "Still learning: day 4 of 5, first verdicts on 2020-01-06."
-    assert "learning" not in said[9]
+    assert sentences[3] == "Still learning: day 4 of 5, first verdicts on 2020-01-06."
+    assert "learning" not in sentences[9]
 
 
 def test_a_period_that_waits_for_late_readings_is_cleaned_again_only_with_new_ones(

@@ -371,8 +371,8 @@ def test_what_is_off_is_told_by_its_neighbours_and_its_worst_reading(tmp_path: P
         assert (view.state, view.worst) == ("faulty", utc(FIRST + 33 * DAY + 4 * HOUR))
         listed = neighbours(reader, "S05")
         first, second, third = (one.sensor for one in listed.items[:3])
-        told = f"S05 reads 7.0 °C above what {first}, {second} and {third} imply, growing 0.10 a day"
-        assert listed.sentence.startswith(f"{told} since 2024-01-31 00:00.")
+        comparison = f"S05 reads 7.0 °C above what {first}, {second} and {third} imply, growing 0.10 a day"
+        assert listed.sentence.startswith(f"{comparison} since 2024-01-31 00:00.")
         assert listed.sentence.endswith(ADVICE["drift"])
         assert neighbours(reader, "S04").sentence == ""
         assert sensor_view(reader, "S04").worst is None

@@ -31,7 +31,6 @@ __all__ = [
     "column",
     "declarations",
     "flag",
-    "listed",
     "matches",
     "number",
     "option",
@@ -39,6 +38,7 @@ __all__ = [
     "read_toml",
     "refused",
     "span",
+    "split_names",
     "text",
     "whole",
 ]
@@ -188,7 +188,7 @@ def _sensor_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _typed_names(typed: Sequence[str]) -> list[str]:
-    return [name for entry in typed for name in listed(entry)]
+    return [name for entry in typed for name in split_names(entry)]
 
 
 def _per_variable(value: Any) -> Mapping[str, Any]:
@@ -229,12 +229,12 @@ def _tolerances(name: str, value: Any) -> dict[str, float]:
     return {variable: float(entry) for variable, entry in _per_variable(value).items()}
 
 
-def listed(typed: str) -> list[str]:
+def split_names(typed: str) -> list[str]:
     """Return the parts of a comma-separated text.
 
     Examples
     --------
-    >>> listed("temp, humidity")
+    >>> split_names("temp, humidity")
     ['temp', 'humidity']
     """
     return [name.strip() for name in typed.split(",") if name.strip()]
@@ -296,7 +296,7 @@ class Options:
         (),
         group="columns",
         command="clean",
-        parse=listed,
+        parse=split_names,
         leading_hyphen=True,
     )
     networks: str | None = option(
@@ -312,10 +312,10 @@ class Options:
         "The columns that are variables, where each has its own: temp,humidity.",
         (),
         group="columns",
-        parse=listed,
+        parse=split_names,
     )
     sensors: tuple[str, ...] = option(
-        _columns, "The columns that are sensors, where each has its own: a,b,c.", (), group="columns", parse=listed
+        _columns, "The columns that are sensors, where each has its own: a,b,c.", (), group="columns", parse=split_names
     )
     step: int | None = _data(span, "The step of the grid: 15min, 1h. Several readings in a step are averaged.")
     period: int | None = _data(span, "The cycle that repeats: 1d, 7d.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.grid import ANCHOR, Grid
+from sensormend.pipeline.grid import Grid
 from sensormend.readings import NameIndex, Readings, Rows, recoded
 
 __all__ = ["APART", "WRONG", "says_wrong", "with_owner_flags", "words", "wrong_flags"]
@@ -68,7 +68,7 @@ def with_owner_flags(rows: Rows, flagged: Readings, flags: Sequence[str], grid: 
         The flags, of which the first one is empty.
     """
     named = recoded(flagged, rows)
-    time = named.time if grid is None else (named.time + (grid.early - ANCHOR)) // grid.step * grid.step + ANCHOR
+    time = named.time if grid is None else grid.slot_start(named.time)
     times, rank = np.unique(np.concatenate([rows.time, time]), return_inverse=True)
     width = len(named.variables) * times.size
 

@@ -17,6 +17,7 @@ __all__ = [
     "comma",
     "contradiction_sentence",
     "counted",
+    "enumeration",
     "fault_sentence",
     "faults_in_words",
     "how_far_judged",
@@ -282,6 +283,21 @@ def percent(part: float, whole: float = 1.0) -> str:
         return "over 99.9 %"
     digits = 0 if 0.1 <= share < 0.995 or share >= 1 else 1
     return f"{100 * share:.{digits}f} %"
+
+
+def enumeration(words: Sequence[str], most: int | None = None) -> str:
+    """Join words with commas and "and"; of more than `most`, the first ones and the number of the others.
+
+    Examples
+    --------
+    >>> enumeration(["a", "b", "c"]), enumeration(["a", "b"]), enumeration(["a"]), enumeration([])
+    ('a, b and c', 'a and b', 'a', '')
+    >>> enumeration(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    if most is not None and len(words) > most:
+        words = [*words[:most], f"{len(words) - most:,} more"]
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

@@ -16,7 +16,6 @@ __all__ = [
     "channel_name",
     "concat",
     "date",
-    "enumeration",
     "escape",
     "html_table",
     "minute",
@@ -192,16 +191,3 @@ def rounded(value: float) -> str:
     if abs(value) < 1e-5:
         return f"{value:.2g}"
     return f"{value:.{max(0, 1 - math.floor(math.log10(abs(value))))}f}"
-
-
-def enumeration(words: Sequence[str], most: int = 6) -> str:
-    """Join words with commas and "and".
-
-    Examples
-    --------
-    >>> enumeration(["a", "b", "c"]), enumeration(["a", "b", "c"], most=2)
-    ('a, b and c', 'a, b and 1 more')
-    """
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most:,} more"
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""

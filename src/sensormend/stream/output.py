@@ -29,7 +29,7 @@ from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.times import in_words, iso
+from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import collect_units, described
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
@@ -432,9 +432,7 @@ class Output:
             grid, tally = stream.cleaner.grid, stream.tally
             copies = tally.copies()
             record |= {
-                "grid": {
-                    "step": in_words(grid.step), "period": in_words(grid.period), "early_seconds": grid.early / 1e6
-                },
+                "grid": grid.record(),
                 "fill": stream.survey.fill,
                 "variables": list(stream.cleaner.variables),
                 "sensors": len(stream.sensors),

@@ -23,13 +23,13 @@ from sensormend.pipeline.options import (
     choice,
     declarations,
     flag,
-    listed,
     number,
     option,
     path,
     read_toml,
     refused,
     span,
+    split_names,
     text,
     whole,
 )
@@ -176,10 +176,14 @@ class MqttSettings:
     """The options of a connection to a broker."""
 
     topics: tuple[str, ...] = option(
-        texts, "What to subscribe to, with commas between; by default what SOURCE says.", (), group="feed", parse=listed
+        texts,
+        "What to subscribe to, with commas between; by default what SOURCE says.",
+        (),
+        group="feed",
+        parse=split_names,
     )
     pattern: tuple[str, ...] = option(
-        texts, "What topics mean: city/{sensor}/{variable}.", (), group="feed", parse=listed
+        texts, "What topics mean: city/{sensor}/{variable}.", (), group="feed", parse=split_names
     )
     user: str | None = option(
         text, f"Who we are to the broker. The password is in --password-file or in {PASSWORD}.", group="feed"

@@ -81,7 +81,7 @@ export async function show(root, params, context) {
   };
 }
 
-// What changes by less than sensors usually are apart is no drift.
+// What changes by less than sensors usually are apart is not a drift.
 function rateWords({ rate, variable }, { usual }) {
   if (rate === null) return "";
   return Math.abs(rate) < (usual[variable] ?? 0) ? "steady" : `${signed(rate)} in 30 days`;
