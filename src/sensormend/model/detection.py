@@ -234,7 +234,7 @@ def set_parameters(w, network, p, m, s):
         q.log_prior = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats.usual_log_ratio))
         if is_alone(w):
             # Its residual is all the weather, which noise need not exceed, but it exceeds the steps from slot to slot.
-            q[NOISE_SD] *= math.sqrt(1.0 - q[PHI] * q[PHI])
+            q.noise_sd *= math.sqrt(1.0 - q.phi * q.phi)
             # It is judged by its own past alone.
             extra = ALONE_PERIODS / (1.0 + stats.age) + ALONE_READINGS / (1.0 + stats.age * s)
             q.log_prior = -PENALTY_ALONE * (1.0 + extra)
