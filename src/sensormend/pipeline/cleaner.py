@@ -450,7 +450,8 @@ class Cleaner:
             grid, readings, channel, shape[0] * shape[1], self._fill, self._valid,
             dict(zip(self._circular, self._turns, strict=True)),
         )  # fmt: skip
-        names = [self.sensors[row] for row in sensors]
+        all_names = self.sensors
+        names = [all_names[row] for row in sensors.tolist()]
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
         if _is_network(self.model) and names:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.files import harmless, original, read_table, replacing, sync
+from sensormend.files import harmless, open_text, original, read_table, replacing, sync
 from sensormend.pipeline.times import iso, parse_time
 from sensormend.readings import NameIndex
 from sensormend.recovery import BoolArray
@@ -234,7 +234,7 @@ def _replace(path: Path, text: str, notes: tuple[Note, ...], problem: str) -> No
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with open_text(path) as file:
             return file.read()
     except FileNotFoundError:
         return ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError, shown
+from sensormend.files import open_text
 from sensormend.methods import BATCH, ONLINE
 from sensormend.pipeline.times import duration, in_words
 from sensormend.readings import DAY
@@ -507,7 +508,8 @@ def matches(sensor: str, known: str) -> bool:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with open_text(path) as file:
+            return tomllib.loads(file.read())
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:

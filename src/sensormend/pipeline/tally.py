@@ -543,9 +543,10 @@ class Tally:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays of a state file."""
         place_of = {id(fault): index for index, fault in enumerate(self.faults)}
+        names = [entry.name for entry in fields(FaultEpisode)]
         settings = {
             "sensors": list(self.sensors),
-            "faults": [[_plain(getattr(fault, entry.name)) for entry in fields(FaultEpisode)] for fault in self.faults],
+            "faults": [[_plain(getattr(fault, name)) for name in names] for fault in self.faults],
             "open": [[*key, place_of[id(fault)]] for key, fault in self._open.items()],
             "episodes": [[*key, place_of[id(fault)]] for key, fault in self._episodes.items()],
             "latest": [[*key, place_of[id(fault)]] for key, fault in self._latest.items()],

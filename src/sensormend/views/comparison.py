@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.files import read_table
+from sensormend.files import open_text, read_table
 from sensormend.io.folder import Archive
 from sensormend.io.sources import listed
 from sensormend.pipeline.grid import Grid
@@ -300,10 +300,10 @@ class _Labels:
     @classmethod
     def read(cls, path: Path, wrong: Collection[str]) -> _Labels:
         try:
-            with path.open(encoding="utf-8-sig") as file:
+            with open_text(path, "utf-8-sig") as file:
                 header = {name.strip().lower() for name in file.readline().split(",")}
         except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "it is not text in UTF-8"
+            why = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or error
             raise ConfigError(f"{path} cannot be read: {why}") from None
         spans: dict[Channel, list[tuple[int, int]]] = defaultdict(list)
         readings: dict[Channel, list[tuple[int, bool]]] = defaultdict(list)
