@@ -85,7 +85,7 @@ def _sensor(data: ReportData, trouble: ChannelFaults, answers: dict[str, list[di
     longest = replace(trouble, faults=inside).longest
     beside = neighbours(reader, name, variable, longest.start + data.step)
     beside = replace(beside, items=beside.items[:MAX_NEIGHBOURS])
-    faults = fault_page(reader, sensor=name, variable=variable, sort="from", order="desc", fold=False, limit=MAX_FAULTS)
+    faults = fault_page(reader, sensor=name, variable=variable, sort="from", order="desc", limit=MAX_FAULTS)
     views: dict[str, object] = {
         "sensor": sensor_view(reader, name, variable),
         "series": own,

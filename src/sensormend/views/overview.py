@@ -193,7 +193,7 @@ def _sentence(states: dict[str, int], live: bool, days: tuple[int, int] | None, 
         first, last = (readable(date * DAY).split()[0] for date in days)
         span = f"From {first} to {last}" if count > 1 else f"On {first}"
         was = f"{percent(wrong)} of the readings were wrong and " if wrong is not None else ""
-        return f"{words} {span} {was}{share} of the values are estimates."
+        return f"{words} {span}, {was}{share} of the values are estimates."
     span = f"the last {count} days" if count > 1 else "the last day"
     return f"{words} {share[0].upper()}{share[1:]} of the values of {span} are estimates."
 

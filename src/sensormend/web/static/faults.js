@@ -1,6 +1,6 @@
 // The list of faults for repairs: filter, sort, page, print, download as CSV.
 import { button, element, field, isAborted, iso, unix, variableChoice } from "./elements.js";
-import { plural, sensorLink, seriesName, span, time, value, whole, zoneWords } from "./format.js";
+import { plural, sensorLink, seriesName, span, time, value, whole, worded, zoneWords } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
 import { hasBar, nothingJudged, sureWords } from "./words.js";
@@ -191,7 +191,7 @@ function row(fault, key, spark) {
     cell("Reason", fault.reason),
     cell("How sure", sure(fault)),
     spark ? element("td", { class: "spark-cell" }, spark) : null,
-    element("td", { class: "fault-words", text: fault.sentence }));
+    element("td", { class: "fault-words", text: worded(fault.sentence) }));
 }
 
 // A score is in times the limit: the bar is full at ten times, and nearly empty at the limit itself.

@@ -55,6 +55,19 @@ export function time(value, absent = "never") {
   return moment(value) ? `${day(value)}, ${clock(value)}` : absent;
 }
 
+/** A sentence of the API with its times as the page writes them, in the chosen zone: since 1 Mar 2024, 05:00 */
+export function worded(sentence) {
+  return sentence
+    .replaceAll(/\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)\b/g, (_, date, at) => time(`${date}T${at}Z`))
+    .replaceAll(/\b\d{4}-\d\d-\d\d\b(?!T)/g, (date) => dayOf(date));
+}
+
+// A date is that of the tables, whatever the zone.
+function dayOf(date) {
+  const [year, month, number] = date.split("-").map(Number);
+  return month >= 1 && month <= 12 ? `${number} ${MONTHS[month - 1]} ${year}` : date;
+}
+
 /** 2024-03-01, as the API takes it */
 export function isoDay(value) {
   return moment(value)?.toISOString().slice(0, 10) ?? "";
