@@ -48,6 +48,23 @@ def test_silence_is_on_the_list_and_a_single_reading_too() -> None:
     assert spike.sentence.startswith("s05 read 60.0 where ")
 
 
+@pytest.mark.parametrize("popped", [False, True])
+def test_a_sensor_that_comes_back_after_it_counted_as_gone_was_silent_until_then(popped: bool) -> None:
+    readings = tensor_readings(fault_free(8, 90)[..., :20])
+    day = (readings.time - START) // DAY
+    readings = readings.taken(~((readings.sensor == 2) & (day >= 6) & (day < 16)))
+    tally, settled = Tally(HOURLY, ("",)), []
+    # After three days without a reading it has no rows.
+    for mended in mend(readings, Cleaner(HOURLY, gone_after=3 * DAY)):
+        tally.add(mended)
+        settled += tally.pop_finished(mended.rows.time.max() + HOUR) if popped else []
+        silences = [fault for fault in (*settled, *tally.intervals()) if fault.reason == "silent"]
+        assert len(silences) == (mended.period >= HOURLY.period_of(START) + 6)
+    (silent,) = silences
+    assert (silent.start, silent.end) == (START + 6 * DAY, START + 16 * DAY)
+    assert silent.sentence == "s02 sent nothing for 10 days."
+
+
 def test_the_counts_are_those_of_the_rows() -> None:
     readings = city_readings(days=25)
     tally, rows = Tally(HOURLY, ("",)), []
@@ -130,6 +147,9 @@ def test_an_open_fault_is_described_by_its_size_in_the_model(fault: FaultEpisode
     assert fault.sentence(open_since="then") == expected
     doubtful = replace(fault, wrong=0)
     assert doubtful.sentence(open_since="then") == expected.replace("a ", "a is doubtful: it ", 1)
+    mostly = replace(fault, wrong=23)
+    assert mostly.sentence(open_since="then") == f"{expected[:-1]}; most of its readings are only doubtful."
+    assert replace(fault, wrong=24).sentence(open_since="then") == expected
 
 
 def test_the_size_is_what_the_rows_show_where_the_model_says_another() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ from sensormend.errors import InputError
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, read_json, write_csv, write_json
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.times import iso
-from sensormend.readings import DAY, HOUR, MINUTE, Flag, Rows
+from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Rows
 from sensormend.views.atlas import moment
+from sensormend.views.attention import attention
 from sensormend.views.daily_counts import DailyCounts
 from sensormend.views.fault_list import fault_page
 from sensormend.views.matrix import matrix
@@ -117,6 +119,20 @@ def test_rows_that_have_just_become_final_are_returned_once(written: Output) -> 
         assert since is None
         np.testing.assert_array_equal(rows.time, written.time)
         assert last.sum() == 24
+
+
+def test_a_fault_that_is_too_new_for_the_tables_says_what_its_sensor_does(written: Output) -> None:
+    new = plain_rows(("S05",), FIRST + 6 * DAY + np.arange(6) * HOUR)
+    new = replace(new, value=np.array([1.0, 1.0, 8.5, 8.5, 8.5, 8.5]))
+    new.flag[2:], new.reason[2:] = Flag.FAIL, REASONS.index("offset")
+    write_provisional(written.path, new)
+    since = FIRST + 6 * DAY + 2 * HOUR
+    health = Health("S05", "", "faulty", "offset", since, since + 3 * HOUR)
+    write_json(written.path / "state" / "alerts.json", {"sensors": [asdict(health)]})
+    words = "S05 reads 7.5 high since 2024-01-07 02:00; its period is not over."
+    with OutReader(written.path) as reader:
+        assert words in [fault.sentence for fault in fault_page(reader).items]
+        assert words in [one.sentence for one in attention(reader).items]
 
 
 def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Output) -> None:

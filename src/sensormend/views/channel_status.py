@@ -162,6 +162,8 @@ def _what_it_does(reader: OutReader, status: ChannelStatus) -> str:
     if not len(rows):
         return ""
     sums = ReadingSums.of(rows.value, distances_from(rows.value, rows.cleaned))
+    if not sums.square:
+        return ""
     span = int(rows.time[-1]) + reader.step - status.since
     return what_it_does(status.reason, math.nan, 0.0, sums, span, over=False)
 
