@@ -342,3 +342,26 @@ def test_a_run_of_short_faults_is_one_line(tmp_path: Path) -> None:
         assert "4 times in 3.1 days, for 12 hours in all (noise, offset)" in first.sentence
         assert [other.count for other in others] == [1, 1, 1]
         assert fault_page(reader, fold=False).lines == 7
+
+
+def test_variables_that_are_silent_together_are_one_line(tmp_path: Path) -> None:
+    variables = ("co", "o3", "temp")
+    written = small_output(tmp_path / "city", sensors=6, days=20, variables=variables)
+
+    def silence(sensor: str, variable: str, day: int, days: int) -> tuple[Any, ...]:
+        start, words = FIRST + day * DAY, f"{sensor} {variable} sent nothing for {days} days."
+        return (sensor, variable, start, start + days * DAY, "silent", np.nan, words)
+
+    together = [silence("S04", variable, 5, 3) for variable in ("co", "o3")]
+    alone = [silence("S04", "temp", 5, 4), silence("S05", "co", 5, 3)]
+    write_faults(written.path, [*together, *alone])
+    with OutReader(written.path) as reader:
+        page = fault_page(reader, sort="length")
+        assert (page.total, page.lines, page.reasons) == (4, 3, {"silent": 4})
+        first, *others = sorted(page.items, key=lambda one: -one.count)
+        assert (first.sensor, first.variable, first.others, first.count) == ("S04", "co", ["o3"], 2)
+        assert first.sentence == "S04 co and o3 sent nothing for 3 days."
+        assert first.seconds == 3 * 86_400
+        assert all((other.count, other.others) == (1, []) for other in others)
+        (own,) = fault_page(reader, sensor="S04", variable="o3").items
+        assert (own.variable, own.sentence) == ("o3", "S04 o3 sent nothing for 3 days.")

@@ -118,7 +118,7 @@ def likely_unit(variable: str, usual: UsualRange | None = None) -> str:
         return "%" if 45 < high <= 115 else ""
     if _OXYGEN.fullmatch(name):
         # A saturation in per cent is higher.
-        return "mg/L" if low >= 0 and 2 <= middle and high <= 25 else ""
+        return "mg/L" if low >= 0 and middle >= 2 and high <= 25 else ""
     if _CONDUCTIVITY.fullmatch(name):
         # The sea has 50 mS/cm.
         return "µS/cm" if low >= 0 and middle >= 100 else ""

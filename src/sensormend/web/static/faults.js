@@ -183,11 +183,11 @@ function row(fault, key, spark) {
   return element("tr", { class: fault.open ? "is-open" : "" },
     element("th", { scope: "row" }, element("a", { href: link, "data-key": key,
       text: fault.sensor, "aria-label": seriesName(fault.sensor, fault.variable) }),
-    fault.variable ? element("span", { class: "fault-variable", text: fault.variable }) : null),
+    fault.variable ? element("span", { class: "fault-variable", text: [fault.variable, ...fault.others].join(", ") }) : null),
     cell("Since", element("time", { datetime: fault.from, text: time(fault.from) })),
     cell("Until", fault.open ? element("strong", { class: "still", text: "still going on" })
       : element("time", { datetime: fault.to, text: time(fault.to) })),
-    cell("How long", fault.count > 1 ? `${span(fault.seconds)} in ${span(unix(fault.to) - unix(fault.from))}` : span(fault.seconds)),
+    cell("How long", fault.count > 1 && !fault.others.length ? `${span(fault.seconds)} in ${span(unix(fault.to) - unix(fault.from))}` : span(fault.seconds)),
     cell("Reason", fault.reason),
     cell("How sure", sure(fault)),
     spark ? element("td", { class: "spark-cell" }, spark) : null,
