@@ -83,7 +83,8 @@ export function span(seconds) {
   const minutes = Math.round(length / 60);
   if (minutes < 60) return `${minutes} min`;
   if (minutes < 1440) return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
-  const days = Math.floor(minutes / 1440);
+  // As in sentences: 33 days and 22 hours are 34 days.
+  const days = minutes < 14_400 ? Math.floor(minutes / 1440) : Math.round(minutes / 1440);
   const hours = Math.floor((minutes % 1440) / 60);
   return `${plural(days, "day")}${hours && days < 10 ? ` ${hours} h` : ""}`;
 }
