@@ -141,6 +141,7 @@ def of_the_model(
         (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20.0 to -60.0 since then."),
         (of_the_model("stuck", 10.7, 0, 10.7, 10.7, 3, 1), "a is stuck at 10.7 since then."),
         (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others predict since then."),
+        (of_the_model("gain", -0.4, 0, 1, 2, 3, 1), "a moves against what the others predict since then."),
     ],
 )
 def test_an_open_fault_is_described_by_its_size_in_the_model(fault: FaultEpisode, expected: str) -> None:

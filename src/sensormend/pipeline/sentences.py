@@ -246,7 +246,9 @@ def what_it_does(reason: str, size: float, rate: float, sums: ReadingSums, span:
     if reason == "implausible" and climbs:
         climb = verb("climbs", "climbed") if change > 0 else verb("falls", "fell")
         return f"{climb} from {number(sums.first_value)} to {number(sums.last_value)}"
-    gain = f"{number(size)} times as much as" if math.isfinite(size) else "more or less than"
+    gain = "more or less than"
+    if math.isfinite(size):
+        gain = f"{number(size)} times as much as" if size > 0 else "against what"
     # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
     far = f"up to {unsigned(sums.farthest)} off, too far to be true" if sums.square else "an impossible value"
     expected = f" where {number(mean - sums.distance / count)} was expected" if sums.square else ", far from all others"

@@ -26,5 +26,5 @@ export function lastingWords(network) {
 
 // Whether no sensor of a network can be judged yet: then a list without faults has no meaning.
 export function nothingJudged(network) {
-  return network.sensors > 0 && network.states.learning === network.sensors;
+  return network.states.learning === network.sensors;
 }
