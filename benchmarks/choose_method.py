@@ -73,7 +73,8 @@ def trusted(readings: str, variable: str) -> FloatArray:
     table = table.asfreq(step)
     slots = round(86_400 / step.total_seconds())
     days = len(table) // slots
-    return table.to_numpy()[: days * slots].T.reshape(-1, days, slots).transpose(0, 2, 1)
+    values: FloatArray = table.to_numpy()[: days * slots].T.reshape(-1, days, slots).transpose(0, 2, 1)
+    return values
 
 
 def scores(degraded: Degraded, method: str) -> list[str]:

@@ -69,11 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         unused = " ".join(error.unused_tokens or ())
         return _fail(2, f"{words[0]} does not know what to do with {unused!r} (see sensormend {words[0]} --help)")
     except cyclopts.MissingArgumentError as error:
-        name = error.argument.name if error.argument is not None else "an argument"
-        return _fail(2, f"{words[0]} needs {name} (see sensormend {words[0]} --help)")
+        wanted = error.argument.name if error.argument is not None else "an argument"
+        return _fail(2, f"{words[0]} needs {wanted} (see sensormend {words[0]} --help)")
     except cyclopts.CycloptsError as error:
-        command = f" {words[0]}" if words and words[0] in COMMANDS else ""
-        return _fail(2, f"{one_line(error)} (see sensormend{command} --help)")
+        whose = f" {words[0]}" if words and words[0] in COMMANDS else ""
+        return _fail(2, f"{one_line(error)} (see sensormend{whose} --help)")
     except (ConfigError, MissingError) as error:
         return _fail(2, one_line(error))
     except SensormendError as error:
