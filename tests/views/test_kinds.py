@@ -365,3 +365,14 @@ def test_variables_that_are_silent_together_are_one_line(tmp_path: Path) -> None
         assert all((other.count, other.others) == (1, []) for other in others)
         (own,) = fault_page(reader, sensor="S04", variable="o3").items
         assert (own.variable, own.sentence) == ("o3", "S04 o3 sent nothing for 3 days.")
+
+
+def test_a_fault_that_is_over_says_so_while_its_sensor_counts_as_faulty(written: Output) -> None:
+    start, end = FIRST + 4 * DAY, FIRST + 5 * DAY
+    write_faults(written.path, [("S05", "", start, end, "offset", 4.0, "S05 read 5.0 high for 1 day.")])
+    (written.path / "state").mkdir()
+    health = Health("S05", "", "faulty", "offset", start, FIRST + 6 * DAY - HOUR)
+    write_json(written.path / "state" / "alerts.json", {"sensors": [asdict(health)]})
+    words = "S05 read 5.0 high for 1 day. It was over at 2024-01-06 00:00, not long enough ago to count as healthy."
+    with OutReader(written.path) as reader:
+        assert [one.sentence for one in attention(reader).items if one.sensor == "S05"] == [words]

@@ -161,7 +161,7 @@ def worded(sentence: str) -> str:
     >>> worded("From 2024-03-01 to 2024-05-28, 2 % of the readings were wrong.")
     'From 1 March 2024 to 28 May 2024, 2 % of the readings were wrong.'
     """
-    return re.sub(r"\b\d{4}-\d\d-\d\d\b", lambda found: _written(found[0]), sentence)
+    return re.sub(r"\b\d{4}-\d\d-\d\d\b", lambda day: _written(day[0]), sentence)
 
 
 def _written(day: str) -> str:
