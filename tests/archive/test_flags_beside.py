@@ -171,6 +171,17 @@ def _cleaned(folder: Path, frame: pd.DataFrame, **options: Any) -> Path:
     return folder / "some"
 
 
+def test_where_only_what_is_odd_has_a_flag_the_other_readings_are_good(tmp_path: Path) -> None:
+    out = _cleaned(tmp_path, long(table("bad", good="")))
+    (line,) = compare(out)
+    assert (line.readings, line.labelled) == (6 * HOURS, 81)
+    assert line.good_flagged < 0.02
+    # With a flag for good ones, what has none was not judged.
+    some = long(table("bad", good=""))
+    some.loc[:99, "flag"] = "good"
+    assert compare(_cleaned(tmp_path, some))[0].readings == 100 + 81
+
+
 def test_the_page_shows_where_they_differ(tmp_path: Path) -> None:
     table("<-3> [SBO]", "<0>").to_csv(tmp_path / "readings.csv", index=False)
     clean_archive(tmp_path / "readings.csv", tmp_path / "out.csv")

@@ -386,7 +386,7 @@ def test_an_archive_says_what_was_wrong_in_all_of_it(tmp_path: Path) -> None:
     assert overview.filled_days == 100
     assert overview.wrong == pytest.approx((written.flag[heard] == Flag.FAIL).mean(), abs=1e-6)
     assert (
-        f"From 2024-01-01 to 2024-04-09 {percent(overview.wrong or 0)} of the readings were wrong" in overview.sentence
+        f"From 2024-01-01 to 2024-04-09, {percent(overview.wrong or 0)} of the readings were wrong" in overview.sentence
     )
 
 

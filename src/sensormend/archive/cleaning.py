@@ -360,6 +360,7 @@ def run_record(
         "readings": report.readings,
         "rejected": report.rejected,
         "flags": report.flags,
+        "fill_slots": report.fill,
         "filled": report.filled,
         "corrected": report.corrected,
         "faults": len(report.faults),

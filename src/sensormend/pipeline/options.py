@@ -145,7 +145,7 @@ _seed = _validator(_is_whole, "a whole number")
 
 def choice(*words: str) -> Validator:
     """Return a validator of a choice of words."""
-    return _validator(lambda value: value in words, " or ".join(words), str)
+    return _validator(lambda value: value in words, " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))), str)
 
 
 def text(name: str, value: Any) -> str:

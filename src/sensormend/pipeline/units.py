@@ -9,7 +9,17 @@ from typing import Any
 
 from sensormend.pipeline.options import EVERY, Options
 
-__all__ = ["UsualRange", "axis_label", "collect_units", "described", "likely_unit", "split_unit", "without_unit"]
+__all__ = [
+    "UsualRange",
+    "axis_label",
+    "collect_units",
+    "described",
+    "likely_unit",
+    "sent",
+    "spelled",
+    "split_unit",
+    "without_unit",
+]
 
 
 @dataclass(frozen=True)
@@ -47,9 +57,22 @@ IN_NAMES = (
 
 _SPELLED = {"hpa": "hPa", "kpa": "kPa", "ntu": "NTU", "fnu": "FNU"}
 _IN_NAMES = tuple((re.compile(rf"(.*)[ _.-]{end}"), unit) for end, unit in IN_NAMES)
+_SPELLINGS = {
+    **dict.fromkeys(("c", "cel", "degc", "celsius", "degreecelsius", "degreescelsius"), "°C"),
+    **dict.fromkeys(("f", "[degf]", "degf", "fahrenheit", "degreefahrenheit", "degreesfahrenheit"), "°F"),
+    **dict.fromkeys(("ug/m3", "μg/m3", "µg/m3", "µg/m³", "ugm-3"), "µg/m³"),
+    **dict.fromkeys(("us/cm", "μs/cm"), "µS/cm"),
+    **dict.fromkeys(("%rh", "percent", "pct"), "%"),
+    "hpa": "hPa",
+}
+"""Spellings of units in messages, lower case and without spaces, points and degree signs."""
+
 _TEMPERATURE = re.compile(r"(\w+[ _.-])?(temp|temperature|tair|airtemp|dew ?p(t|oint)?)\d*|t(air|water|soil)")
+_SCALE = re.compile(r"(.*)[ _.-]([cf])")
 _PRESSURE = re.compile(r"((air|atm\w*|baro\w*)[ _.-]?)?pres(s|sure)?|baro\w*|slp")
 _HUMIDITY = re.compile(r"rh\d*|rel\w*[ _.-]?hum\w*|hum(idity)?")
+_OXYGEN = re.compile(r"o?do|diss\w*[ _.-]?ox\w*")
+_CONDUCTIVITY = re.compile(r"(sp\w*[ _.-]?)?cond(uctivity|uctance)?|spc")
 _PARTICLES = re.compile(r"pm[ _]?(1|2[._,]?5|4|10)")
 
 
@@ -67,10 +90,14 @@ def likely_unit(variable: str, usual: UsualRange | None = None) -> str:
     ('hPa', '')
     >>> likely_unit("RH", UsualRange(20, 67, 100, 9)), likely_unit("RH", UsualRange(0.2, 0.67, 1, 9))
     ('%', '')
-    >>> likely_unit("PM2.5")
-    'µg/m³'
+    >>> likely_unit("do", UsualRange(5, 9, 15, 9)), likely_unit("cond", UsualRange(280, 400, 620, 9))
+    ('mg/L', 'µS/cm')
+    >>> likely_unit("PM2.5"), likely_unit("temperature_C"), likely_unit("Zone C")
+    ('µg/m³', '°C', '')
     """
     name = variable.strip().lower()
+    if (scale := _SCALE.fullmatch(name)) and _TEMPERATURE.fullmatch(scale[1]):
+        return f"°{scale[2].upper()}"
     for pattern, unit in _IN_NAMES:
         if match := pattern.fullmatch(name):
             return unit or _SPELLED.get(match[2], match[2])
@@ -89,7 +116,24 @@ def likely_unit(variable: str, usual: UsualRange | None = None) -> str:
     if _HUMIDITY.fullmatch(name):
         # Absolute humidity stays below 45 g/m³.
         return "%" if 45 < high <= 115 else ""
+    if _OXYGEN.fullmatch(name):
+        # A saturation in per cent is higher.
+        return "mg/L" if low >= 0 and middle >= 2 and high <= 25 else ""
+    if _CONDUCTIVITY.fullmatch(name):
+        # The sea has 50 mS/cm.
+        return "µS/cm" if low >= 0 and middle >= 100 else ""
     return "ppm" if name == "co2" and 350 <= low < 600 and high <= 10_000 else ""
+
+
+def spelled(unit: str) -> str:
+    """Return a unit as people write it; one that is not known as it is.
+
+    Examples
+    --------
+    >>> [spelled(unit) for unit in ("C", "Deg C", "Cel", "ug/m3", "uS/cm", "mbar", "FNU")]
+    ['°C', '°C', '°C', 'µg/m³', 'µS/cm', 'mbar', 'FNU']
+    """
+    return _SPELLINGS.get(re.sub(r"[\s_.°^]+", "", unit).lower(), unit)
 
 
 def split_unit(name: str) -> tuple[str, str]:
@@ -115,6 +159,11 @@ def without_unit(name: str) -> str:
     name, _ = split_unit(name)
     ends = (pattern.fullmatch(name.lower()) for pattern, _ in _IN_NAMES)
     return next((name[: match.end(1)] for match in ends if match), "") or name
+
+
+def sent(units: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return units of messages or files as `described` takes them."""
+    return {variable: {"units": unit} for variable, unit in units.items()}
 
 
 def described(

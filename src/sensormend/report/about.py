@@ -19,6 +19,7 @@ from sensormend.report.markup import (
     shortened,
     span,
     tag,
+    worded,
 )
 from sensormend.report.report_data import ReportData
 from sensormend.views.overview import wrong_and_filled
@@ -71,7 +72,7 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
             "without a zone",
             class_="span",
         ),
-        tag("p", network.sentence, class_="says"),
+        tag("p", worded(network.sentence), class_="says"),
         tag(
             "ul",
             *(tag("li", tag("b", number), tag("span", meaning)) for number, meaning in _key_numbers(data)),

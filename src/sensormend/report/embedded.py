@@ -85,7 +85,7 @@ def _sensor(data: ReportData, channel: ChannelName, answers: dict[str, list[dict
     longest = _longest([fault for fault in troubles if fault.start < end and fault.end > begin] or troubles)
     beside = neighbours(reader, name, variable, longest.start + data.step)
     beside = replace(beside, items=beside.items[:MAX_NEIGHBOURS])
-    faults = fault_page(reader, sensor=name, variable=variable, sort="from", order="desc", fold=False, limit=MAX_FAULTS)
+    faults = fault_page(reader, sensor=name, variable=variable, sort="from", order="desc", limit=MAX_FAULTS)
     views: dict[str, object] = {
         "sensor": sensor_view(reader, name, variable),
         "series": own,

@@ -24,6 +24,7 @@ __all__ = [
     "shortened",
     "span",
     "tag",
+    "worded",
 ]
 
 LONGEST_NAME, LONGEST_LINE, LONGEST_QUOTE = 80, 28, 300
@@ -149,6 +150,24 @@ def minute(time: int) -> str:
     '1 March 2024, 05:00'
     """
     return f"{date(time)}, {str(np.datetime64(time, 'us').astype('datetime64[m]'))[-5:]}"
+
+
+def worded(sentence: str) -> str:
+    """Return a sentence with its dates as the report writes them.
+
+    Examples
+    --------
+    >>> worded("From 2024-03-01 to 2024-05-28, 2 % of the readings were wrong.")
+    'From 1 March 2024 to 28 May 2024, 2 % of the readings were wrong.'
+    """
+    return re.sub(r"\b\d{4}-\d\d-\d\d\b", lambda day: _written(day[0]), sentence)
+
+
+def _written(day: str) -> str:
+    try:
+        return date(int(np.datetime64(day, "us").astype(np.int64)))
+    except ValueError:
+        return day
 
 
 def span(start: int, end: int) -> str:

@@ -19,7 +19,7 @@ from sensormend.io.folder import Archive
 from sensormend.io.sources import listed
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import EVER, as_time
-from sensormend.pipeline.owner_flags import says_wrong, words, wrong_flags
+from sensormend.pipeline.owner_flags import only_faults, says_wrong, words, wrong_flags
 from sensormend.readings import DAY, HOUR, Flag, Rows
 from sensormend.recovery import BoolArray
 from sensormend.views.reader import OutReader, finite, page_of, utc
@@ -196,11 +196,15 @@ def _check_owner_flags(archive: Archive, wrong: Collection[str]) -> None:
 
 
 def _owned(archive: Archive, wrong: Collection[str]) -> Iterator[tuple[Rows, BoolArray, BoolArray]]:
-    """Yield all rows, which of them have a flag of the owners, and which of these say that they are wrong."""
+    """Yield all rows, which of them the owners judged, and which of these they call wrong.
+
+    They judged what has a flag; where they flag only what is odd, all readings.
+    """
+    all_judged = only_faults(_flags_of(archive.run()))
     for rows in _spans(archive):
         if rows.owner is not None:
             meaning = np.array([says_wrong(word, wrong) for word in rows.owner_flags])
-            yield rows, rows.owner > 0, meaning[rows.owner]
+            yield rows, (rows.owner > 0) | all_judged, meaning[rows.owner]
 
 
 def _labelled(archive: Archive, labels: _Labels) -> Iterator[tuple[Rows, BoolArray, BoolArray]]:

@@ -234,7 +234,8 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
     }.get(status.state, "Healthy")
     if status.needs_repair and not faults:
         return f"{state}. {status.sentence}"
-    return f"{state}; {counted(faults, 'fault') if faults else 'no fault'} so far."
+    so_far = "" if status.state == "ended" or not reader.live else " so far"
+    return f"{state}; {counted(faults, 'fault') if faults else 'no fault'}{so_far}."
 
 
 @dataclass(frozen=True)

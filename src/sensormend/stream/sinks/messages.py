@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -17,7 +17,7 @@ from sensormend.pipeline.health import Health
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE, who
 from sensormend.pipeline.times import utc
-from sensormend.pipeline.units import described
+from sensormend.pipeline.units import described, sent
 from sensormend.readings import ORIGINS, REASONS, Rows
 from sensormend.stream.alert_messages import WITHDRAWN
 from sensormend.stream.deliveries import DAMAGE, DIGEST, FLOOD, Alert
@@ -57,14 +57,17 @@ class AlertDetails:
         The address of the dashboard; None where it is not known.
     options
         The options with the units of variables.
+    units
+        The units that messages have, as they become known.
     """
 
     url: str | None = None
     options: Options = field(default_factory=Options)
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def unit(self, variable: str) -> str | None:
         """Return the unit of a variable; None where it is not known."""
-        return described([variable], self.options).get(variable, {}).get("units") or None
+        return described([variable], self.options, sent(self.units)).get(variable, {}).get("units") or None
 
     def link(self, alert: Alert) -> str | None:
         """Return the address of the page that shows the alert: that of the sensor, or the repair list."""
