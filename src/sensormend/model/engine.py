@@ -18,7 +18,7 @@ from sensormend.model.wander import learn_weights
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
     KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LONGEST_RUN, LOW, MEAN,
-    MISSING, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
+    MISSING, OBSERVED, ONSET, OPEN, OPEN_KIND, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
     REFERENCE_COUNT, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED,
     SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, UNCERTAIN, VARIANCE, WRONG, is_alone, median, workspace,
 )  # fmt: skip
@@ -39,6 +39,9 @@ and the log probability of a sound repeat in them."""
 USUAL_RUNS, MAX_REPEATED = 5.0, 0.8
 """Mean lengths of a run, by the share of readings that were repeated lately, that a sound run is no longer than; and
 the most that this share is taken to be."""
+STEP = 0.25
+"""The part of a variable's range by which a sound channel steps to the end of what it can measure, or beyond what was
+seen before; a broken one jumps there."""
 NEAR = 0.15
 """Widths of a variable's scale within which a value is at an end of its range."""
 FEW_MEMBERS = 5
@@ -72,6 +75,18 @@ def _rests_like_others(network, p, m, c):
         ):
             n_alike += 1
     return 5 * n_alike >= m - 1
+
+
+@inlined
+def _is_at_limit(x, before, v):
+    """Return whether a reading is the least or the most that its variable has shown, and was reached from nearby.
+
+    That is the end of what its sensor can measure: a dead one jumps there.
+    """
+    if np.float32(x) != np.float32(v[LOW]) and np.float32(x) != np.float32(v[HIGH]):
+        return False
+    low, high = forward(v[LOW], v), forward(v[HIGH], v)
+    return abs(forward(x, v) - forward(before, v)) < STEP * (high - low)
 
 
 @inlined
@@ -173,20 +188,27 @@ def _load_partition(w, network, period, p):
         is_explained = w.stats[i, VARIANCE] < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
         usual_run = 0.0 if is_explained else 1.5 * w.stats[i, LONGEST_RUN]
         run = w.stats[i, RUN_LENGTH]
+        v = network.variables[network.variable[c]]
+        # A run at the limit that is no fault so far goes on.
+        few = m <= FEW_MEMBERS
+        at_limit = few and int(w.stats[i, OPEN_KIND]) == SOUND and _is_at_limit(last, last, v)
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 x = w.cells[RAW, i, t]
                 repeats = np.float32(x) == np.float32(last)
                 run = run + 1.0 if repeats else 1.0
+                if not repeats:
+                    at_limit = few and _is_at_limit(x, last, v)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 if (
                     repeats
                     and repeating
                     and run > usual_run
+                    and not at_limit
                     and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE]))
                 ):
                     w.cells[REPEAT, i, t] = max(log_lately, log_repeat, log_run if repeated else log_repeat)
-                if repeats and w.member.dead[i]:
+                if repeats and w.member.dead[i] and not at_limit:
                     w.cells[REPEAT, i, t] = DEAD_ODDS
                 repeated = repeats
                 last = x
@@ -275,13 +297,25 @@ def _run_partition(w, network, period, p, learning):
     for i in range(m):
         write_corrections(w, network, period, p, s, i)
         # What is beyond anything that was seen before is wrong. Where a channel is alone, there is nothing better than
-        # its own readings to estimate and to learn from.
+        # its own readings to estimate and to learn from, and snow or a flood that comes step by step is no error.
         margin = v[HIGH] - v[LOW] if v[HIGH] > v[LOW] else np.inf
+        low, high = v[LOW] - margin, v[HIGH] + margin
+        step = STEP * (forward(v[HIGH], v) - forward(v[LOW], v)) if is_alone(w) else 0.0
+        before = w.stats[i, LAST_VALUE]
+        if not low <= before <= high:
+            # The last reading was wrong: nothing is near it.
+            before = np.nan
         for t in range(s):
+            if not w.flags[OBSERVED, i, t]:
+                continue
+            x = w.cells[RAW, i, t]
+            is_possible = low <= x <= high or abs(forward(x, v) - forward(before, v)) < step
             if w.flags[UNCERTAIN, i, t]:
-                w.flags[UNCERTAIN, i, t] = v[LOW] - margin <= w.cells[RAW, i, t] <= v[HIGH] + margin
-                if is_alone(w) and w.flags[UNCERTAIN, i, t]:
+                w.flags[UNCERTAIN, i, t] = is_possible
+                if is_alone(w) and is_possible:
                     w.flags[PREDICTS, i, t], w.flags[UNCERTAIN, i, t] = True, False
+            if is_possible:
+                before = x
     estimate_cells(w, network, period, p, s)
     if learning:
         for i in range(m):
