@@ -1,13 +1,12 @@
-"""What `sensormend clean` makes of simulated archives in which nothing is wrong: `python benchmarks/sound_networks.py [KIND ...]`.
+"""What `sensormend clean` makes of sound archives, simulated: `python benchmarks/sound_networks.py [KIND ...]`.
 
-One Markdown table has a line for each kind of `sensormend.bench.sound_networks`: the shares of readings with flags 4 and 3,
-the variable with most flags 4, estimates that cannot be, and the largest change of a total or mean. With `--faults` a
-second run has plain faults put in: the share of each fault's readings with flag 4, and with flag 3 or 4, and how many
-of the faults have half of their readings flagged.
+One Markdown table has a line for each kind of `sensormend.bench.sound_networks`: the shares of readings with flags 4
+and 3, the variable with most flags 4, estimates that cannot be, and the largest change of a total or mean. With
+`--faults` a second run has plain faults put in: how many of them have half of their readings flagged.
 
     python benchmarks/sound_networks.py soil -- --one-pass     options after `--` go to `clean`
     python benchmarks/sound_networks.py --faults               also with plain faults
-    python benchmarks/sound_networks.py --draw out/sound       twenty flagged spans of each kind as a picture
+    python benchmarks/sound_networks.py --draw out/sound       also twenty flagged spans of each kind as a picture
 """
 
 from __future__ import annotations
@@ -51,7 +50,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--days", type=int, help="at most so many days of each")
     parser.add_argument("--faults", action="store_true", help="also with plain faults put in")
-    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also a picture of twenty flagged spans of each kind")
+    parser.add_argument(
+        "--draw", type=Path, metavar="FOLDER", help="also twenty flagged spans of each kind as a picture"
+    )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each archive and OUT in FOLDER")
     args = parser.parse_args(own)
     for kind in args.kinds:

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from sensormend import clean
-from sensormend.pipeline.cleaner import cleaner_for, walk
-from sensormend.pipeline.cleaner import InMemory
+from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
 from sensormend.pipeline.levels import CONSTANT, COUNTER, STATE, WithoutLevel, without_level
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import survey_readings

@@ -1,4 +1,4 @@
-"""`sound_network` simulates archives of unlike sensors in which nothing is wrong, and `with_faults` puts plain faults in.
+"""`sound_network` simulates archives of unlike sensors in which nothing is wrong; `with_faults` puts plain faults in.
 
 A kind is what its owners would bring: its own variables, steps, gaps and resolutions. Stations share weather, tides or
 demand, and each has its own soil, shade, hydraulics and noise: what the others say of a sensor is never all of it. The
@@ -13,12 +13,26 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.signal import lfilter
+
+from sensormend.bench.sound_signals import (
+    Array,
+    Weather,
+    between,
+    clock_of,
+    hours_of,
+    lagged,
+    pulses,
+    red,
+    rounded,
+    snow_depth,
+    soil_water,
+    tips_of,
+    with_gaps,
+    year_of,
+)
 
 __all__ = ["FAULTS", "KINDS", "SoundNetwork", "sound_network", "with_faults"]
 
-Array = NDArray[Any]
 Channels = dict[tuple[str, str], Array]
 """The values of each channel, by sensor and variable, NaN where it has no reading."""
 
@@ -106,170 +120,41 @@ LENGTHS = {"stuck": (2, 8), "dead": (2, 8), "spikes": (2, 8), "offset": (5, 20),
 """Days that each fault lasts."""
 
 
-def _clock(start: str, days: int, minutes: float) -> Array:
-    """Return times from `start` on."""
-    steps = np.arange(round(days * 1440 / minutes))
-    return np.datetime64(start, "s") + (steps * round(minutes * 60)).astype("timedelta64[s]")
-
-
-def _hours(time: Array) -> Array:
-    return np.asarray((time - time[0].astype("datetime64[D]")) / np.timedelta64(1, "h"), dtype=float)
-
-
-def _year(time: Array) -> Array:
-    """Return the angle of the year, 0 on the first of January."""
-    return np.asarray((time - time.astype("datetime64[Y]")) / np.timedelta64(1, "D"), dtype=float) * 2 * np.pi / 365.25
-
-
-def _red(random: np.random.Generator, count: int, steps: float) -> Array:
-    """Return red noise of unit variance with a correlation time of so many steps."""
-    keep = np.exp(-1 / max(steps, 1e-3))
-    shocks = random.normal(size=count) * np.sqrt(1 - keep * keep)
-    return np.asarray(lfilter([1.0], [1.0, -keep], shocks, zi=[keep * random.normal()])[0])
-
-
-def _slow(values: Array, steps: float) -> Array:
-    """Return values behind a first-order lag."""
-    keep = np.exp(-1 / max(steps, 1e-3))
-    return np.asarray(lfilter([1 - keep], [1.0, -keep], values, zi=[keep * values[: max(1, int(steps))].mean()])[0])
-
-
-def _rounded(values: Array, step: float) -> Array:
-    return np.round(np.round(np.asarray(values, dtype=float) / step) * step, 6)
-
-
-def _with_gaps(random: np.random.Generator, values: Array, share: float = 0.01, longest: float = 200) -> Array:
-    """Return values of which a share is missing, in gaps of one to so many steps, log-uniform."""
-    values = np.array(values, dtype=float)
-    missing = 0
-    while missing < share * values.size:
-        length = int(np.exp(random.uniform(0, np.log(longest))))
-        begin = int(random.integers(values.size))
-        values[begin : begin + length] = np.nan
-        missing += length
-    return values
-
-
-def _between(values: Array, first: float, last: float) -> Array:
-    """Return values that are missing before and after these shares of the time."""
-    values = np.array(values, dtype=float)
-    values[: int(first * values.size)] = np.nan
-    values[int(last * values.size) :] = np.nan
-    return values
-
-
-def _pulses(random: np.random.Generator, count: int, every: float) -> Array:
-    """Return the places of events that happen once in so many steps."""
-    return np.sort(random.integers(0, count, random.poisson(count / every)))
-
-
-class _Weather:
-    """The weather of a region, which stations share in part."""
-
-    def __init__(
-        self, time: Array, random: np.random.Generator, mean: float = 9.0, season: float = 10.0, noon: float = 12.5
-    ) -> None:
-        self.time, self.random, self.count = time, random, time.size
-        self.step = float((time[1] - time[0]) / np.timedelta64(1, "h"))
-        self.hours, self.year = _hours(time), _year(time)
-        sky = _red(random, self.count, 14 / self.step) + 0.8 * _red(random, self.count, 60 / self.step)
-        self.cloud = 1 / (1 + np.exp(-1.6 * sky))
-        declination = -0.41 * np.cos(self.year + 0.17)
-        height = 0.75 * np.sin(declination) + 0.66 * np.cos(declination) * np.cos((self.hours - noon) * np.pi / 12)
-        self.clear = 1050 * np.clip(height, 0, None) ** 1.15
-        self.radiation = self.clear * (1 - 0.72 * self.cloud**2.5)
-        fronts = 2.2 * _red(random, self.count, 55 / self.step) + 2.8 * _red(random, self.count, 200 / self.step)
-        warmed = _slow(self.radiation, 4 / self.step) - _slow(self.radiation, 72 / self.step)
-        night = -2.2 * (1 - self.cloud) * (self.clear < 5)
-        self.temperature = mean - season * np.cos(self.year - 0.35) + fronts + 0.018 * warmed + _slow(night, 3 / self.step)
-        self.wind = 3.2 * np.exp(0.55 * _red(random, self.count, 9 / self.step)) * (0.8 + 0.0006 * self.radiation)
-        self.direction = 230 + 70 * _red(random, self.count, 60 / self.step) + 25 * _red(random, self.count, 4 / self.step)
-        self.pressure = 1014 + 8 * _slow(_red(random, self.count, 70 / self.step), 8 / self.step) * 1.3
-        self.deficit = np.clip(2.5 + 2 * _red(random, self.count, 40 / self.step) - 3 * (self.cloud - 0.5), -0.4, None)
-        self.storms = [(place, random.gamma(2, 2.5), np.exp(random.normal(0, 0.7))) for place in _pulses(random, self.count, 80 / self.step)]
-
-    def rain(self, random: np.random.Generator) -> Array:
-        """Return the rain of a place, mm in a step: its part of all storms, and showers of its own in summer."""
-        total = np.zeros(self.count)
-        own = [(place, random.uniform(0.3, 1.2), np.exp(random.normal(1.1, 0.7)))
-               for place in _pulses(random, self.count, 400 / self.step) if np.cos(self.year[place] - 3.4) > 0]  # fmt: skip
-        for begin, lasting, rate in [*self.storms, *own]:
-            if random.random() < 0.1:
-                continue
-            length = max(1, round(lasting * np.exp(random.normal(0, 0.25)) / self.step))
-            start = max(0, begin + round(random.normal(0, 0.6) / self.step))
-            shape = np.sin(np.pi * (np.arange(length) + 0.5) / length) * np.exp(random.normal(0, 0.8, length))
-            part = total[start : start + length]
-            part += (rate * np.exp(random.normal(0, 0.35)) * shape * self.step)[: part.size]
-        return total
-
-    def air(self, random: np.random.Generator) -> Array:
-        """Return the air temperature of a place, with its height, its shade and its cold pool."""
-        pool = -random.gamma(2, 0.5) * (1 - self.cloud) * (self.clear < 5) * np.exp(-self.wind / 3)
-        sun = random.normal(0, 0.0012) * self.radiation
-        local = random.uniform(0.2, 0.5) * _red(random, self.count, 5 / self.step)
-        drift = random.uniform(0.1, 0.35) * _red(random, self.count, 500 / self.step)
-        return np.asarray(self.temperature + random.normal(0, 1.3) + _slow(pool + sun, 2 / self.step) + local + drift
-                          + random.normal(0, 0.08, self.count))  # fmt: skip
-
-    def humidity(self, air: Array, random: np.random.Generator) -> Array:
-        """Return the relative humidity of a place; it saturates."""
-        mean = _slow(self.temperature, 30 / self.step)
-        dew = np.minimum(mean - self.deficit - 1.5, air + 0.2) + 0.5 * _red(random, self.count, 6 / self.step)
-        raw = 100 * np.exp(17.6 * dew / (243 + dew) - 17.6 * air / (243 + air)) + random.normal(0, 0.6, self.count)
-        return np.clip(raw + random.normal(0, 1.0), 8, 100)
-
-
 def _soil(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Seven stations with four depths."""
-    time = _clock("2018-10-01", days, 60)
-    weather, channels = _Weather(time, random, mean=7, season=11), {}
+    """Return seven stations with four depths."""
+    time = clock_of("2018-10-01", days, 60)
+    weather, channels = Weather(time, random, mean=7, season=11), {}
     for station in range(7):
         rain, air, name = weather.rain(random), weather.air(random), f"soil{station + 1}"
-        snow = np.clip(_slow(np.where(air < 0, 1.0, 0.0), 150) * 3 - 1, 0, 1)
+        snow = np.clip(lagged(np.where(air < 0, 1.0, 0.0), 150) * 3 - 1, 0, 1)
         above = air * (1 - 0.85 * snow) + 0.006 * weather.radiation * random.uniform(0.3, 1)
         field, dry = random.uniform(0.22, 0.36), random.uniform(0.05, 0.12)
         first, last = (random.uniform(0, 0.2) if station == 3 else 0.0), (0.9 if station == 5 else 1.0)
         arriving, lag = np.where(air > 0.5, rain, 0.0) + 0.3 * ((snow > 0.05) & (air > 1)), 0
         for depth in (5, 10, 20, 50):
-            heat = above if depth == 5 else _slow(above, 0.35 * depth**1.5 * random.uniform(0.8, 1.25))
-            warmth = _slow(heat, 6) + random.normal(0, 0.2) + 0.15 * _red(random, time.size, 300)
+            heat = above if depth == 5 else lagged(above, 0.35 * depth**1.5 * random.uniform(0.8, 1.25))
+            warmth = lagged(heat, 6) + random.normal(0, 0.2) + 0.15 * red(random, time.size, 300)
             # Freezing water holds the temperature until it is frozen.
             ground = np.where(warmth > 0, warmth, np.where(warmth > -1.2, 0.0, warmth + 1.2))
             frozen = np.clip(-warmth / 1.2, 0, 1)
             lag += round(depth / 6 * random.uniform(0.7, 1.4))
-            water, capacity = _bucket(np.roll(arriving, lag), dry, field, depth, weather, random)
+            water, capacity = soil_water(np.roll(arriving, lag), dry, field, depth, weather, random)
             arriving = capacity
-            water = water - 0.7 * (water - 0.04) * _slow(frozen, 12) + 0.0006 * (ground - 10) / 10
+            water = water - 0.7 * (water - 0.04) * lagged(frozen, 12) + 0.0006 * (ground - 10) / 10
             noise = random.normal(0, 0.0008, time.size)
-            gaps = np.isnan(_with_gaps(random, air, 0.02))
-            for variable, value in (("temperature", _rounded(ground + random.normal(0, 0.03, time.size), 0.1)),
-                                    ("moisture", _rounded(water + noise, 0.001))):  # fmt: skip
-                channels[name, f"{variable}_{depth}cm"] = np.where(gaps, np.nan, _between(value, first, last))
+            gaps = np.isnan(with_gaps(random, air, 0.02))
+            for variable, value in (
+                ("temperature", rounded(ground + random.normal(0, 0.03, time.size), 0.1)),
+                ("moisture", rounded(water + noise, 0.001)),
+            ):
+                channels[name, f"{variable}_{depth}cm"] = np.where(gaps, np.nan, between(value, first, last))
     return time, channels
 
 
-def _bucket(
-    arriving: Array, dry: float, field: float, depth: int, weather: _Weather, random: np.random.Generator
-) -> tuple[Array, Array]:
-    """Return the water content of a layer and what drains from it: fronts that jump up and decay."""
-    full, drain, loss = field + random.uniform(0.05, 0.14), random.uniform(0.02, 0.12), random.uniform(0.6, 1.4) / depth
-    storage, water = 10.0 * max(depth, 5) * random.uniform(0.8, 1.2), field * random.uniform(0.8, 1)
-    content, drained = np.empty(arriving.size), np.empty(arriving.size)
-    sun = weather.radiation
-    for step, inflow in enumerate(arriving.tolist()):
-        out = drain * max(water - field, 0.0)
-        water += inflow / storage - out - loss * 4e-6 * sun[step] * max(water - dry, 0.0) / 0.2
-        excess = max(water - full, 0.0)
-        water -= excess
-        content[step], drained[step] = water, (out + excess) * storage
-    return content, drained
-
-
 def _boilers(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """One boiler with four sensors that measure unlike things, of one unnamed variable each its own name."""
-    time = _clock("2020-11-01", days, 5)
-    weather = _Weather(time, random, mean=6, season=8)
+    """Return one boiler with four sensors that measure unlike things under one variable."""
+    time = clock_of("2020-11-01", days, 5)
+    weather = Weather(time, random, mean=6, season=8)
     clock, count = weather.hours % 24, time.size
     demand = np.clip(18 - weather.temperature, 0, None) / 25 * np.where((clock > 5.5) & (clock < 22), 1.0, 0.55)
     flow, back, flue, burning = np.empty(count), np.empty(count), np.empty(count), np.empty(count)
@@ -285,58 +170,69 @@ def _boilers(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     noise = random.normal(0, 1, (4, count))
     # Holidays at a lower level, and one visit after which the burner is set anew.
     burning[int(0.6 * count) :] *= 1.08
-    values = {"flue_temp": _rounded(flue + noise[0], 1), "water_out": _rounded(flow + 0.2 * noise[1], 0.1),
-              "water_in": _rounded(back + 0.2 * noise[2], 0.1),
-              "gas_flow": _rounded(np.where(burning > 0, 4.2 * burning + 0.03 * noise[3], 0), 0.01)}  # fmt: skip
-    lost = np.isnan(_with_gaps(random, flow, 0.01, 300))
+    values = {
+        "flue_temp": rounded(flue + noise[0], 1),
+        "water_out": rounded(flow + 0.2 * noise[1], 0.1),
+        "water_in": rounded(back + 0.2 * noise[2], 0.1),
+        "gas_flow": rounded(np.where(burning > 0, 4.2 * burning + 0.03 * noise[3], 0), 0.01),
+    }
+    lost = np.isnan(with_gaps(random, flow, 0.01, 300))
     return time, {(name, "value"): np.where(lost, np.nan, value) for name, value in values.items()}
 
 
 def _rivers(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Two rivers with three variables each."""
-    time = _clock("2017-03-12", days, 60)
-    weather, channels = _Weather(time, random, mean=20, season=6), {}
+    """Return two rivers with three variables each."""
+    time = clock_of("2017-03-12", days, 60)
+    weather, channels = Weather(time, random, mean=20, season=6), {}
     for name in ("Pioneer", "Sandy"):
         rain, size = weather.rain(random), random.uniform(10, 40)
-        flood = _slow(_slow(np.clip(_slow(rain, 200) * 0.7 + rain * 0.4 - 0.05, 0, None), size / 6), size)
-        level = 1.1 + 0.25 * np.cos(weather.year - 0.8) + 2.5 * flood**0.7 + 0.02 * _red(random, time.size, 400)
-        dilution = _slow(flood, 20)
-        conductivity = (random.uniform(180, 420) * (1 + 0.1 * _red(random, time.size, 900)) / (1 + 2.5 * dilution)
-                        + 2 * _red(random, time.size, 10) + random.normal(0, 1, time.size))  # fmt: skip
+        flood = lagged(lagged(np.clip(lagged(rain, 200) * 0.7 + rain * 0.4 - 0.05, 0, None), size / 6), size)
+        level = 1.1 + 0.25 * np.cos(weather.year - 0.8) + 2.5 * flood**0.7 + 0.02 * red(random, time.size, 400)
+        dilution = lagged(flood, 20)
+        conductivity = (
+            random.uniform(180, 420) * (1 + 0.1 * red(random, time.size, 900)) / (1 + 2.5 * dilution)
+            + 2 * red(random, time.size, 10)
+            + random.normal(0, 1, time.size)
+        )
         rising = np.clip(np.gradient(flood), 0, None)
-        turbidity = np.exp(1.3 + 0.25 * _red(random, time.size, 60) + 0.12 * random.normal(size=time.size)) * (
+        turbidity = np.exp(1.3 + 0.25 * red(random, time.size, 60) + 0.12 * random.normal(size=time.size)) * (
             1 + 10 * flood + 300 * rising
         )
-        for variable, value in (("level", _rounded(level + random.normal(0, 0.002, time.size), 0.001)),
-                                ("conductivity", _rounded(conductivity, 0.1)),
-                                ("turbidity", _rounded(np.clip(turbidity, 0.1, 1200), 0.1))):  # fmt: skip
-            channels[name, variable] = _with_gaps(random, value, 0.03, 100)
+        for variable, value in (
+            ("level", rounded(level + random.normal(0, 0.002, time.size), 0.001)),
+            ("conductivity", rounded(conductivity, 0.1)),
+            ("turbidity", rounded(np.clip(turbidity, 0.1, 1200), 0.1)),
+        ):
+            channels[name, variable] = with_gaps(random, value, 0.03, 100)
     return time, channels
 
 
 def _drinking_water(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Four points of a distribution network: two sources that take turns, tanks, pumps, dosing."""
-    time = _clock("2021-02-01", days, 10)
-    count, hours, channels = time.size, _hours(time), {}
+    """Return four points of a distribution network: two sources that take turns, tanks, pumps, dosing."""
+    time = clock_of("2021-02-01", days, 10)
+    count, hours, channels = time.size, hours_of(time), {}
     clock, week = hours % 24, (hours // 24 + 4) % 7
     demand = 0.35 + 0.5 * np.exp(-(((clock - 7.5) / 1.6) ** 2)) + 0.45 * np.exp(-(((clock - 19) / 2.4) ** 2))
-    demand = np.where(week >= 5, np.roll(demand, 9) * 1.05, demand) * (1 + 0.06 * _red(random, count, 8))
+    demand = np.where(week >= 5, np.roll(demand, 9) * 1.05, demand) * (1 + 0.06 * red(random, count, 8))
     source = np.zeros(count)
-    for place in _pulses(random, count, 144 * 9):  # the second source runs for hours to days
+    for place in pulses(random, count, 144 * 9):  # the second source runs for hours to days
         source[place : place + int(random.uniform(20, 500))] = 1.0
     dose = np.full(count, 0.62)
-    for place in _pulses(random, count, 144 * 25):  # the operator sets the dose anew
+    for place in pulses(random, count, 144 * 25):  # the operator sets the dose anew
         dose[place:] = random.uniform(0.45, 0.8)
-    warmth = 9 - 3 * np.cos(_year(time) - 0.5) + 0.3 * _red(random, count, 400)
+    warmth = 9 - 3 * np.cos(year_of(time) - 0.5) + 0.3 * red(random, count, 400)
     for name in ("plant", "tank_north", "zone_a", "zone_b"):
         distance = {"plant": 1.0, "tank_north": 30.0, "zone_a": 60.0, "zone_b": 110.0}[name]
-        mixed = _slow(np.roll(source, int(distance)), distance)
-        age = distance / 100 * (1.4 - 0.5 * _slow(demand, 10))
-        chlorine = _slow(np.roll(dose, int(distance)), distance) * np.exp(-0.35 * age * (1 + 0.03 * (warmth - 9))) - 0.05 * mixed
-        conductivity = 430 + 190 * mixed + 6 * _red(random, count, 700) + random.normal(0, 1.2, count)
-        acidity = 7.6 - 0.25 * mixed + 0.03 * _red(random, count, 300) + 0.2 * (0.62 - chlorine)
-        turbidity = 0.08 + 0.03 * mixed + 0.012 * np.exp(_red(random, count, 40))
-        for place in _pulses(random, count, 144 * 12):  # flushing, and pipes that are scoured when the flow turns
+        mixed = lagged(np.roll(source, int(distance)), distance)
+        age = distance / 100 * (1.4 - 0.5 * lagged(demand, 10))
+        chlorine = (
+            lagged(np.roll(dose, int(distance)), distance) * np.exp(-0.35 * age * (1 + 0.03 * (warmth - 9)))
+            - 0.05 * mixed
+        )
+        conductivity = 430 + 190 * mixed + 6 * red(random, count, 700) + random.normal(0, 1.2, count)
+        acidity = 7.6 - 0.25 * mixed + 0.03 * red(random, count, 300) + 0.2 * (0.62 - chlorine)
+        turbidity = 0.08 + 0.03 * mixed + 0.012 * np.exp(red(random, count, 40))
+        for place in pulses(random, count, 144 * 12):  # flushing, and pipes that are scoured when the flow turns
             turbidity[place : place + 12] += random.uniform(0.1, 0.8) * np.exp(-np.arange(12) / 4)[: count - place]
         pumping = np.zeros(count)
         if name == "tank_north":
@@ -345,120 +241,143 @@ def _drinking_water(days: int, random: np.random.Generator) -> tuple[Array, Chan
                 on = level < 3.4 if on else level < 2.0
                 level += 0.02 * (1.6 * on - demand[step] * 0.9)
                 pumping[step] = on
-            pressure, flow = 3.0 + 0.35 * pumping + 0.03 * _red(random, count, 20), 42.0 * pumping
+            pressure, flow = 3.0 + 0.35 * pumping + 0.03 * red(random, count, 20), 42.0 * pumping
         else:
             flow = demand * random.uniform(12, 60) * (1 + 0.05 * random.normal(size=count))
             flow = np.where((name == "zone_b") & (clock < 4.5), 0.0, flow)
-            pressure = random.uniform(3.5, 6) - 0.8 * demand + 0.05 * _red(random, count, 6)
+            pressure = random.uniform(3.5, 6) - 0.8 * demand + 0.05 * red(random, count, 6)
             valve = int(random.uniform(0.4, 0.8) * count)
             pressure[valve:] -= random.uniform(0.2, 0.5)  # a pressure zone is set anew, for good
         pressure = pressure + random.normal(0, 0.015, count)
-        lost = np.isnan(_with_gaps(random, flow, 0.01, 100))
+        lost = np.isnan(with_gaps(random, flow, 0.01, 100))
         for variable, value in (
-            ("chlorine", _rounded(np.clip(chlorine + 0.008 * random.normal(size=count), 0, None), 0.01)),
-            ("pH", _rounded(acidity, 0.01)), ("turbidity", _rounded(turbidity, 0.001)),
-            ("conductivity", _rounded(conductivity, 1)), ("pressure", _rounded(pressure, 0.01)),
-            ("flow", _rounded(flow + (flow > 0) * random.normal(0, 0.3, count), 0.1)),
-        ):  # fmt: skip
+            ("chlorine", rounded(np.clip(chlorine + 0.008 * random.normal(size=count), 0, None), 0.01)),
+            ("pH", rounded(acidity, 0.01)),
+            ("turbidity", rounded(turbidity, 0.001)),
+            ("conductivity", rounded(conductivity, 1)),
+            ("pressure", rounded(pressure, 0.01)),
+            ("flow", rounded(flow + (flow > 0) * random.normal(0, 0.3, count), 0.1)),
+        ):
             channels[name, variable] = np.where(lost, np.nan, value)
     return time, channels
 
 
 def _estuary(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Three sondes along an estuary, each with its tide, its fresh water and its plankton."""
-    time = _clock("2019-04-01", days, 15)
-    weather, count, channels = _Weather(time, random, mean=14, season=9), time.size, {}
-    tide = sum(size * np.cos(2 * np.pi * weather.hours / hours + phase) for size, hours, phase in
-               ((1.0, 12.4206, 0.3), (0.32, 12.0, 1.1), (0.2, 12.6583, 2.0), (0.14, 23.9345, 0.5), (0.1, 25.8193, 2.2)))  # fmt: skip
-    runoff = _slow(_slow(weather.rain(random), 60), 300)
-    surge = 0.12 * _red(random, count, 200)
+    """Return three sondes along an estuary, each with its tide, its fresh water and its plankton."""
+    time = clock_of("2019-04-01", days, 15)
+    weather, count, channels = Weather(time, random, mean=14, season=9), time.size, {}
+    tide = sum(
+        size * np.cos(2 * np.pi * weather.hours / hours + phase)
+        for size, hours, phase in (
+            (1.0, 12.4206, 0.3),
+            (0.32, 12.0, 1.1),
+            (0.2, 12.6583, 2.0),
+            (0.14, 23.9345, 0.5),
+            (0.1, 25.8193, 2.2),
+        )
+    )
+    runoff = lagged(lagged(weather.rain(random), 60), 300)
+    surge = 0.12 * red(random, count, 200)
     for number, name in enumerate(("mouth", "middle", "upper")):
         lag, reach = 4 * number, (0.9, 0.8, 0.55)[number]
         local = np.roll(tide, lag) * reach * random.uniform(0.9, 1.1)
         depth = 2.6 - 0.5 * number + 0.7 * local + surge + random.normal(0, 0.01, count)
-        fresh = np.clip(runoff / 0.25 * (0.15 + 0.5 * number), 0, 1.5) + 0.03 * _red(random, count, 150)
+        fresh = np.clip(runoff / 0.25 * (0.15 + 0.5 * number), 0, 1.5) + 0.03 * red(random, count, 150)
         salt = np.clip(32 - 7 * number - 18 * fresh + (1.2 + 3.2 * number) * local, 0.1, 34)
-        salt += 0.15 * _red(random, count, 6)
-        water = _slow(weather.temperature, (400, 250, 150)[number]) + 0.5 * local * (number - 0.5)
-        water += 0.0012 * _slow(weather.radiation, 10) * (1 + number) + 0.1 * _red(random, count, 20)
-        bloom = np.exp(0.5 * _red(random, count, 900))
-        oxygen = 11.8 - 0.2 * water - 0.03 * salt + bloom * (0.004 * (1 + number)) * (_slow(weather.radiation, 14) - 150)
-        oxygen += 0.25 * local * (1 - number) + 0.15 * _red(random, count, 12)
+        salt += 0.15 * red(random, count, 6)
+        water = lagged(weather.temperature, (400, 250, 150)[number]) + 0.5 * local * (number - 0.5)
+        water += 0.0012 * lagged(weather.radiation, 10) * (1 + number) + 0.1 * red(random, count, 20)
+        bloom = np.exp(0.5 * red(random, count, 900))
+        oxygen = (
+            11.8 - 0.2 * water - 0.03 * salt + bloom * (0.004 * (1 + number)) * (lagged(weather.radiation, 14) - 150)
+        )
+        oxygen += 0.25 * local * (1 - number) + 0.15 * red(random, count, 12)
         acidity = 7.95 - 0.12 * number + 0.12 * (oxygen - 8) / 2 + 0.01 * (salt - 25) + random.normal(0, 0.01, count)
-        stirred = np.abs(np.gradient(local)) * 12 + 1.5 * fresh + 0.4 * _red(random, count, 100)
+        stirred = np.abs(np.gradient(local)) * 12 + 1.5 * fresh + 0.4 * red(random, count, 100)
         turbidity = np.exp(1.2 + 0.9 * number + 0.6 * stirred + 0.18 * random.normal(size=count))
-        swap = np.isnan(_with_gaps(random, depth, 0.015, 60))
+        swap = np.isnan(with_gaps(random, depth, 0.015, 60))
         for variable, value, step in (
-            ("Temp", water, 0.1), ("Sal", salt, 0.1), ("DO_mgl", np.clip(oxygen, 0.1, None), 0.1), ("pH", acidity, 0.1),
-            ("Turb", np.clip(turbidity, 0, 1000), 1), ("Depth", depth, 0.01),
-        ):  # fmt: skip
-            channels[name, variable] = np.where(swap, np.nan, _rounded(value, step))
+            ("Temp", water, 0.1),
+            ("Sal", salt, 0.1),
+            ("DO_mgl", np.clip(oxygen, 0.1, None), 0.1),
+            ("pH", acidity, 0.1),
+            ("Turb", np.clip(turbidity, 0, 1000), 1),
+            ("Depth", depth, 0.01),
+        ):
+            channels[name, variable] = np.where(swap, np.nan, rounded(value, step))
     return time, channels
 
 
 def _logger(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """One logger file: every column that such files have."""
-    time = _clock("2022-01-10", days, 10)
-    weather, count = _Weather(time, random, mean=5, season=11), time.size
+    """Return one logger file: every column that such files have."""
+    time = clock_of("2022-01-10", days, 10)
+    weather, count = Weather(time, random, mean=5, season=11), time.size
     air, rain = weather.air(random), weather.rain(random)
-    tips = _tips(rain, 0.2)
+    tips = tips_of(rain, 0.2)
     wind = np.clip(weather.wind + 0.4 * random.normal(size=count), 0, None)
-    charge = 12.6 + 0.9 * np.clip(weather.radiation / 250, 0, 1) - 0.015 * np.clip(5 - air, 0, None) + 0.05 * _red(random, count, 300)
-    frozen = _slow(air + 0.003 * weather.radiation, 60)
-    water, _ = _bucket(rain / 6, 0.08, 0.3, 10, weather, random)
+    charge = (
+        12.6
+        + 0.9 * np.clip(weather.radiation / 250, 0, 1)
+        - 0.015 * np.clip(5 - air, 0, None)
+        + 0.05 * red(random, count, 300)
+    )
+    frozen = lagged(air + 0.003 * weather.radiation, 60)
+    water, _ = soil_water(rain / 6, 0.08, 0.3, 10, weather, random)
     status = np.zeros(count)
-    for place in _pulses(random, count, 144 * 8):
+    for place in pulses(random, count, 144 * 8):
         status[place : place + int(random.integers(1, 30))] = random.choice((1, 2, 17, 64))
     opened = np.zeros(count)
-    for place in _pulses(random, count, 144 * 20):
+    for place in pulses(random, count, 144 * 20):
         opened[place : place + int(random.integers(1, 12))] = 1
     record = np.arange(count) + 81234.0
     record[int(0.7 * count) :] -= record[int(0.7 * count)]  # a program was sent, and counting begins anew
-    snow = _snow(np.where(air < 0.8, rain, 0), air, weather.step)
+    snow = snow_depth(np.where(air < 0.8, rain, 0), air, weather.step)
     total = np.cumsum(tips)
     values = {
-        "RECORD": record, "Batt_Volt_Min": _rounded(charge, 0.01),
-        "PTemp_C": _rounded(_slow(air + 0.008 * weather.radiation, 4) + 0.8, 0.1), "AirTC_Avg": _rounded(air, 0.01),
-        "RH": _rounded(weather.humidity(air, random), 0.1), "WS_ms_Avg": _rounded(np.where(wind < 0.3, 0, wind), 0.01),
-        "WS_ms_Max": _rounded(np.where(wind < 0.3, 0, wind * (1.3 + 0.25 * np.abs(random.normal(size=count)))), 0.01),
-        "WindDir": _rounded((weather.direction + 15 * random.normal(size=count)) % 360, 1) % 360,
-        "SlrW_Avg": _rounded(np.clip(weather.radiation * (1 + 0.1 * _red(random, count, 2)) - 1.5 + 0.3 * random.normal(size=count), -4, None), 0.1),
-        "Rain_mm_Tot": tips, "Rain_cum_mm": np.round(total - np.where(np.arange(count) > 0.5 * count, total[count // 2], 0), 1),
-        "TSoil_5cm": _rounded(np.where((frozen < 0) & (frozen > -1.5), 0.0, np.where(frozen < 0, frozen + 1.5, frozen)), 0.01),
-        "VWC_10cm": _rounded(water + 0.0005 * random.normal(size=count), 0.001),
-        "SnowDepth_cm": _rounded(snow + 0.4 * random.normal(size=count), 0.1),
-        "StatusCode": status, "DoorOpen": opened, "ProgSig": np.full(count, 37421.0),
+        "RECORD": record,
+        "Batt_Volt_Min": rounded(charge, 0.01),
+        "PTemp_C": rounded(lagged(air + 0.008 * weather.radiation, 4) + 0.8, 0.1),
+        "AirTC_Avg": rounded(air, 0.01),
+        "RH": rounded(weather.humidity(air, random), 0.1),
+        "WS_ms_Avg": rounded(np.where(wind < 0.3, 0, wind), 0.01),
+        "WS_ms_Max": rounded(np.where(wind < 0.3, 0, wind * (1.3 + 0.25 * np.abs(random.normal(size=count)))), 0.01),
+        "WindDir": rounded((weather.direction + 15 * random.normal(size=count)) % 360, 1) % 360,
+        "SlrW_Avg": rounded(
+            np.clip(
+                weather.radiation * (1 + 0.1 * red(random, count, 2)) - 1.5 + 0.3 * random.normal(size=count),
+                -4,
+                None,
+            ),
+            0.1,
+        ),
+        "Rain_mm_Tot": tips,
+        "Rain_cum_mm": np.round(total - np.where(np.arange(count) > 0.5 * count, total[count // 2], 0), 1),
+        "TSoil_5cm": rounded(
+            np.where((frozen < 0) & (frozen > -1.5), 0.0, np.where(frozen < 0, frozen + 1.5, frozen)), 0.01
+        ),
+        "VWC_10cm": rounded(water + 0.0005 * random.normal(size=count), 0.001),
+        "SnowDepth_cm": rounded(snow + 0.4 * random.normal(size=count), 0.1),
+        "StatusCode": status,
+        "DoorOpen": opened,
+        "ProgSig": np.full(count, 37421.0),
         "Visits": np.cumsum(np.diff(opened, prepend=0) > 0).astype(float),
-    }  # fmt: skip
-    lost = np.isnan(_with_gaps(random, air, 0.01, 400))
+    }
+    lost = np.isnan(with_gaps(random, air, 0.01, 400))
     return time, {("CR1000", name): np.where(lost, np.nan, value) for name, value in values.items()}
 
 
-def _tips(rain: Array, size: float) -> Array:
-    """Return rain in tips of a bucket."""
-    return np.round(np.diff(np.floor(np.cumsum(rain) / size), prepend=0) * size, 3)
-
-
-def _snow(fallen: Array, air: Array, step: float) -> Array:
-    depth, value = np.empty(air.size), 0.0
-    for place in range(air.size):
-        value += 0.9 * fallen[place] - 0.08 * max(air[place] - 0.5, 0.0) * step - 0.004 * value * step
-        depth[place] = value = max(value, 0.0)
-    return depth
-
-
 def _laboratory(days: int, random: np.random.Generator) -> tuple[dict[str, Array], Channels]:
-    """Sixteen motes with irregular clocks in three zones: lights, sun on some desks, cooling that cycles."""
+    """Return sixteen motes with irregular clocks in three zones: lights, sun on some desks, cooling that cycles."""
     times, channels = {}, {}
-    base = _clock("2004-03-01", days, 1)
-    weather, count = _Weather(base, random, mean=14, season=5), base.size
+    base = clock_of("2004-03-01", days, 1)
+    weather, count = Weather(base, random, mean=14, season=5), base.size
     clock, week = weather.hours % 24, (weather.hours // 24) % 7
     working = ((clock > 7.5) & (clock < 19) & (week < 5)).astype(float)
     zones = []
     for _ in range(3):
-        cycle = 0.35 * np.sin(2 * np.pi * np.cumsum(1 / random.uniform(35, 60) * (1 + 0.2 * _red(random, count, 300))))
-        lights = working * (np.abs(_red(random, count, 200)) < 1.6)
-        zones.append((21.5 + 1.2 * _slow(working, 120) + cycle * working + 0.4 * _red(random, count, 900), lights))
+        cycle = 0.35 * np.sin(2 * np.pi * np.cumsum(1 / random.uniform(35, 60) * (1 + 0.2 * red(random, count, 300))))
+        lights = working * (np.abs(red(random, count, 200)) < 1.6)
+        zones.append((21.5 + 1.2 * lagged(working, 120) + cycle * working + 0.4 * red(random, count, 900), lights))
     for mote in range(16):
         zone, lights = zones[mote % 3]
         place = np.sort(random.choice(count, int(count / 5 * random.uniform(0.6, 0.95)), replace=False))
@@ -469,57 +388,65 @@ def _laboratory(days: int, random: np.random.Generator) -> tuple[dict[str, Array
             place = place[place < 0.8 * count]
         sun = np.clip(np.cos((clock - random.uniform(9, 17)) * np.pi / 3.5), 0, None) * (np.abs(clock - 13) < 6)
         desk = random.gamma(1, 0.8) * sun * weather.radiation / 600
-        warm = zone + random.normal(0, 0.7) + _slow(2.0 * desk, 25) + 0.25 * _red(random, count, 120)
-        moist = 38 + 5 * _slow(weather.temperature - 14, 600) / 5 - 1.9 * (warm - 22) + 1.2 * _red(random, count, 300)
-        lux = np.where(lights > 0, random.uniform(150, 500), 2.0) + 500 * desk * (0.8 + 0.2 * _red(random, count, 10))
+        warm = zone + random.normal(0, 0.7) + lagged(2.0 * desk, 25) + 0.25 * red(random, count, 120)
+        moist = 38 + 5 * lagged(weather.temperature - 14, 600) / 5 - 1.9 * (warm - 22) + 1.2 * red(random, count, 300)
+        lux = np.where(lights > 0, random.uniform(150, 500), 2.0) + 500 * desk * (0.8 + 0.2 * red(random, count, 10))
         volt = 2.75 - random.uniform(0.1, 0.25) * np.arange(count) / count + 0.004 * (warm - 22)
         times[name] = base[place] + random.integers(0, 30, place.size).astype("timedelta64[s]")
-        for variable, value, step in (("temperature", warm, 0.0098), ("humidity", moist, 0.03), ("light", lux, 0.46),
-                                      ("voltage", volt, 0.01)):  # fmt: skip
-            channels[name, variable] = _rounded(value[place] + 0.5 * step * random.normal(size=place.size), step)
+        for variable, value, step in (
+            ("temperature", warm, 0.0098),
+            ("humidity", moist, 0.03),
+            ("light", lux, 0.46),
+            ("voltage", volt, 0.01),
+        ):
+            channels[name, variable] = rounded(value[place] + 0.5 * step * random.normal(size=place.size), step)
     return times, channels
 
 
 def _reservoir(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """A chain of nine thermistors, oxygen at three depths and a sonde at the surface; it mixes in autumn."""
-    time = _clock("2020-01-01", days, 30)
-    weather, count, channels = _Weather(time, random, mean=13, season=11), time.size, {}
-    surface = _slow(weather.temperature, 700) + 1.5 + 0.0022 * _slow(weather.radiation, 10)
-    deep = np.clip(_slow(np.minimum(surface, 9.5 + 1.5 * np.sin(weather.year - 1.8)), 1500), 3.5, None)
-    mixing = 3.5 + 1.5 * _red(random, count, 300) + 9 * np.clip(-np.sin(weather.year - 1.5), 0, None) ** 0.7
-    mixing += 0.5 * _slow(weather.wind - 3, 40)
-    seiche = 0.35 * np.sin(2 * np.pi * weather.hours / 9.5 + 2 * _red(random, count, 400)) * np.clip(_slow(weather.wind, 40) / 3, 0, 2)
+    """Return a chain of nine thermistors, oxygen at three depths and a sonde at the surface; it mixes in autumn."""
+    time = clock_of("2020-01-01", days, 30)
+    weather, count, channels = Weather(time, random, mean=13, season=11), time.size, {}
+    surface = lagged(weather.temperature, 700) + 1.5 + 0.0022 * lagged(weather.radiation, 10)
+    deep = np.clip(lagged(np.minimum(surface, 9.5 + 1.5 * np.sin(weather.year - 1.8)), 1500), 3.5, None)
+    mixing = 3.5 + 1.5 * red(random, count, 300) + 9 * np.clip(-np.sin(weather.year - 1.5), 0, None) ** 0.7
+    mixing += 0.5 * lagged(weather.wind - 3, 40)
+    seiche = (
+        0.35
+        * np.sin(2 * np.pi * weather.hours / 9.5 + 2 * red(random, count, 400))
+        * np.clip(lagged(weather.wind, 40) / 3, 0, 2)
+    )
     for depth in (0.1, 1, 2, 3, 4, 5, 6, 8, 9):
         below = 1 / (1 + np.exp(-(depth - mixing - seiche) / random.uniform(0.6, 0.9)))
         warm = surface + (np.minimum(deep, surface) - surface) * below
         if depth < 1:
             warm = warm + 0.003 * weather.radiation * np.exp(-weather.wind / 3)
-        value = warm + 0.04 * _red(random, count, 20) + random.normal(0, 0.05)
-        channels["chain", f"temp_{depth:g}m"] = _with_gaps(random, _rounded(value, 0.01), 0.01)
+        value = warm + 0.04 * red(random, count, 20) + random.normal(0, 0.05)
+        channels["chain", f"temp_{depth:g}m"] = with_gaps(random, rounded(value, 0.01), 0.01)
         if depth in (1, 5, 9):
-            demand = _slow(below, 900) * (0.5 + 0.5 * np.clip(np.sin(weather.year - 1.2), 0, 1))
-            oxygen = (14.2 - 0.35 * warm + 0.006) * np.clip(1 - 1.35 * demand, 0, 1) + 0.1 * _red(random, count, 50)
-            channels["chain", f"oxygen_{depth:g}m"] = _with_gaps(random, _rounded(np.clip(oxygen, 0, None), 0.01), 0.02)
-    bloom = np.exp(0.9 + 0.7 * _red(random, count, 900) + 0.3 * np.sin(weather.year - 2))
+            demand = lagged(below, 900) * (0.5 + 0.5 * np.clip(np.sin(weather.year - 1.2), 0, 1))
+            oxygen = (14.2 - 0.35 * warm + 0.006) * np.clip(1 - 1.35 * demand, 0, 1) + 0.1 * red(random, count, 50)
+            channels["chain", f"oxygen_{depth:g}m"] = with_gaps(random, rounded(np.clip(oxygen, 0, None), 0.01), 0.02)
+    bloom = np.exp(0.9 + 0.7 * red(random, count, 900) + 0.3 * np.sin(weather.year - 2))
     for variable, value, step in (
         ("chlorophyll", bloom * (1 + 0.15 * random.normal(size=count)), 0.01),
-        ("conductivity", 36 + 3 * _red(random, count, 2000) + 0.2 * surface, 0.1),
-        ("fdom", 6 + 2 * _slow(weather.rain(random), 700) * 20 + 0.3 * _red(random, count, 500), 0.01),
-        ("battery", 13 + 0.5 * (weather.radiation > 150) + 0.05 * _red(random, count, 100), 0.01),
-    ):  # fmt: skip
-        channels["sonde", variable] = _with_gaps(random, _rounded(value, step), 0.02)
+        ("conductivity", 36 + 3 * red(random, count, 2000) + 0.2 * surface, 0.1),
+        ("fdom", 6 + 2 * lagged(weather.rain(random), 700) * 20 + 0.3 * red(random, count, 500), 0.01),
+        ("battery", 13 + 0.5 * (weather.radiation > 150) + 0.05 * red(random, count, 100), 0.01),
+    ):
+        channels["sonde", variable] = with_gaps(random, rounded(value, step), 0.02)
     return time, channels
 
 
 def _parking(days: int, random: np.random.Generator) -> tuple[dict[str, Array], Channels]:
-    """Thirty car parks, counted every half hour of the day, with full ones, quiet ones and missing days."""
+    """Return thirty car parks, counted every half hour of the day, with full ones, quiet ones and missing days."""
     channels, times = {}, {}
     first = np.datetime64("2016-10-04", "s")
-    city = 0.15 * _red(random, days, 3)
+    city = 0.15 * red(random, days, 3)
     for number in range(30):
         capacity, peak = int(random.integers(220, 4000)), random.uniform(0.35, 1.15)
         weekend, hour, width = random.uniform(0.2, 1.3), random.uniform(11.5, 14), random.uniform(2.6, 4.2)
-        own, level, clocks, values = 0.07 * _red(random, days, 4), random.uniform(0.02, 0.2), [], []
+        own, level, clocks, values = 0.07 * red(random, days, 4), random.uniform(0.02, 0.2), [], []
         for day in range(days):
             if (number + 3 * day) % 97 == 0:
                 continue
@@ -539,76 +466,91 @@ def _parking(days: int, random: np.random.Generator) -> tuple[dict[str, Array], 
 
 
 def _air(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Twenty sites of a city, kerbs and parks, with the pollutants that each measures."""
-    time = _clock("2019-01-01", days, 60)
-    weather, count, channels = _Weather(time, random, mean=11, season=7), time.size, {}
+    """Return twenty sites of a city, kerbs and parks, with the pollutants that each measures."""
+    time = clock_of("2019-01-01", days, 60)
+    weather, count, channels = Weather(time, random, mean=11, season=7), time.size, {}
     clock, week = weather.hours % 24, (weather.hours // 24 + 1) % 7
     traffic = 0.3 + np.exp(-(((clock - 8) / 1.8) ** 2)) + 0.9 * np.exp(-(((clock - 17.5) / 2.6) ** 2))
     traffic = np.where(week >= 5, 0.3 + 0.75 * np.exp(-(((clock - 15) / 4.5) ** 2)), traffic)
     still = 1 / (0.5 + weather.wind / 3)
-    regional = np.exp(2.1 + 0.45 * _red(random, count, 60) + 0.3 * np.cos(weather.year)) * still**0.4
-    sun = _slow(weather.radiation, 3)
+    regional = np.exp(2.1 + 0.45 * red(random, count, 60) + 0.3 * np.cos(weather.year)) * still**0.4
+    sun = lagged(weather.radiation, 3)
     for number in range(20):
         kerb, name = random.gamma(1.5, 0.5), f"site{number:02d}"
         street = 1 + 0.35 * np.cos(np.radians(weather.direction - random.uniform(0, 360)))
-        nitrogen = (9 + 26 * kerb * traffic * street) * still * np.exp(0.22 * _red(random, count, 4) + 0.12 * _red(random, count, 600))
-        fine = regional * (0.8 + 0.15 * kerb * traffic) * np.exp(0.12 * _red(random, count, 8)) + 1.3 * random.normal(size=count)
-        coarse = fine * 1.25 + 6 * kerb * traffic * np.exp(0.35 * _red(random, count, 4)) + 2 * random.normal(size=count)
+        nitrogen = (
+            (9 + 26 * kerb * traffic * street)
+            * still
+            * np.exp(0.22 * red(random, count, 4) + 0.12 * red(random, count, 600))
+        )
+        fine = regional * (0.8 + 0.15 * kerb * traffic) * np.exp(0.12 * red(random, count, 8)) + 1.3 * random.normal(
+            size=count
+        )
+        coarse = fine * 1.25 + 6 * kerb * traffic * np.exp(0.35 * red(random, count, 4)) + 2 * random.normal(size=count)
         if number % 6 == 1:  # works in the street, for weeks
             begin = int(random.uniform(0.2, 0.7) * count)
             working = (clock > 7) & (clock < 17) & (week < 5)
-            coarse[begin : begin + 900] += (25 * np.exp(0.5 * _red(random, count, 4)) * working)[begin : begin + 900]
+            coarse[begin : begin + 900] += (25 * np.exp(0.5 * red(random, count, 4)) * working)[begin : begin + 900]
         fires = np.abs(weather.hours / 24 - 308.9) < 0.25
         fine = fine + 30 * fires * random.uniform(0.3, 1.5)
-        ozone = np.clip(55 + 0.05 * sun - 14 * np.cos(weather.year - 2.8) - 0.75 * nitrogen + 8 * _red(random, count, 40), 0, None)
+        ozone = np.clip(
+            55 + 0.05 * sun - 14 * np.cos(weather.year - 2.8) - 0.75 * nitrogen + 8 * red(random, count, 40),
+            0,
+            None,
+        )
         first, last = (random.uniform(0, 0.4) if number == 7 else 0.0), (0.6 if number == 11 else 1.0)
-        for variable, value, present in (("NO2", nitrogen + 0.5 * random.normal(size=count), True), ("PM10", coarse, number % 4 != 3),
-                                         ("PM2.5", fine, number % 2 == 0), ("O3", ozone + random.normal(size=count), number % 3 == 0)):  # fmt: skip
+        for variable, value, present in (
+            ("NO2", nitrogen + 0.5 * random.normal(size=count), True),
+            ("PM10", coarse, number % 4 != 3),
+            ("PM2.5", fine, number % 2 == 0),
+            ("O3", ozone + random.normal(size=count), number % 3 == 0),
+        ):
             if present:
-                channels[name, variable] = _with_gaps(random, _between(_rounded(value, 0.1), first, last), 0.05)
+                channels[name, variable] = with_gaps(random, between(rounded(value, 0.1), first, last), 0.05)
     return time, channels
 
 
 def _weather_stations(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Six stations with all that a weather station has."""
-    time = _clock("2019-07-01", days, 60)
-    weather, count, channels = _Weather(time, random, mean=6, season=11), time.size, {}
+    time = clock_of("2019-07-01", days, 60)
+    weather, count, channels = Weather(time, random, mean=6, season=11), time.size, {}
     for station in range(6):
         name, air, rain = f"WX{station}", weather.air(random), weather.rain(random)
-        wind = np.clip(weather.wind * random.uniform(0.6, 1.4) * np.exp(0.2 * _red(random, count, 3)) - 0.4, 0, None)
+        wind = np.clip(weather.wind * random.uniform(0.6, 1.4) * np.exp(0.2 * red(random, count, 3)) - 0.4, 0, None)
         turned = weather.direction + random.normal(0, 15) + 30 * random.normal(size=count) / (1 + wind)
-        veil = np.clip(weather.cloud + 0.12 * _red(random, count, 2), 0, 1)
+        veil = np.clip(weather.cloud + 0.12 * red(random, count, 2), 0, 1)
         shade = np.where((weather.hours % 24 < 8.5) & (station == 2), 0.35, 1.0)  # a ridge in the east
         light = weather.clear * (1 - 0.72 * veil**2.5) * shade + 1.2 * random.normal(size=count) * (weather.clear > 0)
-        snow = _snow(np.where(air < 0.8, rain, 0) * random.uniform(0.5, 1.5), air, 1.0)
-        lost = np.isnan(_with_gaps(random, air, 0.015))
+        snow = snow_depth(np.where(air < 0.8, rain, 0) * random.uniform(0.5, 1.5), air, 1.0)
+        lost = np.isnan(with_gaps(random, air, 0.015))
         late = 0.3 if station == 4 else 0.0
         for variable, value in (
-            ("air_temp", _rounded(air, 1.0 if station == 1 else 0.1)),
-            ("RH", _rounded(weather.humidity(air, random), 1)),
-            ("rain", _tips(np.where((air < 0.8) & (station != 3), 0, rain), 0.2 if station else 0.1)),
-            ("snow_depth", _rounded(np.clip(snow + 0.5 * random.normal(size=count) * (snow > 0), 0, None), 1)),
-            ("radiation", _rounded(np.clip(light, 0, None), 1)), ("wind_speed", _rounded(wind, 0.1)),
-            ("wind_dir", np.where(wind > 0, _rounded(turned % 360, 10) % 360, 0.0)),
-            ("pressure", _rounded(weather.pressure - 10 * station + 0.2 * _red(random, count, 10), 0.1)),
-        ):  # fmt: skip
-            channels[name, variable] = np.where(lost, np.nan, _between(value, late, 1.0))
+            ("air_temp", rounded(air, 1.0 if station == 1 else 0.1)),
+            ("RH", rounded(weather.humidity(air, random), 1)),
+            ("rain", tips_of(np.where((air < 0.8) & (station != 3), 0, rain), 0.2 if station else 0.1)),
+            ("snow_depth", rounded(np.clip(snow + 0.5 * random.normal(size=count) * (snow > 0), 0, None), 1)),
+            ("radiation", rounded(np.clip(light, 0, None), 1)),
+            ("wind_speed", rounded(wind, 0.1)),
+            ("wind_dir", np.where(wind > 0, rounded(turned % 360, 10) % 360, 0.0)),
+            ("pressure", rounded(weather.pressure - 10 * station + 0.2 * red(random, count, 10), 0.1)),
+        ):
+            channels[name, variable] = np.where(lost, np.nan, between(value, late, 1.0))
     return time, channels
 
 
 def _building(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Six air handlers: set points, valves, on and off, carbon dioxide, holidays."""
-    time = _clock("2021-01-04", days, 15)
-    weather, count, channels = _Weather(time, random, mean=10, season=9), time.size, {}
+    """Return six air handlers: set points, valves, on and off, carbon dioxide, holidays."""
+    time = clock_of("2021-01-04", days, 15)
+    weather, count, channels = Weather(time, random, mean=10, season=9), time.size, {}
     clock, day = weather.hours % 24, weather.hours // 24
     holiday = np.isin(day // 7, (3, 11))
     for number in range(6):
         name, begin, end = f"AHU{number + 1}", random.choice((5.5, 6, 7)), random.choice((18, 19, 22))
         on = ((clock >= begin) & (clock < end) & (day % 7 < 5) & ~holiday).astype(float)
         setpoint = np.where(on > 0, 21.5, 17.0)
-        for place in _pulses(random, count, 96 * 20):
+        for place in pulses(random, count, 96 * 20):
             setpoint[place : place + int(random.uniform(96, 1500))] += random.choice((-1, 0.5, 1))
-        load = 0.07 * (weather.temperature - 12) + on * 1.2 * (0.5 + 0.5 * _slow(on, 12))
+        load = 0.07 * (weather.temperature - 12) + on * 1.2 * (0.5 + 0.5 * lagged(on, 12))
         warm, moved = np.empty(count), 20.0
         valve = np.empty(count)
         for step in range(count):
@@ -616,117 +558,159 @@ def _building(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
             valve[step] = wanted
             moved += 0.014 * wanted - 0.045 * (moved - 14 - load[step] * 2.4)
             warm[step] = moved
-        people = on * np.exp(-(((clock - 12.5) / 4.5) ** 4)) * random.uniform(300, 700) * (1 + 0.15 * _red(random, count, 20))
+        people = (
+            on * np.exp(-(((clock - 12.5) / 4.5) ** 4)) * random.uniform(300, 700) * (1 + 0.15 * red(random, count, 20))
+        )
         for variable, value in (
-            ("zone_temp", _rounded(warm + 0.1 * _red(random, count, 10), 0.1)), ("setpoint", setpoint),
-            ("valve_pct", _rounded(valve, 1)), ("fan_status", on),
-            ("supply_temp", _rounded(np.where(on > 0, 16 + 0.18 * valve, warm) + 0.15 * random.normal(size=count), 0.1)),
-            ("co2", _rounded(420 + _slow(people, 4) + 8 * random.normal(size=count), 1)),
-        ):  # fmt: skip
-            channels[name, variable] = _with_gaps(random, value, 0.003, 50)
+            ("zone_temp", rounded(warm + 0.1 * red(random, count, 10), 0.1)),
+            ("setpoint", setpoint),
+            ("valve_pct", rounded(valve, 1)),
+            ("fan_status", on),
+            (
+                "supply_temp",
+                rounded(np.where(on > 0, 16 + 0.18 * valve, warm) + 0.15 * random.normal(size=count), 0.1),
+            ),
+            ("co2", rounded(420 + lagged(people, 4) + 8 * random.normal(size=count), 1)),
+        ):
+            channels[name, variable] = with_gaps(random, value, 0.003, 50)
     return time, channels
 
 
 def _waves(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Four buoys: heights that grow in storms, periods that jump between sea and swell, directions."""
-    time = _clock("2017-01-01", days, 30)
-    weather, count, channels = _Weather(time, random, mean=20, season=4), time.size, {}
-    swell = np.exp(0.1 + 0.4 * _red(random, count, 150))
+    """Return four buoys: heights that grow in storms, periods that jump between sea and swell, directions."""
+    time = clock_of("2017-01-01", days, 30)
+    weather, count, channels = Weather(time, random, mean=20, season=4), time.size, {}
+    swell = np.exp(0.1 + 0.4 * red(random, count, 150))
     for number in range(4):
-        sea = 0.25 * _slow(weather.wind, 12) * random.uniform(0.7, 1.1) * np.exp(0.1 * _red(random, count, 8))
-        own = swell * random.uniform(0.5, 1) * np.exp(0.08 * _red(random, count, 20))
+        sea = 0.25 * lagged(weather.wind, 12) * random.uniform(0.7, 1.1) * np.exp(0.1 * red(random, count, 8))
+        own = swell * random.uniform(0.5, 1) * np.exp(0.08 * red(random, count, 20))
         height = np.hypot(sea, own) * np.exp(0.06 * random.normal(size=count))
         ruled = own * np.exp(0.3 * random.normal(size=count)) > sea
-        period = np.where(ruled, 11 + 1.6 * _red(random, count, 200), 5.2 + 0.8 * np.sqrt(sea)) + 0.5 * random.normal(size=count)
-        heading = np.where(ruled, 120 + 12 * _red(random, count, 300), weather.direction - 110) + 6 * random.normal(size=count)
+        period = np.where(ruled, 11 + 1.6 * red(random, count, 200), 5.2 + 0.8 * np.sqrt(sea)) + 0.5 * random.normal(
+            size=count
+        )
+        heading = np.where(ruled, 120 + 12 * red(random, count, 300), weather.direction - 110) + 6 * random.normal(
+            size=count
+        )
         first, last = (0.0, 0.75) if number == 2 else (0.0, 1.0)
-        for variable, value, step in (("Hs", height, 0.01), ("Hmax", height * (1.6 + 0.16 * random.gumbel(size=count)), 0.01),
-                                      ("Tp", np.clip(period, 2, None), 0.01), ("Peak Direction", heading % 360, 1),
-                                      ("SST", _slow(weather.temperature, 2000) + 0.2 * _red(random, count, 100), 0.05)):  # fmt: skip
-            channels[f"buoy{number}", variable] = _with_gaps(random, _between(_rounded(value, step), first, last), 0.03)
+        for variable, value, step in (
+            ("Hs", height, 0.01),
+            ("Hmax", height * (1.6 + 0.16 * random.gumbel(size=count)), 0.01),
+            ("Tp", np.clip(period, 2, None), 0.01),
+            ("Peak Direction", heading % 360, 1),
+            ("SST", lagged(weather.temperature, 2000) + 0.2 * red(random, count, 100), 0.05),
+        ):
+            channels[f"buoy{number}", variable] = with_gaps(random, between(rounded(value, step), first, last), 0.03)
     return time, channels
 
 
 def _energy(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Eight meters, two of them of panels on a roof: counters that only grow, power that is 0 at night."""
-    time = _clock("2021-11-01", days, 15)
-    weather, count, channels = _Weather(time, random, mean=8, season=9), time.size, {}
+    """Return eight meters, two of them of panels on a roof: counters that only grow, power that is 0 at night."""
+    time = clock_of("2021-11-01", days, 15)
+    weather, count, channels = Weather(time, random, mean=8, season=9), time.size, {}
     clock, day = weather.hours % 24, weather.hours // 24
     holiday = (day > 52) & (day < 62)
     for number in range(8):
         name = f"meter{number + 1}"
         if number >= 6:
-            power = np.clip(random.uniform(4, 9) * weather.radiation / 900 * (1 + 0.15 * _red(random, count, 2)), 0, None)
+            power = np.clip(
+                random.uniform(4, 9) * weather.radiation / 900 * (1 + 0.15 * red(random, count, 2)), 0, None
+            )
         elif number >= 3:  # offices
             at_work = (clock > 7) & (clock < 18.5) & (day % 7 < 5) & ~holiday
-            power = random.uniform(1, 3) + random.uniform(8, 25) * _slow(at_work.astype(float), 3) * (1 + 0.1 * _red(random, count, 6))
+            power = random.uniform(1, 3) + random.uniform(8, 25) * lagged(at_work.astype(float), 3) * (
+                1 + 0.1 * red(random, count, 6)
+            )
             power += 0.25 * np.clip(12 - weather.temperature, 0, None) * random.uniform(0.5, 1.5)
         else:  # homes
             habit = 0.3 + 0.5 * np.exp(-(((clock - 7.3) / 1.2) ** 2)) + np.exp(-(((clock - 19) / 2.3) ** 2))
-            power = 0.12 + habit * np.exp(0.7 * _red(random, count, 3) - 0.3) * 0.5 * random.uniform(0.6, 1.6)
-            for place in _pulses(random, count, 60):
+            power = 0.12 + habit * np.exp(0.7 * red(random, count, 3) - 0.3) * 0.5 * random.uniform(0.6, 1.6)
+            for place in pulses(random, count, 60):
                 power[place : place + 4] += random.uniform(1, 3)
             if number == 1:
                 power[(day > 30) & (day < 40)] = 0.09  # away from home
-        volts = 231 - 2.5 * np.exp(-(((clock - 19) / 2.5) ** 2)) + 0.9 * _red(random, count, 8) + 0.6 * random.normal(size=count)
+        volts = (
+            231
+            - 2.5 * np.exp(-(((clock - 19) / 2.5) ** 2))
+            + 0.9 * red(random, count, 8)
+            + 0.6 * random.normal(size=count)
+        )
         total = np.cumsum(power) / 4 + random.uniform(0, 9000)
         if number == 4:
             total = total % 10000  # five digits
         power = np.where(power < 0.01, 0, power)
         for variable, value, step in (("energy_kWh", total, 0.1), ("power_kW", power, 0.01), ("voltage", volts, 0.1)):
-            channels[name, variable] = _with_gaps(random, _rounded(value, step), 0.01, 90)
+            channels[name, variable] = with_gaps(random, rounded(value, step), 0.01, 90)
     return time, channels
 
 
 def _groundwater(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Eight wells of several aquifers, daily for years; two are pumped."""
-    time = _clock("2008-01-01", days, 1440)
-    count, year, channels = time.size, _year(time), {}
+    """Return eight wells of several aquifers, daily for years; two are pumped."""
+    time = clock_of("2008-01-01", days, 1440)
+    count, year, channels = time.size, year_of(time), {}
     wet = np.exp(0.9 * random.normal(size=count)) * (random.random(count) < 0.4) * (1 + 0.5 * np.cos(year))
-    years = _slow(wet - wet.mean(), 500) * 12
+    years = lagged(wet - wet.mean(), 500) * 12
     for number in range(8):
         memory = np.exp(random.uniform(np.log(15), np.log(300)))
-        recharge = _slow(wet * np.exp(0.3 * random.normal(size=count)) - wet.mean(), memory)
-        level = random.uniform(-25, -3) + random.uniform(0.4, 1.2) * (recharge / max(recharge.std(), 1e-9) * 0.6 + 0.3 * years)
-        level = level + 0.01 * _red(random, count, 300) + 0.012 * random.normal(size=count)
+        recharge = lagged(wet * np.exp(0.3 * random.normal(size=count)) - wet.mean(), memory)
+        level = random.uniform(-25, -3) + random.uniform(0.4, 1.2) * (
+            recharge / max(recharge.std(), 1e-9) * 0.6 + 0.3 * years
+        )
+        level = level + 0.01 * red(random, count, 300) + 0.012 * random.normal(size=count)
         if number in (2, 5):
-            irrigated = (np.cos(year - 3.5) > 0.5) & (_red(random, count, 10) > -0.3)
-            level = level - random.uniform(0.4, 1.2) * _slow(irrigated.astype(float), 6)
+            irrigated = (np.cos(year - 3.5) > 0.5) & (red(random, count, 10) > -0.3)
+            level = level - random.uniform(0.4, 1.2) * lagged(irrigated.astype(float), 6)
         if number == 6:
-            level[int(0.55 * count) :] -= 0.8 * (1 - np.exp(-np.arange(count - int(0.55 * count)) / 200))  # a new well nearby
+            level[int(0.55 * count) :] -= 0.8 * (
+                1 - np.exp(-np.arange(count - int(0.55 * count)) / 200)
+            )  # a new well nearby
         first, last = (0.35, 1.0) if number == 3 else (0.0, 0.8) if number == 7 else (0.0, 1.0)
-        value = _rounded(level, 0.01 if number != 4 else 0.1)
-        channels[f"well{number + 1}", "level_m"] = _with_gaps(random, _between(value, first, last), 0.04, 60)
+        value = rounded(level, 0.01 if number != 4 else 0.1)
+        channels[f"well{number + 1}", "level_m"] = with_gaps(random, between(value, first, last), 0.04, 60)
     return time, channels
 
 
 def _soil_gas(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
-    """Three pits with carbon dioxide at three depths, soil warmth and the battery of each logger."""
-    time = _clock("2020-03-01", days, 30)
-    weather, count, channels = _Weather(time, random, mean=11, season=9), time.size, {}
+    """Return three pits with carbon dioxide at three depths, soil warmth and the battery of each logger."""
+    time = clock_of("2020-03-01", days, 30)
+    weather, count, channels = Weather(time, random, mean=11, season=9), time.size, {}
     for number in range(3):
         rain, air, name = weather.rain(random), weather.air(random), f"pit{number + 1}"
-        water, drained = _bucket(rain, 0.07, 0.28, 10, weather, random)
+        water, _ = soil_water(rain, 0.07, 0.28, 10, weather, random)
         for depth in (5, 20, 50):
-            warm = _slow(air + 0.004 * weather.radiation, 0.8 * depth**1.5)
-            made = random.uniform(0.7, 1.3) * depth**0.6 * 260 * np.exp(0.07 * (warm - 10)) * np.clip(water / 0.25, 0.2, 1.2)
+            warm = lagged(air + 0.004 * weather.radiation, 0.8 * depth**1.5)
+            made = (
+                random.uniform(0.7, 1.3)
+                * depth**0.6
+                * 260
+                * np.exp(0.07 * (warm - 10))
+                * np.clip(water / 0.25, 0.2, 1.2)
+            )
             blocked = 1 + 4 * np.clip(water - 0.27, 0, None) / 0.05
-            wind = 1 - 0.06 * np.clip(_slow(weather.wind, 6) - 3, 0, 6) * (depth < 30)
-            gas = 420 + _slow(made * blocked, depth) * wind * np.exp(0.04 * _red(random, count, 30))
-            channels[name, f"CO2_{depth}cm"] = _with_gaps(random, _rounded(np.clip(gas + 8 * random.normal(size=count), 380, 10000), 10), 0.03)
-            channels[name, f"T_{depth}cm"] = _with_gaps(random, _rounded(warm + 0.02 * random.normal(size=count), 0.06), 0.02)
-        cells = 3.9 + 0.25 * np.sin(weather.hours / 24 * 2 * np.pi / random.uniform(20, 40)) + 0.02 * (weather.radiation > 200)
-        channels[name, "battery"] = _rounded(cells, 0.01)
+            wind = 1 - 0.06 * np.clip(lagged(weather.wind, 6) - 3, 0, 6) * (depth < 30)
+            gas = 420 + lagged(made * blocked, depth) * wind * np.exp(0.04 * red(random, count, 30))
+            channels[name, f"CO2_{depth}cm"] = with_gaps(
+                random, rounded(np.clip(gas + 8 * random.normal(size=count), 380, 10000), 10), 0.03
+            )
+            channels[name, f"T_{depth}cm"] = with_gaps(
+                random, rounded(warm + 0.02 * random.normal(size=count), 0.06), 0.02
+            )
+        cells = (
+            3.9
+            + 0.25 * np.sin(weather.hours / 24 * 2 * np.pi / random.uniform(20, 40))
+            + 0.02 * (weather.radiation > 200)
+        )
+        channels[name, "battery"] = rounded(cells, 0.01)
     return time, channels
 
 
 def _tracker(days: int, random: np.random.Generator) -> tuple[dict[str, Array], Channels]:
-    """Three animals with collars: positions, speeds that are often 0, batteries, satellites, irregular clocks."""
+    """Return three collars of animals: positions, speeds that are often 0, batteries, irregular clocks."""
     times, channels = {}, {}
     for number in range(3):
         name, count = f"collar{number + 1}", days * 48
         seconds = np.cumsum(np.where(random.random(count) < 0.03, 3600, 1800) + random.integers(-60, 60, count))
-        active = (np.cos((seconds / 3600 % 24 - 7) * np.pi / 6) + _red(random, count, 6) > 0.4).astype(float)
+        active = (np.cos((seconds / 3600 % 24 - 7) * np.pi / 6) + red(random, count, 6) > 0.4).astype(float)
         speed = active * np.exp(-1.2 + 0.6 * random.normal(size=count))
         heading = np.cumsum(0.5 * random.normal(size=count))
         steps = speed * 0.005
@@ -739,29 +723,52 @@ def _tracker(days: int, random: np.random.Generator) -> tuple[dict[str, Array], 
         times[name] = np.datetime64("2022-05-01", "s") + seconds.astype("timedelta64[s]")
         battery = 100 - 60 * np.arange(count) / count + 0.3 * random.normal(size=count)
         for variable, value, step in (
-            ("lat", 46.5 + north + noise[0], 1e-5), ("lon", 10.2 + east + noise[1], 1e-5), ("speed", speed, 0.1),
-            ("battery_pct", np.clip(battery, 0, 100), 1), ("satellites", np.clip(np.round(9 + 2 * random.normal(size=count)), 4, 14), 1),
-            ("temperature", 14 + 7 * np.sin((seconds / 3600 % 24 - 9) * np.pi / 12) + 2 * _red(random, count, 60), 0.5),
-        ):  # fmt: skip
-            channels[name, variable] = _rounded(value, step)
+            ("lat", 46.5 + north + noise[0], 1e-5),
+            ("lon", 10.2 + east + noise[1], 1e-5),
+            ("speed", speed, 0.1),
+            ("battery_pct", np.clip(battery, 0, 100), 1),
+            ("satellites", np.clip(np.round(9 + 2 * random.normal(size=count)), 4, 14), 1),
+            (
+                "temperature",
+                14 + 7 * np.sin((seconds / 3600 % 24 - 9) * np.pi / 12) + 2 * red(random, count, 60),
+                0.5,
+            ),
+        ):
+            channels[name, variable] = rounded(value, step)
     return times, channels
 
 
 Maker = Callable[[int, np.random.Generator], tuple[Any, Mapping[tuple[str, str], Array]]]
 
 KINDS: dict[str, tuple[str, Maker, int, tuple[str, ...]]] = {
-    "soil": ("soil moisture and temperature, 7 stations, 4 depths, hourly", _soil, 500,
-             tuple(f"{name}_{depth}cm" for name in ("moisture", "temperature") for depth in (5, 10, 20, 50))),
+    "soil": (
+        "soil moisture and temperature, 7 stations, 4 depths, hourly",
+        _soil,
+        500,
+        tuple(f"{name}_{depth}cm" for name in ("moisture", "temperature") for depth in (5, 10, 20, 50)),
+    ),
     "boilers": ("a boiler, 4 unlike sensors, 5 min", _boilers, 60, ("value",)),
     "rivers": ("two rivers, 3 variables, hourly", _rivers, 360, ("level", "conductivity", "turbidity")),
-    "drinking_water": ("drinking water, 4 points, 6 variables, 10 min", _drinking_water, 90,
-                       ("chlorine", "pH", "conductivity", "pressure")),
+    "drinking_water": (
+        "drinking water, 4 points, 6 variables, 10 min",
+        _drinking_water,
+        90,
+        ("chlorine", "pH", "conductivity", "pressure"),
+    ),
     "estuary": ("an estuary, 3 sondes, 6 variables, 15 min", _estuary, 150, ("Temp", "Sal", "DO_mgl", "pH", "Depth")),
-    "logger": ("one logger file, 18 columns, 10 min", _logger, 180,
-               ("Batt_Volt_Min", "PTemp_C", "AirTC_Avg", "RH", "TSoil_5cm", "VWC_10cm")),
+    "logger": (
+        "one logger file, 18 columns, 10 min",
+        _logger,
+        180,
+        ("Batt_Volt_Min", "PTemp_C", "AirTC_Avg", "RH", "TSoil_5cm", "VWC_10cm"),
+    ),
     "laboratory": ("a laboratory, 16 motes, 4 variables, irregular", _laboratory, 25, ("temperature", "humidity")),
-    "reservoir": ("a reservoir, chain and sonde, 16 variables, 30 min", _reservoir, 360,
-                  ("temp_1m", "temp_3m", "temp_5m", "temp_9m", "oxygen_1m", "oxygen_5m", "conductivity", "fdom")),
+    "reservoir": (
+        "a reservoir, chain and sonde, 16 variables, 30 min",
+        _reservoir,
+        360,
+        ("temp_1m", "temp_3m", "temp_5m", "temp_9m", "oxygen_1m", "oxygen_5m", "conductivity", "fdom"),
+    ),
     "parking": ("30 car parks, half-hourly by day, integers", _parking, 77, ("occupancy",)),
     "air": ("air quality, 20 sites, 4 variables, hourly", _air, 330, ("NO2", "PM10", "PM2.5", "O3")),
     "weather": ("6 weather stations, 8 variables, hourly", _weather_stations, 365, ("air_temp", "RH", "pressure")),
@@ -771,5 +778,5 @@ KINDS: dict[str, tuple[str, Maker, int, tuple[str, ...]]] = {
     "groundwater": ("8 wells, daily, 12 years", _groundwater, 4380, ("level_m",)),
     "soil_gas": ("soil CO2, 3 pits, 7 variables, 30 min", _soil_gas, 240, ("CO2_5cm", "CO2_20cm", "T_20cm", "T_50cm")),
     "tracker": ("3 collars, 6 variables, irregular", _tracker, 60, ("temperature",)),
-}  # fmt: skip
+}
 """By name: what it is, the function that simulates it, its days, and the variables that may have faults."""

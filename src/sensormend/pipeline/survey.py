@@ -128,9 +128,9 @@ def _surveyed(sample: Readings, options: Options, grid: Grid, notes: Sequence[st
     circular = _circular(sample, fill, options)
     directions = [f"{name or 'the variable'} is a direction: it is judged by its cosine and sine" for name in circular]
     unjudged = _unjudged(sample, fill, circular)
-    kept = [_in_words(name, channels) for name, channels in unjudged.items()]
+    not_judged = [_in_words(name, channels) for name, channels in unjudged.items()]
     return Survey(
-        grid, fill, (*notes, *guessed, *directions, *kept), circular, _usual(sample, fill, circular), unjudged
+        grid, fill, (*notes, *guessed, *directions, *not_judged), circular, _usual(sample, fill, circular), unjudged
     )
 
 
