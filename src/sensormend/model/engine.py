@@ -298,18 +298,21 @@ def _run_partition(w, network, period, p, learning):
         write_corrections(w, network, period, p, s, i)
         # What is beyond anything that was seen before is wrong. Where a channel is alone, there is nothing better than
         # its own readings to estimate and to learn from, and snow or a flood that comes step by step is no error.
-        margin = v[HIGH] - v[LOW] if v[HIGH] > v[LOW] else np.inf
-        low, high = v[LOW] - margin, v[HIGH] + margin
-        step = STEP * (forward(v[HIGH], v) - forward(v[LOW], v)) if is_alone(w) else 0.0
+        low, high = -np.inf, np.inf
+        if v[HIGH] > v[LOW]:
+            low, high = v[LOW] - (v[HIGH] - v[LOW]), v[HIGH] + (v[HIGH] - v[LOW])
+        part = STEP if is_alone(w) else 0.0
         before = w.stats[i, LAST_VALUE]
-        if not low <= before <= high:
+        if not low <= before <= high and w.stats[i, LAST_TIME] != period.start - 1:
             # The last reading was wrong: nothing is near it.
             before = np.nan
         for t in range(s):
             if not w.flags[OBSERVED, i, t]:
                 continue
             x = w.cells[RAW, i, t]
-            is_possible = low <= x <= high or abs(forward(x, v) - forward(before, v)) < step
+            # What it has reached counts for its range.
+            reached = forward(max(v[HIGH], before), v) - forward(min(v[LOW], before), v)
+            is_possible = low <= x <= high or abs(forward(x, v) - forward(before, v)) < part * reached
             if w.flags[UNCERTAIN, i, t]:
                 w.flags[UNCERTAIN, i, t] = is_possible
                 if is_alone(w) and is_possible:
