@@ -36,6 +36,9 @@ and the log probability of a sound repeat in them."""
 USUAL_RUNS, MAX_REPEATED = 5.0, 0.8
 """Mean lengths of a run, by the share of readings that were repeated lately, that a sound run is no longer than; and
 the most that this share is taken to be."""
+STEP = 0.25
+"""The part of a variable's range by which a sound channel steps to the end of what it can measure, or beyond what was
+seen before; a broken one jumps there."""
 NEAR = 0.15
 """Widths of a variable's scale within which a value is at an end of its range."""
 FEW_MEMBERS = 5
@@ -69,6 +72,18 @@ def _rests_like_others(network, p, m, c):
         ):
             n_alike += 1
     return 5 * n_alike >= m - 1
+
+
+@inlined
+def _is_at_limit(x, before, v):
+    """Return whether a reading is the least or the most that its variable has shown, and was reached from nearby.
+
+    That is the end of what its sensor can measure: a dead one jumps there.
+    """
+    if np.float32(x) != np.float32(v.low) and np.float32(x) != np.float32(v.high):
+        return False
+    low, high = forward(v.low, v), forward(v.high, v)
+    return abs(forward(x, v) - forward(before, v)) < STEP * (high - low)
 
 
 @inlined
@@ -180,6 +195,10 @@ def _load_partition(w, network, period, p):
         is_explained = w.stats[i].variance < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
         usual_run = 0.0 if is_explained else 1.5 * w.stats[i].longest_run
         run, whole = w.stats[i].run_length, 0
+        v = network.variables[network.variable[c]]
+        # A run at the limit that is no fault so far goes on.
+        few = m <= FEW_MEMBERS
+        at_limit = few and w.stats[i].open_kind == SOUND and _is_at_limit(last, last, v)
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 x = w.cells[RAW, i, t]
@@ -187,15 +206,18 @@ def _load_partition(w, network, period, p):
                 run = run + 1 if repeats else 1
                 if whole == 0 or not repeats:
                     whole = run + _equal_after(w, s, i, t)
+                if not repeats:
+                    at_limit = few and _is_at_limit(x, last, v)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 if (
                     repeats
                     and repeating
                     and whole > usual_run
+                    and not at_limit
                     and not (rests and np.float32(x) == np.float32(w.stats[i].rest_value))
                 ):
                     w.cells[REPEAT, i, t] = max(log_lately, log_repeat, log_run if repeated else log_repeat)
-                if repeats and w.member.dead[i]:
+                if repeats and w.member.dead[i] and not at_limit:
                     w.cells[REPEAT, i, t] = DEAD_ODDS
                 repeated = repeats
                 last = x
@@ -284,13 +306,28 @@ def _run_partition(w, network, period, p, learning):
     for i in range(m):
         write_corrections(w, network, period, p, s, i)
         # What is beyond anything that was seen before is wrong. Where a channel is alone, there is nothing better than
-        # its own readings to estimate and to learn from.
-        margin = v.high - v.low if v.high > v.low else np.inf
+        # its own readings to estimate and to learn from, and snow or a flood that comes step by step is no error.
+        low, high = -np.inf, np.inf
+        if v.high > v.low:
+            low, high = v.low - (v.high - v.low), v.high + (v.high - v.low)
+        part = STEP if is_alone(w) else 0.0
+        before = w.stats[i].last_value
+        if not low <= before <= high and w.stats[i].last_time != period.start - 1:
+            # The last reading was wrong: nothing is near it.
+            before = np.nan
         for t in range(s):
+            if not w.flags[OBSERVED, i, t]:
+                continue
+            x = w.cells[RAW, i, t]
+            # What it has reached counts for its range.
+            reached = forward(max(v.high, before), v) - forward(min(v.low, before), v)
+            is_possible = low <= x <= high or abs(forward(x, v) - forward(before, v)) < part * reached
             if w.flags[UNCERTAIN, i, t]:
-                w.flags[UNCERTAIN, i, t] = v.low - margin <= w.cells[RAW, i, t] <= v.high + margin
-                if is_alone(w) and w.flags[UNCERTAIN, i, t]:
+                w.flags[UNCERTAIN, i, t] = is_possible
+                if is_alone(w) and is_possible:
                     w.flags[PREDICTS, i, t], w.flags[UNCERTAIN, i, t] = True, False
+            if is_possible:
+                before = x
     estimate_cells(w, network, period, p, s)
     if learning:
         for i in range(m):
