@@ -147,4 +147,4 @@ def limit(square: Floats, pooled: Floats, age: int, span: float, support: float,
     """Return the change over a span from which a channel is wrong, with what it is at `least`."""
     size, known, usual = structure(square, pooled, age, span)
     z = student(wander.Z + wander.Z_SUPPORT / support, known)
-    return max(z * size * np.sqrt(1 + wander.FEW_OTHERS / support) * np.hypot(moved, usual), least)
+    return max(float(z * size * np.sqrt(1 + wander.FEW_OTHERS / support) * np.hypot(moved, usual)), least)

@@ -64,7 +64,8 @@ def flatten(arguments: tuple[Any, ...], table: array[int], types: list[str]) -> 
             if not argument.flags.c_contiguous:
                 raise TypeError("an array is not contiguous")
             table.append(id(argument))
-            types.append(f"{type_code(argument.dtype)}{argument.ndim}")
+            dtype = argument.dtype
+            types.append(f"{dtype.char if dtype.names is None else type_code(dtype)}{argument.ndim}")
         elif isinstance(argument, tuple):
             flatten(argument, table, types)
         elif isinstance(argument, bool | np.bool_):

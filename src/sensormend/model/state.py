@@ -475,7 +475,7 @@ class State:
         blocks = in_spans(
             len(parts.members), BLOCK, lambda begin, end: engine.run_block(network, period, begin, end, learning)
         )
-        episodes = [EpisodeRow(*row) for block in blocks for row in block[1].tolist()]
+        episodes = [EpisodeRow(*row) for block in blocks for row in block[1]]
         estimates.code[spikes] = at.SPIKE
         episodes += [
             EpisodeRow(
@@ -490,7 +490,7 @@ class State:
             self._learn(network, period)
             # What was known before is freed first: both would be the peak of memory.
             del network, period, learned
-            self.hypotheses = np.concatenate([block[0] for block in blocks])
+            self.hypotheses = np.concatenate([block[0] for block in blocks]).view(HYPOTHESIS)[:, 0]
             self._admit(readings, estimates)
             if self.periods in SHAPE_PERIODS:
                 self._bend_scales()
@@ -573,8 +573,8 @@ class State:
         learning.learn_range(network, period, self.away)
         # Of one or two readings what two periods have shown may be the wrong way round.
         low, high = self.variable_stats["low"], self.variable_stats["high"]
-        is_known = np.isfinite(low) & np.isfinite(high)
-        low[is_known], high[is_known] = np.minimum(low, high)[is_known], np.maximum(low, high)[is_known]
+        if (swapped := np.isfinite(low) & (low > high)).any():
+            low[swapped], high[swapped] = high[swapped], low[swapped]
         wander.update_wander(network, period, network.wander, self.periods)
         self._learn_predictions(network, period)
         self._pool_volatility(period.learned.stats)
