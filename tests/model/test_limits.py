@@ -9,11 +9,11 @@ from sensormend import NetworkModel
 DAYS, SLOTS = 50, 24
 
 
-def run(series: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def run(series: np.ndarray, slots: int = SLOTS) -> tuple[np.ndarray, list[str]]:
     """Return which readings of (sensor, slot of all days) are wrong, and the kinds of the faults."""
     model, wrong, kinds = NetworkModel(), [], set()
-    for day in range(series.shape[1] // SLOTS):
-        result = model.update(series[:, day * SLOTS : (day + 1) * SLOTS])
+    for day in range(series.shape[1] // slots):
+        result = model.update(series[:, day * slots : (day + 1) * slots])
         wrong.append(result.wrong)
         kinds |= {fault.kind for fault in result.faults}
     return np.concatenate(wrong, axis=1), sorted(kinds)
@@ -51,10 +51,11 @@ def test_one_that_jumps_there_among_probes_that_agree_is_wrong() -> None:
 
 @pytest.mark.parametrize("hours", [48, 1])
 def test_a_flood_of_a_lone_channel_comes_by_steps_and_a_fault_jumps(hours: int) -> None:
-    random, time = np.random.default_rng(2), np.arange(DAYS * SLOTS)
-    level = 1.0 + 0.1 * np.sin(time / 24 * 2 * np.pi) + 0.02 * random.normal(size=time.size)
-    begin = 35 * SLOTS
-    rise = np.clip((time - begin) / hours, 0, 1) * np.exp(-np.clip(time - begin - hours, 0, None) / 200)
-    wrong, _ = run((level + 2.0 * rise)[None])
-    share = wrong[0, begin : begin + 5 * SLOTS].mean()
+    slots = 96
+    random, time = np.random.default_rng(2), np.arange(DAYS * slots)
+    level = 1.0 + 0.1 * np.sin(time / slots * 2 * np.pi) + 0.005 * random.normal(size=time.size)
+    since, rising = time - 35 * slots, hours * slots / 24
+    flood = np.clip(since / rising, 0, 1) * np.exp(-np.clip(since - rising, 0, None) / (8 * slots))
+    wrong, _ = run((level + 2.0 * flood)[None], slots)
+    share = wrong[0, (since >= 0) & (since < 5 * slots)].mean()
     assert share < 0.02 if hours > 1 else share > 0.5

@@ -310,24 +310,23 @@ def _run_partition(w, network, period, p, learning):
         low, high = -np.inf, np.inf
         if v.high > v.low:
             low, high = v.low - (v.high - v.low), v.high + (v.high - v.low)
-        part = STEP if is_alone(w) else 0.0
         before = w.stats[i].last_value
-        if not low <= before <= high and w.stats[i].last_time != period.start - 1:
-            # The last reading was wrong: nothing is near it.
-            before = np.nan
+        was_inside, was_trusted = low <= before <= high, w.stats[i].last_time == period.start - 1
+        # A fault that is open and was inside may have jumped out and come back for a while.
+        follows = is_alone(w) and (was_inside if w.stats[i].open_kind == SOUND else not was_inside and was_trusted)
         for t in range(s):
             if not w.flags[OBSERVED, i, t]:
                 continue
             x = w.cells[RAW, i, t]
-            # What it has reached counts for its range.
+            # What it has reached counts for its range; once it has jumped, nothing follows.
             reached = forward(max(v.high, before), v) - forward(min(v.low, before), v)
-            is_possible = low <= x <= high or abs(forward(x, v) - forward(before, v)) < part * reached
+            follows = follows and abs(forward(x, v) - forward(before, v)) < STEP * reached
+            is_possible = follows or low <= x <= high
             if w.flags[UNCERTAIN, i, t]:
                 w.flags[UNCERTAIN, i, t] = is_possible
                 if is_alone(w) and is_possible:
                     w.flags[PREDICTS, i, t], w.flags[UNCERTAIN, i, t] = True, False
-            if is_possible:
-                before = x
+            before = x
     estimate_cells(w, network, period, p, s)
     if learning:
         for i in range(m):
