@@ -401,7 +401,7 @@ def test_quantities_are_measured(name: str) -> None:
 
 def test_the_format_is_an_option_of_feeds_with_messages(tmp_path: Any) -> None:
     assert Settings.of(source="-", out=tmp_path / "out", format="ttn").format == "ttn"
-    with pytest.raises(ConfigError, match="format is json or senml or ttn"):
+    with pytest.raises(ConfigError, match="format is json, senml, ttn"):
         Settings.of(source="-", out=tmp_path / "out", format="ttm")
     with pytest.raises(ConfigError, match="format is for messages"):
         Settings.of(source="replay:x.csv", out=tmp_path / "out", format="ttn")

@@ -68,11 +68,8 @@ _SPELLINGS = {
 """Spellings of units in messages, lower case and without spaces, points and degree signs."""
 
 _TEMPERATURE = re.compile(r"(\w+[ _.-])?(temp|temperature|tair|airtemp|dew ?p(t|oint)?)\d*|t(air|water|soil)")
-_SCALE = re.compile(r"(.*)[ _.-]([cf])")
 _PRESSURE = re.compile(r"((air|atm\w*|baro\w*)[ _.-]?)?pres(s|sure)?|baro\w*|slp")
 _HUMIDITY = re.compile(r"rh\d*|rel\w*[ _.-]?hum\w*|hum(idity)?")
-_OXYGEN = re.compile(r"o?do|diss\w*[ _.-]?ox\w*")
-_CONDUCTIVITY = re.compile(r"(sp\w*[ _.-]?)?cond(uctivity|uctance)?|spc")
 _PARTICLES = re.compile(r"pm[ _]?(1|2[._,]?5|4|10)")
 
 
@@ -90,14 +87,10 @@ def likely_unit(variable: str, usual: UsualRange | None = None) -> str:
     ('hPa', '')
     >>> likely_unit("RH", UsualRange(20, 67, 100, 9)), likely_unit("RH", UsualRange(0.2, 0.67, 1, 9))
     ('%', '')
-    >>> likely_unit("do", UsualRange(5, 9, 15, 9)), likely_unit("cond", UsualRange(280, 400, 620, 9))
-    ('mg/L', 'µS/cm')
-    >>> likely_unit("PM2.5"), likely_unit("temperature_C"), likely_unit("Zone C")
-    ('µg/m³', '°C', '')
+    >>> likely_unit("PM2.5")
+    'µg/m³'
     """
     name = variable.strip().lower()
-    if (scale := _SCALE.fullmatch(name)) and _TEMPERATURE.fullmatch(scale[1]):
-        return f"°{scale[2].upper()}"
     for pattern, unit in _IN_NAMES:
         if match := pattern.fullmatch(name):
             return unit or _SPELLED.get(match[2], match[2])
@@ -116,12 +109,6 @@ def likely_unit(variable: str, usual: UsualRange | None = None) -> str:
     if _HUMIDITY.fullmatch(name):
         # Absolute humidity stays below 45 g/m³.
         return "%" if 45 < high <= 115 else ""
-    if _OXYGEN.fullmatch(name):
-        # A saturation in per cent is higher.
-        return "mg/L" if low >= 0 and middle >= 2 and high <= 25 else ""
-    if _CONDUCTIVITY.fullmatch(name):
-        # The sea has 50 mS/cm.
-        return "µS/cm" if low >= 0 and middle >= 100 else ""
     return "ppm" if name == "co2" and 350 <= low < 600 and high <= 10_000 else ""
 
 

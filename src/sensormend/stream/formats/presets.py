@@ -575,6 +575,7 @@ _AIRGRADIENT_UNITS = {
 
 _PURPLEAIR_UNITS = {"temperature": "°F", "humidity": "%", "current_temp_f": "°F", "current_humidity": "%"}
 _COMMUNITY_UNITS = {"P1": "µg/m³", "P2": "µg/m³", "temperature": "°C", "humidity": "%", "pressure": "Pa"}
+_RTL_433_UNITS = {"temperature_C": "°C", "temperature_F": "°F", "humidity": "%", "pressure_hPa": "hPa"}
 _ZIGBEE_UNITS = {"temperature": "°C", "humidity": "%", "pressure": "hPa"}
 
 PRESETS = (
@@ -652,6 +653,7 @@ PRESETS = (
         "rtl_433",
         test=_is_rtl_433,
         rows=_rtl_433,
+        known_units=_RTL_433_UNITS,
         apart=frozenset(("noise", "freq", "freq1", "freq2", "subtype", "time")),
         local=True,
     ),
