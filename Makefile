@@ -38,7 +38,7 @@ test-bounds: export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/bounds
 test-bounds: compile
 	$(PYTEST) tests/model --ignore tests/model/test_compiling.py $(ARGS)
 
-# Everything, which lines it reaches, and a failure below the floor in pyproject.toml.
+# Everything, and which lines it reaches; it fails below the floor in pyproject.toml, where one is set.
 coverage: compile
 	$(PYTEST) --cov --cov-report term $(ARGS)
 

@@ -166,10 +166,12 @@ def _code(kind: Any) -> str:
     from numba import types
     from numba.np.numpy_support import as_dtype
 
+    from sensormend.model.library import type_code
+
     if isinstance(kind, types.Array):
         if kind.layout != "C":
             raise TypeError(f"{kind} is not contiguous")
-        return f"{as_dtype(kind.dtype).char}{kind.ndim}"
+        return f"{type_code(as_dtype(kind.dtype))}{kind.ndim}"
     if _is_tuple(kind):
         return "".join(map(_code, kind))
     return {types.boolean: "b", types.float64: "f", types.int64: "i"}[kind]

@@ -133,13 +133,13 @@ def networks(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         inside, workers = sum(network.seconds for network in report.networks), max(len(processes) - 1, 1)
         results[name] = {
             "seconds": round(ended - start, 1),
-            "splitting": round(stages["mending"] - stages["reading"], 1),
-            "mending": round(ended - stages["mending"], 1),
+            "splitting": round(stages["cleaning"] - stages["reading"], 1),
+            "mending": round(ended - stages["cleaning"], 1),
             "processor_seconds": round(processor_seconds(processes) - used, 1),
             "processor_ms_per_network": round(1e3 * (processor_seconds(processes) - used) / args.networks, 1),
             "files_per_network": round(files / args.networks, 1),
             "in_networks": round(inside, 1),
-            "beside_ms_per_network": round(1e3 * (workers * (ended - stages["mending"]) - inside) / args.networks, 1),
+            "beside_ms_per_network": round(1e3 * (workers * (ended - stages["cleaning"]) - inside) / args.networks, 1),
             "readings_per_second": round(readings / (ended - start)),
         }
         print(name, results[name], file=sys.stderr)

@@ -283,7 +283,8 @@ def retained() -> None:
 
 def connections() -> None:
     """Connect to `/metrics`, and send nothing."""
-    from sensormend.stream.metrics import CONNECTION_TIME, MOST_CONNECTIONS, MetricsServer
+    from sensormend.stream.http_server import CONNECTION_TIME, MOST_CONNECTIONS
+    from sensormend.stream.metrics import MetricsServer
 
     metrics = Metrics()
     with measured() as cost, ExitStack() as stack:

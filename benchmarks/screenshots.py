@@ -23,7 +23,7 @@ import numpy as np
 from sensormend.archive.cleaning import clean_archive
 from sensormend.bench.real import find_archives
 from sensormend.io.folder import Archive
-from sensormend.pipeline.options import Options
+from sensormend.pipeline.options import EVERY, Options
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND
 from sensormend.report.document import write_report
 from sensormend.stream.arrivals import Arrived
@@ -78,7 +78,10 @@ class Paused(CitySource):
 def watching(out: Path, days: int, hours: int) -> Iterator[None]:
     """Watch the city up to an hour, and be a running watch from then on."""
     city = Paused(days, hours)
-    service = Service(Settings("a simulated city", out, Options(step=HOUR, period=DAY), metrics=None), lambda *_: city)
+    service = Service(
+        Settings("a simulated city", out, Options(step=HOUR, period=DAY, units={EVERY: "°C"}), metrics=None),
+        lambda *_: city,
+    )
     runner = threading.Thread(target=service.run)
     runner.start()
     try:

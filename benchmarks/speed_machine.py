@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sensormend.model.partition import HALO, OWNED
 
-__all__ = ["MEMBERS", "RANK", "SLOTS", "TALL", "measure_machine", "pin_to_one_core", "product_seconds"]
+__all__ = ["MEMBERS", "RANK", "SLOTS", "TALL", "measure_machine", "pin_to_one_core"]
 
 SLOTS, RANK = 24, 10
 LARGE = 2**26
@@ -45,14 +45,6 @@ def measure_machine() -> dict[str, Any]:
         products[f"tall {np.dtype(dtype).name}"] = _tall(dtype)
         products[f"batched {np.dtype(dtype).name}"] = _batched(dtype)
     return {"copy": _copy(), "triad": _triad(), "products": products}
-
-
-def product_seconds(sensors: int, rank: int, *, turns: int = 15) -> float:
-    """Time dictionary times coefficients: the least that any low-rank model does with a day."""
-    random = np.random.default_rng(0)
-    left, right = random.random((sensors, rank)), random.random((rank, SLOTS))
-    into = np.empty((sensors, SLOTS))
-    return best(lambda: np.matmul(left, right, out=into), turns)
 
 
 def best(work: Callable[[], object], turns: int = TURNS) -> float:

@@ -35,14 +35,14 @@ import sys, threading
 from pathlib import Path
 from sensormend.cli import main
 ROOT = sys.argv[1]
-main(["clean", "--help"])  # Imports the command: what runs at import is not the work.
+main(["clean", *sys.argv[2:4]])  # Imports and compiles what the command uses: that is not the work.
 files = set()
 def called(frame, event, _):
     if event == "call" and frame.f_code.co_filename.startswith(ROOT) and frame.f_code.co_name != "<module>":
         files.add(frame.f_code.co_filename)
 threading.setprofile(called)
 sys.setprofile(called)
-code = main(["clean", sys.argv[2], sys.argv[3]])
+code = main(["clean", sys.argv[2], sys.argv[4]])
 sys.setprofile(None)
 assert code == 0, code
 print("RESULT", len(files))
@@ -175,8 +175,7 @@ def files_of_clean(source: Path) -> int:
             for sensor in range(6)
         ]
         table.write_text("\n".join(["sensor,time,value", *days]) + "\n", encoding="utf-8")
-        run(source, CLEAN, str(table), str(Path(folder) / "compiled"))
-        return int(run(source, CLEAN, str(table), str(Path(folder) / "out"))[0])
+        return int(run(source, CLEAN, str(table), str(Path(folder) / "first"), str(Path(folder) / "out"))[0])
 
 
 def hops_of_message(source: Path) -> tuple[int, int]:

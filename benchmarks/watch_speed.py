@@ -3,6 +3,7 @@
     python benchmarks/watch_speed.py days          # 50 sensors, replayed as fast as it goes, beside the model alone
     python benchmarks/watch_speed.py memory        # 200 sensors over 5,000 days
     python benchmarks/watch_speed.py provisional   # 1,000 sensors, slots of a second
+    python benchmarks/watch_speed.py slot          # processor time of a slot's provisional values, by the time of day
 
 Each prints what it measured. One thread: set OPENBLAS_NUM_THREADS=1, as `make bench` does.
 """
@@ -23,9 +24,13 @@ import numpy as np
 
 from sensormend import NetworkModel
 from sensormend.io.folder import file_rows
-from sensormend.readings import NOTHING, SECOND, Readings
+from sensormend.pipeline.cleaner import Cleaner
+from sensormend.pipeline.grid import Grid
+from sensormend.readings import DAY, NOTHING, SECOND, Readings
+from sensormend.recovery import FloatArray
 from sensormend.simulate.network import stream
 from sensormend.stream.arrivals import Arrived, Source, clock
+from sensormend.stream.output import Output
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
 from sensormend.stream.stream import Event, PeriodFinal
@@ -149,17 +154,52 @@ def provisional(sensors: int, slots: int, periods: int) -> None:
           f"their slot (median), {np.quantile(results, 0.99):.2f} s (99 %), {results.max():.2f} s (all)")  # fmt: skip
 
 
+def slot(sensors: int, slots: int, count: int) -> None:
+    """Print what a slot's provisional values cost at the begin, in the middle and at the end of a period."""
+    step = DAY // slots
+    cleaner, names = Cleaner(Grid(step, DAY)), tuple(f"S{number:05d}" for number in range(sensors))
+    first = int(cleaner.grid.period_of(clock()))
+
+    def readings(values: FloatArray, period: int) -> Readings:
+        place, sensor = np.nonzero(np.isfinite(values.T))
+        times = cleaner.grid.start_of(period) + place * step
+        return Readings(names, ("",), sensor, np.zeros_like(sensor), times, values[sensor, place])
+
+    days = [day.readings for day in islice(stream(sensors, slots=slots), count + 1)]
+    for number, day in enumerate(days[:-1]):
+        list(cleaner.push(readings(day, first + number), first + number))
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "state").mkdir()
+        output = Output(Path(folder), late_for=DAY, keep=None, compact=False)
+        for share in (0.1, 0.5, 1.0):
+            ended = round(share * slots)
+            part = readings(days[-1][:, :ended], first + count)
+            until, costs = cleaner.grid.start_of(first + count) + ended * step, list[tuple[float, float]]()
+            for _ in range(3):
+                start = time.process_time()
+                rows = cleaner.peek(part, first + count).rows
+                between = time.process_time()
+                output.provisional(rows.taken(rows.time < until), until)
+                costs.append((between - start, time.process_time() - between))
+            cleaning, writing = np.median(costs, axis=0) * 1e3
+            print(f"{sensors:,} sensors, slot {ended:,} of {slots:,}: {cleaning + writing:.0f} ms, "
+                  f"{writing:.0f} of them for the file", flush=True)  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("days", "memory", "provisional"))
+    parser.add_argument("what", choices=("days", "memory", "provisional", "slot"))
     parser.add_argument("--sensors", type=int)
     parser.add_argument("--days", type=int)
+    parser.add_argument("--slots", type=int, default=24, help="of a day, for `slot`")
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if args.what == "days":
         days(args.sensors or 50, args.days or 1000)
     elif args.what == "memory":
         memory(args.sensors or 200, args.days or 5000)
+    elif args.what == "slot":
+        slot(args.sensors or 10_000, args.slots, args.days or 8)
     else:
         provisional(args.sensors or 1000, 24, args.days or 8)
 

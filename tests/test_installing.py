@@ -130,11 +130,11 @@ def test_the_image(tmp_path: Path) -> None:
     compile(health[2], "healthcheck", "exec")
     assert f"http://127.0.0.1:{port[1]}/healthz" in health[2]
     # What is copied is there, and passes .dockerignore.
-    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    included = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = {
         name for word, rest in lines if word == "COPY" and "--from" not in rest for name in shlex.split(rest)[:-1]
     }
-    assert copied == kept
+    assert copied == included
     assert all((ROOT / name).exists() for name in copied)
     # The wheel needs what is copied: readme and license.
     assert {PROJECT["readme"], *PROJECT["license-files"]} <= copied

@@ -9,13 +9,13 @@ import pytest
 
 import sensormend
 
-SOURCE = Path(sensormend.__file__).parent
+SOURCE, ROOT = Path(sensormend.__file__).parent, Path(__file__).resolve().parents[1]
 
 METAPHORS = {
     "clockwork", "company", "courier", "couriers", "door", "doors", "echo", "echoes", "fence", "fences", "founding",
     "guard", "guards", "hood", "hoods", "house", "houses", "insist", "insisting", "kin", "ledger", "ledgers", "lesson",
     "lessons", "morning", "newborn", "newborns", "outbox", "patience", "room", "rooms", "rung", "rungs", "sight",
-    "vouch", "vouching", "wire", "witness", "witnesses",
+    "stranger", "strangers", "vouch", "vouching", "wire", "witness", "witnesses",
 }  # fmt: skip
 """Words for things that have names: a partition, a halo, a cold start, a delivery queue, a rate limit."""
 
@@ -62,12 +62,14 @@ def test_every_kind_of_definition_is_seen(code: str, names: list[str]) -> None:
     assert sorted(banned) == sorted(names)
 
 
-def test_names_are_the_words_of_the_field() -> None:
+@pytest.mark.parametrize("folder", [SOURCE, ROOT / "benchmarks", ROOT / "tests"], ids=["source", "benchmarks", "tests"])
+def test_names_are_the_words_of_the_field(folder: Path) -> None:
     banned = METAPHORS | VAGUE
     wrong = [
-        f"{file.relative_to(SOURCE.parent).as_posix()}:{line}: {name}"
-        for file in sorted(SOURCE.rglob("*.py"))
+        f"{file.relative_to(folder.parent).as_posix()}:{line}: {name}"
+        for file in sorted(folder.rglob("*.py"))
         for line, name in sorted({(1, file.stem), *defined_names(ast.parse(file.read_bytes()))})
-        if not banned.isdisjoint(words_of(name))
+        # The name of a test is a sentence.
+        if not name.startswith("test_") and not banned.isdisjoint(words_of(name))
     ]
     assert not wrong, "names with words that say nothing to a newcomer:\n" + "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""The examples of the README, of docs/python.md and of the tutorial run, and the notebook is the tutorial."""
+"""The examples of the README, of three pages of docs and of the tutorial run, and the notebook is the tutorial."""
 
 import json
 import re
@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 PYTHON = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+METHODS = (ROOT / "docs" / "published-methods.md").read_text(encoding="utf-8")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -34,7 +35,7 @@ def run(page: str, name: str) -> dict[str, object]:
             if command == "sensormend":
                 assert main(words) == 0, line
             else:
-                subprocess.run([command, *words], check=True, timeout=60)
+                subprocess.run([command, *words], check=True, timeout=300)
     return names
 
 
@@ -58,6 +59,21 @@ def test_the_page_about_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(names["cleaned"]) == 10 * 40 * 24  # type: ignore[arg-type]
     assert names["model"].periods == 60  # type: ignore[attr-defined]
     assert (tmp_path / "mended" / "faults.csv").is_file()
+
+
+def test_the_paper_s_three_experiments_run_on_readings_of_one_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    (labels,) = re.findall(r"^```csv\n(.*?)^```$", METHODS, flags=re.DOTALL | re.MULTILINE)
+    (tmp_path / "labels.csv").write_text(labels)
+    run(METHODS, "published-methods.md")
+    printed = capsys.readouterr().out
+    assert len(re.findall(r"^  value  ", printed, flags=re.MULTILINE)) == 2, "a line of each comparison"
+    scatter = {name: float(number) for name, number in re.findall(r"^(olrtr|network) (\S+)$", printed, re.MULTILINE)}
+    assert scatter["network"] < scatter["olrtr"]
 
 
 def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """A Result has the tables, sentences, pictures, report and page that the command line gives."""
 
 import json
+import re
 import urllib.request
 from pathlib import Path
 
@@ -67,6 +68,17 @@ def test_the_summary_counts_what_the_tables_have(of_frame: Result) -> None:
     html = of_frame._repr_html_()
     assert len(html) < 4000
     assert html.count("<tr>") == 1 + min(5, int((~(of_frame.faults.confidence <= 0.5)).sum()))
+
+
+def test_the_summary_has_the_shares_of_the_command_line(
+    source: Path, of_file: Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["clean", str(source), str(tmp_path / "out")]) == 0
+    printed = dict(re.findall(r"^(\w+ \w+) +[\d,]+ \((.* %)\)", capsys.readouterr().out, re.MULTILINE))
+    assert (of_file.data.reason == "fill").any(), "a fill value has flag 4, and is no wrong reading"
+    found = re.search(r"^(.* %) of [\d,]+ readings are wrong.*; (.* %) of", of_file.summary(), re.MULTILINE)
+    assert found
+    assert found.groups() == (printed["wrong readings"], printed["missing slots"])
 
 
 def test_markup_in_a_name_is_text_in_a_notebook() -> None:

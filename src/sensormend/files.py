@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import stat
 import subprocess
 import zipfile
 import zlib
@@ -30,8 +31,10 @@ __all__ = [
     "atomic_write",
     "harmless",
     "is_locked",
+    "is_stream",
     "locked",
     "now",
+    "open_text",
     "original",
     "read_state",
     "read_table",
@@ -286,6 +289,20 @@ def written_by(path: str | os.PathLike[str]) -> str:
         return ""
 
 
+def is_stream(path: Path) -> bool:
+    """Return whether a path is a pipe that a shell has opened, `<(...)`, which can be read only once."""
+    opened = os.fspath(path).startswith(("/dev/fd/", "/proc/self/fd/"))
+    return opened and path.exists() and stat.S_ISFIFO(path.stat().st_mode)
+
+
+def open_text(path: Path, encoding: str = "utf-8") -> IO[str]:
+    """Open a text file to be read, with its own line ends; a pipe or a device, which may never end, is an `OSError`."""
+    kind = stat.S_IFMT(path.stat().st_mode)
+    if kind not in (stat.S_IFREG, stat.S_IFDIR) and not is_stream(path):
+        raise OSError("it is not a regular file but a pipe or a device, which may never end")
+    return path.open(encoding=encoding, newline="")
+
+
 def read_table(
     path: str | os.PathLike[str], needed: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, dict[str, str]]]:
@@ -296,7 +313,7 @@ def read_table(
     path = Path(path)
     standard = {alternative: name for name, alternatives in needed.items() for alternative in alternatives}
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with open_text(path, "utf-8-sig") as file:
             table = csv.DictReader(file)
             header = [name.strip().lower() for name in table.fieldnames or ()]
             table.fieldnames = [name if standard.get(name, name) in header else standard[name] for name in header]

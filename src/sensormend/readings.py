@@ -210,6 +210,12 @@ class Rows:
         owner = None if self.owner is None else self.owner[rows]
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS}, owner=owner)
 
+    @property
+    def usual_step(self) -> int:
+        """The median distance of two times; an hour where there is one only."""
+        steps = np.diff(np.unique(self.time))
+        return int(np.median(steps)) if steps.size else HOUR
+
     def with_gaps(self, step: int) -> Rows:
         """Return rows of one channel with an empty row in each gap, so that plots draw no line across it."""
         gaps = np.flatnonzero(np.diff(self.time) > 1.5 * step) + 1

@@ -132,11 +132,13 @@ class Result:
         """Return the state of the network, counts of readings and faults, and notes, in a few lines."""
         run = self.run
         flags = {int(flag): count for flag, count in run["flags"].items()}
-        present = sum(flags.values()) - flags.get(Flag.MISSING, 0)
+        # A fill value has flag 4, and is no reading.
+        missing = flags.get(Flag.MISSING, 0) + run["fill_slots"]
+        present = sum(flags.values()) - missing
         shares = (
-            f"{percent(flags.get(Flag.FAIL, 0), present)} of {run['readings']:,} readings are wrong, "
-            f"{percent(flags.get(Flag.SUSPECT, 0), present)} are suspect; "
-            f"{percent(flags.get(Flag.MISSING, 0), sum(flags.values()))} of the slots have no reading."
+            f"{percent(flags.get(Flag.FAIL, 0) - run['fill_slots'], present)} of {run['readings']:,} readings are "
+            f"wrong, {percent(flags.get(Flag.SUSPECT, 0), present)} are suspect; "
+            f"{percent(missing, sum(flags.values()))} of the slots have no reading."
         )
         lines = [
             states_in_words(run["states"]),

@@ -171,6 +171,17 @@ def _cleaned(folder: Path, frame: pd.DataFrame, **options: Any) -> Path:
     return folder / "some"
 
 
+def test_where_only_what_is_odd_has_a_flag_the_other_readings_are_good(tmp_path: Path) -> None:
+    out = _cleaned(tmp_path, long(table("bad", good="")))
+    (line,) = compare(out)
+    assert (line.readings, line.labelled) == (6 * HOURS, 81)
+    assert line.good_flagged < 0.02
+    # With a flag for good ones, what has none was not judged.
+    some = long(table("bad", good=""))
+    some.loc[:99, "flag"] = "good"
+    assert compare(_cleaned(tmp_path, some))[0].readings == 100 + 81
+
+
 def test_the_page_shows_where_they_differ(tmp_path: Path) -> None:
     table("<-3> [SBO]", "<0>").to_csv(tmp_path / "readings.csv", index=False)
     clean_archive(tmp_path / "readings.csv", tmp_path / "out.csv")
@@ -197,7 +208,7 @@ def test_the_page_shows_where_they_differ(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "kept"),
+    ("flags", "flags_of_rows"),
     [
         (["=1+1", "@x", "+", "-3"], {"=1+1", "@x", "+", "-3"}),
         (["it's", 'a "b"', "a,b", "ö\u202e", "' OR 1=1 --"], {"it's", 'a "b"', "a,b", "ö\u202e", "' OR 1=1 --"}),
@@ -206,7 +217,7 @@ def test_the_page_shows_where_they_differ(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["out", "out.csv"])
-def test_hostile_flags_are_texts(tmp_path: Path, flags: list[str], kept: set[str], name: str) -> None:
+def test_hostile_flags_are_texts(tmp_path: Path, flags: list[str], flags_of_rows: set[str], name: str) -> None:
     frame = long(table())
     frame["flag"] = [flags[number % len(flags)] for number in range(len(frame))]
     frame = frame[frame.time < "2024-01-16"]
@@ -215,7 +226,7 @@ def test_hostile_flags_are_texts(tmp_path: Path, flags: list[str], kept: set[str
     with Archive(tmp_path / name) as archive:
         rows = archive.rows()
     assert rows.owner is not None
-    assert set(np.array(rows.owner_flags, dtype=object)[rows.owner]) == kept
+    assert set(np.array(rows.owner_flags, dtype=object)[rows.owner]) == flags_of_rows
     if name == "out.csv":
         with (tmp_path / name).open(newline="", encoding="utf-8") as file:
             assert not any(line["owner_flag"][:1] in ("=", "@", "+", "-") for line in csv.DictReader(file))

@@ -15,9 +15,9 @@ from sensormend.bench.data import load_network, load_reference
 from sensormend.bench.experiment import RunPlan
 from sensormend.bench.fault_bench import BARS, CASES, EVERY_CASE, LASTING, SMALL, chosen_cases
 from sensormend.bench.measure import measured
+from sensormend.bench.result_store import SCHEMA
 from sensormend.bench.runner import EXPERIMENTS, run
 from sensormend.bench.simulations import drawn, joined, relative_error
-from sensormend.bench.store import SCHEMA
 from sensormend.bench.tables import METRICS, Bar, ResultTable, number, summarize, write_tables
 from sensormend.cli import main
 from sensormend.errors import ConfigError
@@ -62,15 +62,15 @@ def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pyt
         assert word in shown
     with (tmp_path / "faults_city.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    found = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
-    assert 0 <= found["NetworkModel", "mix-90", "F1"] <= found["NetworkModel", "mix-90", "F1 (oracle)"] <= 1
-    assert ("NetworkModel", "none-90", "F1") not in found, "there is nothing to find"
-    assert found["NetworkModel", "none-90", "missing"] > 0
-    assert found["NetworkModel", "mix-90", "seconds"] > 0
+    scores = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
+    assert 0 <= scores["NetworkModel", "mix-90", "F1"] <= scores["NetworkModel", "mix-90", "F1 (oracle)"] <= 1
+    assert ("NetworkModel", "none-90", "F1") not in scores, "there is nothing to find"
+    assert scores["NetworkModel", "none-90", "missing"] > 0
+    assert scores["NetworkModel", "mix-90", "seconds"] > 0
     markdown = (tmp_path / "faults_city.md").read_text(encoding="utf-8")
     table = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 2, "two tables"
-    methods = {method for method, _, _ in found}
+    methods = {method for method, _, _ in scores}
     assert len(table) == 2 * (2 + 2 * len(methods))
     assert {"NetworkModel", "OLRTR r3", "OLRTR r20"} <= methods
     assert "exceeds 0.01" in markdown
@@ -181,10 +181,10 @@ def test_faults_of_hours_and_latency_have_tables_of_their_own(tmp_path: Path) ->
     )
     assert [line[1:] for line in lines(by_reading)] == [("NetworkModel", "hours-90"), ("buddy check", "hours-90")]
     assert {line[2] for line in (*lines(by_day), *lines(aside))} == {"mix-90"}
-    found = means(by_reading, "NetworkModel", "hours-90")
-    assert 0 < found["F1"] <= 1
-    assert 0 <= found["sound flagged, %"] < 10
-    assert found["faulty"] > found["trusted"]
+    mean_of = means(by_reading, "NetworkModel", "hours-90")
+    assert 0 < mean_of["F1"] <= 1
+    assert 0 <= mean_of["sound flagged, %"] < 10
+    assert mean_of["faulty"] > mean_of["trusted"]
     assert 0 <= means(latency, "NetworkModel", "latency")["false alarms, %"] < 10
     assert all(table.cells["bar"].isna().all() for table in done.tables), "bars are for noaa"
     assert (tmp_path / "faults_city.png").is_file()
@@ -211,12 +211,12 @@ def test_lasting_faults_and_small_networks_have_tables_of_their_own(tmp_path: Pa
         ("buddy check", "lasting-offset-6"),
     ]
     assert {line[2] for line in lines(small)} == {"small-1", "small-3"}
-    found = means(lasting, "NetworkModel", "lasting-offset-6")
+    mean_of = means(lasting, "NetworkModel", "lasting-offset-6")
     truth = load_network("city", seed=0, sensors=8, days=175, slots=8)
-    assert found["raw"] == pytest.approx(6 * truth.std() / 11.5, rel=1e-6), "six units, whatever is made of them"
-    assert 0 <= found["sound flagged, %"] < 10
-    assert found["sound judged wrong, %"] <= found["sound flagged, %"]
-    assert found["false lasting"] >= 0
+    assert mean_of["raw"] == pytest.approx(6 * truth.std() / 11.5, rel=1e-6), "six units, whatever is made of them"
+    assert 0 <= mean_of["sound flagged, %"] < 10
+    assert mean_of["sound judged wrong, %"] <= mean_of["sound flagged, %"]
+    assert mean_of["false lasting"] >= 0
     plain = means(lasting, "buddy check", "lasting-offset-6")
     assert np.isnan(plain["false lasting"]), "it reports no faults from when to when"
     for line in lines(small):
@@ -314,11 +314,11 @@ def test_odd_names_do_not_break_a_table() -> None:
 
 
 def test_a_table_too_wide_for_the_screen_is_folded() -> None:
-    figures = list(METRICS)[:9]
-    values = {name: 0.1 * number for number, name in enumerate(figures)}
+    metrics = list(METRICS)[:9]
+    values = {name: 0.1 * number for number, name in enumerate(metrics)}
     rows = frame(row(**values), row(trial=1, **{name: value + 0.1 for name, value in values.items()}))
-    bars = {("NetworkModel", name): Bar(high=0.5) for name in figures}
-    table = summarize(rows, figures, bars=bars, title="Wide", note="Note.")
+    bars = {("NetworkModel", name): Bar(high=0.5) for name in metrics}
+    table = summarize(rows, metrics, bars=bars, title="Wide", note="Note.")
     for width in (100, 200):
         shown = Console(width=width, record=True, file=io.StringIO())
         shown.print(table.screen())

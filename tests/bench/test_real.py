@@ -127,8 +127,8 @@ def test_impossible_estimates_are_those_of_the_oracle(
 ) -> None:
     readings = in_order(readings)
     result = impossible_estimates(judged(readings, estimates))
-    found = {own.Index: (own.count, own.lowest, own.highest) for own in result.itertuples()}
-    assert found == oracle.impossible(readings, estimates)
+    extremes = {own.Index: (own.count, own.lowest, own.highest) for own in result.itertuples()}
+    assert extremes == oracle.impossible(readings, estimates)
 
 
 def test_a_run_ends_with_its_channel_and_unscored_readings_do_not_end_it() -> None:
@@ -268,6 +268,28 @@ def test_every_reading_gets_the_row_of_its_slot(tmp_path: Path) -> None:
     assert list(scores.distances.index) == ["all", "flag 4", "wrong readings"]
     assert sorted(correlated_channels(table, ("a", "temp"))) == ["b", "c"]
     assert len(correlated_channels(table, ("a", "temp"), 1)) == 1
+
+
+def test_a_reading_shortly_before_the_hour_has_the_row_of_the_hour(tmp_path: Path) -> None:
+    archive = tmp_path / "early.parquet"
+    duckdb.execute(
+        f"""copy (select timestamp '2020-01-01 07:59:47' + interval 30 minutes * n as time, 'a' as sensor,
+                         'x' as variable, n::double as value from range(6) s(n)) to '{archive}' (format parquet)"""
+    )
+    target = tmp_path / "out" / "data" / "date=2020-01-01"
+    target.mkdir(parents=True)
+    duckdb.execute(
+        f"""copy (select timestamp '2020-01-01 07:30' + interval 30 minutes * n as time, 'a' as sensor,
+                         if(n > 0, n - 1, null)::double as value, if(n > 0, n - 1, null)::double as cleaned,
+                         if(n > 0, 1, 9)::tinyint as flag, '' as reason, (n > 0)::int as n
+                  from range(7) s(n)) to '{target}/rows.parquet' (format parquet)"""
+    )
+    (tmp_path / "out" / "run.json").write_text('{"grid": {"early_seconds": 900.0}}')
+    table = read_judged(archive, tmp_path / "out")
+    assert table.rows["flag"].tolist() == [1] * 6
+    assert table.rows["cleaned"].tolist() == table.rows["value"].tolist()
+    (tmp_path / "out" / "run.json").unlink()
+    assert read_judged(archive, tmp_path / "out").rows["flag"].tolist() == [9, 1, 1, 1, 1, 1]
 
 
 def test_faults_are_drawn_as_panels(tmp_path: Path) -> None:

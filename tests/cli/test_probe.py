@@ -159,9 +159,11 @@ def test_every_format_is_told_apart_in_one_feed(capsys: pytest.CaptureFixture[st
             client.loop_stop()
     lines = lines_of(capsys.readouterr().out)
     titles = {preset.name: preset.title for preset in PRESETS} | {"json": "JSON by its keys"}
-    told = {title for title in titles.values() if any(line.partition(": ")[0] == title for line in lines["format"])}
-    assert told == {titles[name] for name, *_ in expected}
-    assert len(lines["format"]) == len(told)
+    recognised = {
+        title for title in titles.values() if any(line.partition(": ")[0] == title for line in lines["format"])
+    }
+    assert recognised == {titles[name] for name, *_ in expected}
+    assert len(lines["format"]) == len(recognised)
     sensors, variables = ({entry[place] for entry in expected} for place in (1, 2))
     assert lines["sensors"][0].startswith(f"{len(sensors)}: ")
     assert lines["variables"][0].startswith(f"{len(variables)}: ")

@@ -29,7 +29,7 @@ def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["report"], 2, "requires an argument"),
+        (["report"], 2, "report needs OUT (see sensormend report --help)"),
         (["report", "nowhere"], 2, "no such output: 'nowhere'"),
         (["report", "empty"], 2, "nothing that sensormend clean or watch wrote"),
         (["report", "city", "--to", "nowhere/x.html"], 2, "there is no folder nowhere"),

@@ -140,7 +140,16 @@ def state(model: Any, folder: Path) -> dict[str, Any]:
 def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert one.keys() == other.keys()
     for key, value in one.items():
-        np.testing.assert_array_equal(value, other[key], err_msg=key)
+        assert_same_array(value, other[key], key)
+
+
+def assert_same_array(one: Any, other: Any, name: str) -> None:
+    """Assert that arrays are equal, also of records: NumPy takes those with NaN for different."""
+    assert one.dtype == other.dtype
+    for field in one.dtype.names or ():
+        assert_same_array(one[field], other[field], f"{name} {field}")
+    if not one.dtype.names:
+        np.testing.assert_array_equal(one, other, err_msg=name)
 
 
 def complete(recovery: Recovery) -> None:

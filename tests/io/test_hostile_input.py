@@ -4,6 +4,7 @@ import gzip
 import os
 import time
 import zipfile
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -15,9 +16,13 @@ from hypothesis import strategies as st
 
 from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.staging import Staging
 from sensormend.io.table_files import UNPACKED_SIZE, line_numbers
-from sensormend.pipeline.options import Options
+from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.options import Options, read_toml
+from sensormend.pipeline.owner_tables import read_notes
+from sensormend.pipeline.places import Places
 from sensormend.readings import HOUR
 from staged_readings import as_list, as_set, rejects, staged, staged_text
 
@@ -252,6 +257,31 @@ def test_what_may_never_end_is_refused(tmp_path: Path, kind: str) -> None:
     assert "b.csv" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")
+@pytest.mark.parametrize(
+    "read", [Maintenance.read, Places.read, read_toml, read_json, read_faults, read_sensors, read_notes]
+)
+def test_small_files_that_may_never_end_are_refused(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "device.csv").symlink_to("/dev/zero")
+    for name in ("pipe.csv", "device.csv"):
+        with pytest.raises(SensormendError, match="not a regular file") as caught:
+            read(tmp_path / name)
+        assert name in str(caught.value)
+        assert "Errno" not in str(caught.value)
+
+
+def test_a_file_of_words_that_a_shell_gives_is_read() -> None:
+    """As `--config <(...)` does."""
+    read, write = os.pipe()
+    os.write(write, b"step = '1h'")
+    os.close(write)
+    try:
+        assert read_toml(Path(f"/dev/fd/{read}")) == {"step": "1h"}
+    finally:
+        os.close(read)
 
 
 def test_what_is_unpacked_is_bounded(tmp_path: Path) -> None:

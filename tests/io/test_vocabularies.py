@@ -47,7 +47,7 @@ def test_a_single_file_has_them_beside_it(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_out_they_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="flags is qartod or ioc or saqc or nerrs"):
+    with pytest.raises(ConfigError, match="flags is qartod, ioc, saqc or nerrs"):
         Options.of(flags="mine")
     with pytest.raises(ConfigError, match="it is for clean"):
         Settings.of(source="-", out=tmp_path / "out", flags="saqc")

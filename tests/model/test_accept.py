@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checks import assert_same_recovery
+from checks import assert_same_array, assert_same_recovery
 from networks import Floats, fault_free
 from sensormend import InputError, NetworkModel
-from sensormend.model import arrays as at
+from sensormend.model.records import CHANNEL
 from sensormend.recovery import Recovery
 
 DAYS, BROKEN, ACCEPTED = 90, 50, 60
@@ -90,14 +90,14 @@ def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
     model.accept(3)
     after = whole_state(model, tmp_path / "after.npz")
     np.testing.assert_array_equal(after["moments"], before["moments"])
-    of_level = {at.DISTANCE, at.ONSET, at.LASTING, at.FAULT_SIZE, at.OWN_DISTANCE, at.DISTANT}
-    changed = {*of_level, at.LEVEL_AGE, at.UNSURE, at.OPEN_KIND}
-    same_fields = [field for field in range(at.STATS) if field not in changed]
-    np.testing.assert_array_equal(after["stats"][:, same_fields], before["stats"][:, same_fields])
+    of_level = {"distance", "onset", "lasting", "has_ended", "fault_size", "own_distance", "is_distant"}
+    changed = {*of_level, "level_age", "judgement", "open_kind"}
+    for field in set(CHANNEL.names or ()) - changed:
+        np.testing.assert_array_equal(after["stats"][field], before["stats"][field], err_msg=field)
     others = np.arange(8) != 3
-    np.testing.assert_array_equal(after["stats"][others], before["stats"][others])
+    assert_same_array(after["stats"][others], before["stats"][others], "stats")
     np.testing.assert_array_equal(after["mean"][others], before["mean"][others])
-    width = float(after["variable_stats"][0, at.WIDTH])
+    width = float(after["variable_stats"]["width"][0])
     np.testing.assert_allclose((after["mean"][3] - before["mean"][3]) * width, 5.0, atol=0.5)
     assert after["count"][3] == 0
 
@@ -197,7 +197,7 @@ def test_hypotheses_of_others_stay_after_some_were_dropped(tmp_path: Path) -> No
     remaining = hypotheses_of(whole_state(model, tmp_path / "after.npz"))
     assert len(remaining[3]) == 0
     for c in set(range(8)) - {3}:
-        np.testing.assert_array_equal(remaining[c], followed[c])
+        assert_same_array(remaining[c], followed[c], str(c))
 
 
 def hypotheses_of(arrays: dict[str, Any]) -> list[Any]:

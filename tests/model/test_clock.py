@@ -54,16 +54,16 @@ def test_a_clock_beyond_single_precision_is_exact(slots: int, tmp_path: Path) ->
     early.rewind()
     periods = TURN * (2**24 // (TURN * slots) + 1)
     late = later(early, periods, tmp_path)
-    found = 0
+    count = 0
     for day in range(LEARNED, DAYS):
         if day == LEARNED + 15:
             late.save(tmp_path / "state.npz")
             late = NetworkModel.load(tmp_path / "state.npz")
         one, other = early.update(readings[..., day]), late.update(readings[..., day])
         assert_same_but_later(one, other, periods * slots)
-        found += len(other.faults)
+        count += len(other.faults)
         assert all(fault.start > 2**24 for fault in other.faults)
-    assert found > DAYS - LEARNED, "the faults last for weeks"
+    assert count > DAYS - LEARNED, "the faults last for weeks"
 
 
 def assert_same_but_later(early: Recovery, late: Recovery, slots: int) -> None:

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from checks import assert_same_array
 from oracles import kernels
-from oracles.following import beam_of, followed, rows_of
-from oracles.hypotheses import KINDS, Case, Channel, Episode, Floats, best_history, explain
-from sensormend.model import hypotheses
+from oracles.following import Beam, beam_of, followed, rows_of
+from oracles.hypotheses import KINDS, Case, Channel, Episode, best_history, explain
+from sensormend.model.hypotheses import NONE
+from sensormend.model.records import SOUND
 
 SEEDS = st.integers(0, 2**32 - 1)
 MEMORIES = st.sampled_from([0.0, 0.5, 0.9])
-TIMES = (hypotheses.START, hypotheses.LAST_T, hypotheses.SOUND_T, hypotheses.LAST_WRONG)
+TIMES = ("start", "last_t", "sound_t", "last_wrong")
 NOT_REPEATED, REPEATED = 1.0, -5.0
 CLOSE = 1e-8
 """Log-likelihoods are below 1,000; over 30,000 hypotheses rounding stayed below 1e-12."""
@@ -176,7 +178,7 @@ def best_episodes(case: Case) -> tuple[Episode, ...]:
     return rows_of(case, *followed(case))[0].history
 
 
-def same_verdicts(case: Case, one: Floats, two: Floats) -> None:
+def same_verdicts(case: Case, one: Beam, two: Beam) -> None:
     """Assert that hypotheses are the same up to rounding and the kind of faults of one reading.
 
     An offset, a drift and noise of one reading may be equally likely to the last bit, and rounding says which is kept.
@@ -185,7 +187,7 @@ def same_verdicts(case: Case, one: Floats, two: Floats) -> None:
     logl = []
     for beam, share in zip((one, two), shares, strict=True):
         kernels.wrong_probability(beam, case.start, share)
-        logl.append(np.sort(beam[:, hypotheses.LOGL]))
+        logl.append(np.sort(beam["logl"]))
     np.testing.assert_allclose(logl[0], logl[1], rtol=0, atol=1e-6)
     np.testing.assert_allclose(shares[0], shares[1], rtol=0, atol=1e-6)
     spans = ({(episode.first, episode.last) for episode in rows_of(case, beam, 0.0)[0].history} for beam in (one, two))
@@ -222,9 +224,9 @@ def test_an_offset_that_lasts_is_open(seed: int, phi: float, first: int, size: f
     case = with_offset(normal_case(np.random.default_rng(seed), phi, 60), first, 59, size)
     beam, _ = followed(case)
     best = beam[kernels.best_hypothesis(beam)]
-    assert best[hypotheses.KIND] != hypotheses.SOUND
-    assert abs(best[hypotheses.START] - (240 + first)) <= 1
-    assert best[hypotheses.LAST_WRONG] == 240 + 59
+    assert best.kind != SOUND
+    assert abs(best.start - (240 + first)) <= 1
+    assert best.last_wrong == 240 + 59
 
 
 @given(SEEDS, MEMORIES, st.integers(1, 20), st.sampled_from([-10.0, 10.0]), st.floats(0.1, 0.7))
@@ -246,21 +248,18 @@ def test_time_has_no_origin(seed: int, shift: int) -> None:
     beam, best = followed(case)
     moved, best_moved = followed(later)
     assert best == best_moved
-    used = beam[:, hypotheses.LOGL] > hypotheses.NONE
-    np.testing.assert_array_equal(used, moved[:, hypotheses.LOGL] > hypotheses.NONE)
+    used = beam["logl"] > NONE
+    np.testing.assert_array_equal(used, moved["logl"] > NONE)
     beam, moved = beam[used], moved[used]
-    for field in range(hypotheses.FIELDS):
-        episode = (field - hypotheses.ENDED) % hypotheses.EPISODE if field >= hypotheses.ENDED else -1
-        known = beam[:, field] > hypotheses.NONE
-        if field in (hypotheses.SOUND_T, hypotheses.LAST_WRONG):
-            # 0 until a first fault begins.
-            known &= beam[:, hypotheses.COUNT] > 0
-        if field in TIMES or episode in (0, 1):
-            np.testing.assert_array_equal(
-                beam[known, field] + shift * (beam[known, field] != 0), moved[known, field], err_msg=str(field)
-            )
-        else:
-            np.testing.assert_array_equal(beam[:, field], moved[:, field], err_msg=str(field))
+    for field in TIMES:
+        # 0 until a first fault begins.
+        known = (beam["count"] > 0) | (field in ("start", "last_t"))
+        beam[field][known & (beam[field] != 0)] += shift
+        moved[field][~known] = beam[field][~known]
+    ended = beam["ended"]["kind"] != SOUND
+    for field in ("first", "last"):
+        beam["ended"][field][ended] += shift
+    assert_same_array(beam, moved, "beam")
 
 
 @given(SEEDS, st.sampled_from([1e-3, 0.5, 3.0, 1e4]))
@@ -300,10 +299,10 @@ def test_probabilities(seed: int) -> None:
     np.testing.assert_allclose(share, expected, atol=1e-12)
 
 
-def same_beams(one: Floats, two: Floats) -> None:
-    used = one[:, hypotheses.LOGL] > hypotheses.NONE
-    np.testing.assert_array_equal(used, two[:, hypotheses.LOGL] > hypotheses.NONE)
-    np.testing.assert_array_equal(one[used], two[used])
+def same_beams(one: Beam, two: Beam) -> None:
+    used = one["logl"] > NONE
+    np.testing.assert_array_equal(used, two["logl"] > NONE)
+    assert_same_array(one[used], two[used], "beam")
 
 
 @given(SEEDS)

@@ -154,12 +154,12 @@ def test_a_sensor_is_known_after_periods_of_agreement_and_stays_so() -> None:
 
 def test_sensors_that_agree_only_with_each_other_are_a_network_of_their_own() -> None:
     readings = regions((12, 8), 80)
-    here, there = names("s", 12), names("x", 8)
+    sensors, others = names("s", 12), names("x", 8)
     model = NetworkModel()
-    update_all(model, readings[:12, :, :20], here)
-    result = update_all(model, readings[..., 20:70], here + there)
-    assert standing_of(model, here) == [KNOWN] * 12
-    assert standing_of(model, there) == [APART] * 8
+    update_all(model, readings[:12, :, :20], sensors)
+    result = update_all(model, readings[..., 20:70], sensors + others)
+    assert standing_of(model, sensors) == [KNOWN] * 12
+    assert standing_of(model, others) == [APART] * 8
     assert not result.faulty[:12].any()
     assert result.wrong[12:, :, 15:].mean() < 0.01
     homes = saved(model)["partitions_home"]
@@ -168,7 +168,7 @@ def test_sensors_that_agree_only_with_each_other_are_a_network_of_their_own() ->
     # In it, they judge each other.
     broken = readings[..., 70:72].copy()
     broken[14, 6:, :] += 6
-    result = update_all(model, broken, here + there)
+    result = update_all(model, broken, sensors + others)
     assert result.wrong[14, 8:, 1].all()
     assert not np.delete(result.wrong, 14, axis=0).any()
 

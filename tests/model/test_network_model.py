@@ -442,6 +442,17 @@ def test_a_single_sensor_is_judged_by_its_own_past() -> None:
     assert (result.reason == "").all()
 
 
+def test_a_lone_sensor_that_stands_still_is_suspect_from_where_it_begins() -> None:
+    readings = np.round(fault_free()[:1, :, :41])
+    _, lengths = np.unique(np.cumsum(np.diff(readings[0].T.ravel()[: 40 * 24]) != 0), return_counts=True)
+    assert lengths.max() >= 4  # so that the first hours of the day look like any others
+    readings[0, 3:, 40] = readings[0, 3, 40]
+    result = update_all(NetworkModel(), readings)
+    assert (result.wrong | result.doubtful)[0, 5:, 40].all()
+    assert result.reason[0, 40] == "stuck"
+    assert not (result.wrong | result.doubtful)[0, :, 10:40].any()
+
+
 def test_the_season_is_followed() -> None:
     """Over half a year the level of a sensor in the shade moves away from the others' by four degrees."""
     readings = fault_free(10, 180, seed=4).copy()

@@ -504,6 +504,15 @@ def test_every_variable_has_its_own_common_course(monkeypatch: pytest.MonkeyPatc
     assert first_profiles(deviation, group) == pytest.approx(expected, abs=1e-5)
 
 
+def test_empty_slots_of_a_first_period_change_no_profile() -> None:
+    random = np.random.default_rng(2)
+    deviation, group = random.normal(size=(50, 30)).cumsum(axis=1) / 5, variables(2, 50, 2)
+    begun = np.full((50, 480), np.nan)
+    begun[:, :30] = deviation
+    assert np.array_equal(first_profiles(begun, group), first_profiles(deviation, group))
+    assert not first_profiles(np.full((3, 24), np.nan), np.zeros(3, np.int32)).any()
+
+
 def test_sketches_tell_correlations() -> None:
     random = np.random.default_rng(0)
     common = random.normal(size=(400, 24))

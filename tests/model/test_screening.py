@@ -96,11 +96,11 @@ def test_spikes_and_roughness_are_what_their_definitions_say(rows: list[list[flo
 
     last, roughness, spread = drawn(0.0, 9.0, np.nan), drawn(0.0, 0.0625, 0.36, 0.82), drawn(0.0, 0.5, 1.0)
     part = data.draw(st.sampled_from([0.5, 1.0, 2.0]))
-    found = find_spikes(readings, last, roughness, spread, part)
+    spikes = find_spikes(readings, last, roughness, spread, part)
     measured = roughness_of(readings, last, roughness)
     for c, row in enumerate(readings):
         known = float(last[c]), float(roughness[c])
-        assert np.flatnonzero(found[c]).tolist() == spikes_of_channel(row, *known, float(spread[c]), part)
+        assert np.flatnonzero(spikes[c]).tolist() == spikes_of_channel(row, *known, float(spread[c]), part)
         np.testing.assert_allclose(measured[c], roughness_of_channel(row, *known), rtol=1e-5)
 
 

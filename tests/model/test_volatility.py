@@ -11,7 +11,6 @@ from scipy.signal import lfilter
 
 from networks import fault_free
 from sensormend import NetworkModel
-from sensormend.model import arrays as at
 
 SENSORS, SLOTS, PERIODS = 12, 24, 160
 
@@ -36,7 +35,7 @@ def learned(readings: np.ndarray[Any, np.dtype[np.float64]], folder: Path, name:
 
 
 def spread(readings: np.ndarray[Any, np.dtype[np.float64]], folder: Path) -> float:
-    return float(learned(readings, folder, "variable_stats")[0, at.VOLATILITY])
+    return float(learned(readings, folder, "variable_stats")["volatility"][0])
 
 
 @pytest.mark.parametrize("volatility", [0.3, 0.6, 1.0])

@@ -13,8 +13,8 @@ import hostile
 from networks import Floats, fault_free
 from sensormend import NetworkModel
 from sensormend.errors import ConfigError, ShapeError
-from sensormend.model import arrays as at
 from sensormend.model import wander
+from sensormend.model.records import CHANNEL
 from sensormend.recovery import Recovery
 
 SENSORS, DAYS, SLOTS = 16, 170, 24
@@ -198,9 +198,9 @@ def test_a_channel_reads_as_before_beside_most_of_those_that_predict_it(
     own = np.array([reading, *(now for _, now, _ in others)])
     weights = np.zeros((1, m, m))
     weights[0, 0] = [0.7, *(weight for _, _, weight in others)]
-    stats = np.zeros((m, at.STATS))
-    stats[0, at.SUPPORT] = support
-    found = getattr(wander._is_as_before, "py_func", wander._is_as_before)(
+    stats = np.zeros(m, CHANNEL)
+    stats[0].support = support
+    as_before = getattr(wander._is_as_before, "py_func", wander._is_as_before)(
         SimpleNamespace(members=np.arange(m)[None], size=[m], weights=weights),
         SimpleNamespace(learned=SimpleNamespace(stats=stats)),
         SimpleNamespace(history=history), own, 0, 0, 2, 3, reading - estimate,
@@ -208,7 +208,7 @@ def test_a_channel_reads_as_before_beside_most_of_those_that_predict_it(
 
     predicting = [(then, now, weight) for then, now, weight in others if weight > 0]
     if support < 3:
-        assert not found
+        assert not as_before
         return
     votes = 0.0
     for then, now, weight in predicting:
@@ -217,4 +217,4 @@ def test_a_channel_reads_as_before_beside_most_of_those_that_predict_it(
         assume(abs(change - share * expected) > 1e-6)
         votes += weight if change < share * expected else -weight
     assume(abs(votes) > 1e-9 or not predicting)
-    assert bool(found) == (votes > 0)
+    assert bool(as_before) == (votes > 0)

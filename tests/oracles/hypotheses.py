@@ -36,7 +36,7 @@ KINDS = ("offset", "drift", "gain", "noise", "stuck")
 
 @dataclass(frozen=True)
 class Channel:
-    """What is known of a channel; the names are those of the parameters in `sensormend.model.hypotheses`."""
+    """What is known of a channel; the names are those of `sensormend.model.records.Parameters`."""
 
     phi: float
     tau: float

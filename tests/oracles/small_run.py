@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from networks import partition_small_networks
 from sensormend import NetworkModel
 from sensormend.model import engine
+from sensormend.model.records import Record
 from sensormend.recovery import Recovery
 
 __all__ = ["recovered", "small_network", "written"]
@@ -65,12 +66,16 @@ def filled(value: float) -> Any:
     return empty
 
 
+def as_double(value: Any) -> Any:
+    """Let numbers in single precision be computed with in double."""
+    return float(value) if isinstance(value, np.float32) else value
+
+
 class Doubles(np.ndarray[Any, Any]):
     """Numbers kept in single precision and computed with in double, as compiled code does and NumPy does not."""
 
     def __getitem__(self, key: Any) -> Any:
-        value = super().__getitem__(key)
-        return float(value) if isinstance(value, np.float32) else value
+        return as_double(super().__getitem__(key))
 
 
 def in_double(numbers: Any) -> Any:
@@ -85,6 +90,7 @@ def main(path: str, fill: str) -> None:
     """Write both runs to a file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np, "empty", filled(float(fill)))
+        patch.setattr(Record, "__getattr__", lambda record, name: as_double(record[name]))
         run_block: Any = engine.run_block
         patch.setattr(
             engine, "run_block", lambda network, period, *rest: run_block(in_double(network), in_double(period), *rest)

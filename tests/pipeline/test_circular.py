@@ -195,3 +195,15 @@ def test_components_keep_other_variables() -> None:
     given = components(minibatch, [1])
     np.testing.assert_array_equal(given[0, 0], minibatch[0, 0])
     np.testing.assert_allclose(given[0, 1:], [[1, 0, -1, np.nan], [0, 1, 0, np.nan]], atol=1e-12)
+
+
+def test_a_direction_that_turns_for_an_hour_is_no_spike() -> None:
+    truth = course(seed=3)
+    random = np.random.default_rng(3)
+    for row in range(SENSORS):
+        hours = random.choice(np.arange(24 * 12, 24 * DAYS), 25, replace=False)
+        truth[row, hours] = (truth[row, hours] + random.uniform(100, 260, hours.size)) % 360
+    result = clean(table(truth, "wind_dir"))
+    rows = result.data[result.data["variable"] == "wind_dir"]
+    assert (rows["flag"] == Flag.FAIL).mean() < 0.002
+    assert "spike" not in set(result.faults.loc[result.faults["variable"] == "wind_dir", "reason"])

@@ -1,3 +1,6 @@
+import json
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -92,3 +95,26 @@ def test_readings_that_come_early_belong_to_the_slot_they_are_early_for() -> Non
 def test_a_period_is_a_whole_number_of_steps(step: int, period: int) -> None:
     with pytest.raises(ConfigError, match="whole number"):
         Grid(step, period)
+
+
+@given(st.integers(1, 3600), st.integers(1, 50), st.integers(0, 3000), st.integers(0, 49))
+def test_a_grid_is_read_back_from_run_json(step: int, slots: int, early: int, cut: int) -> None:
+    grid = Grid(step * SECOND, slots * step * SECOND, early * SECOND // 1000, cut % slots * step * SECOND)
+    assert Grid.of_run(json.loads(json.dumps({"grid": grid.record()}))) == grid
+    times = np.arange(-3 * step * SECOND, 3 * step * SECOND, step * SECOND // 4) + grid.early
+    starts = grid.slot_start(times)
+    assert (starts <= times + grid.early).all()
+    assert (times + grid.early < starts + grid.step).all()
+    np.testing.assert_array_equal(grid.times_of(int(grid.period_of(times[0])))[grid.slot_of(times)[0]], starts[0])
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {}, {"grid": None}, {"grid": []}, {"grid": {"step": "1h"}}, {"grid": {"step": 5, "period": "1d"}},
+        {"grid": {"step": "7h", "period": "1d"}}, {"grid": {"step": "1h", "period": "1d", "early_seconds": "x"}},
+        {"grid": {"step": "1h", "period": "1d", "cut_seconds": float("inf")}},
+    ],
+)  # fmt: skip
+def test_a_run_without_a_whole_grid_has_none(run: dict[str, Any]) -> None:
+    assert Grid.of_run(run) is None

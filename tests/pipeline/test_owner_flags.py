@@ -44,17 +44,19 @@ def test_a_slot_has_the_flags_of_its_readings(
     ] * 4
     sensor, variable, minute, flag = columns
     flagged = Readings(names, quantities, sensor, variable, ANCHOR + minute * MINUTE, flag.astype(np.float64))
-    found = with_owner_flags(rows, flagged, FLAGS, None if per_reading else grid)
+    with_flags = with_owner_flags(rows, flagged, FLAGS, None if per_reading else grid)
     expected = defaultdict(set)
     for a, b, at, code in readings:
         time = ANCHOR + at * MINUTE
         if not per_reading:
             time = ANCHOR + (at * MINUTE + early) // HOUR * HOUR
         expected[names[a], quantities[b], time].add(code)
-    assert found.owner is not None
+    assert with_flags.owner is not None
     for row in range(len(rows)):
         name = (SENSORS[rows.sensor[row]], VARIABLES[rows.variable[row]], int(rows.time[row]))
-        assert found.owner_flags[found.owner[row]] == APART.join(FLAGS[code] for code in sorted(expected[name]))
+        assert with_flags.owner_flags[with_flags.owner[row]] == APART.join(
+            FLAGS[code] for code in sorted(expected[name])
+        )
 
 
 @pytest.mark.parametrize(

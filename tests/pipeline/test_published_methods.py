@@ -296,7 +296,7 @@ def test_another_method_needs_another_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"method": "pca"}, "method is network or olrtr or"),
+        ({"method": "pca"}, "method is network, olrtr, "),
         ({"rank": 3}, "rank is a setting of online methods"),
         ({"method": "rtr", "rank": 3}, "rank is a setting of online methods"),
         ({"method": "trpca", "passes": 2}, "passes is a setting of online methods"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.survey import STEPS, fill_values, survey_readings
+from sensormend.pipeline.survey import STEPS, fill_values, survey_readings, survey_start
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from simulated_city import START, city_readings
 
@@ -86,11 +86,14 @@ def test_all_steps_fit_their_period() -> None:
     assert all(DAY % step == 0 for step in STEPS if step <= DAY)
 
 
-def test_one_reading_each_leaves_no_step_and_none_at_all_nothing() -> None:
+def test_one_reading_each_is_a_table_of_hours_and_none_at_all_is_refused() -> None:
     lone = course([ticks(HOUR, 20)[:1], ticks(HOUR, 20)[:1]])
+    survey = survey_readings(lone, Options())
+    assert survey.grid.step == HOUR
+    assert survey.notes == ("every sensor has a single reading: the step is taken to be an hour",)
+    assert survey_readings(lone, Options(step=MINUTE)).grid.step == MINUTE
     with pytest.raises(InputError, match="give step"):
-        survey_readings(lone, Options())
-    assert survey_readings(lone, Options(step=HOUR)).grid.step == HOUR
+        survey_start(lone, Options())
     with pytest.raises(InputError, match="no reading at all"):
         survey_readings(lone.taken(slice(0, 0)), Options())
 

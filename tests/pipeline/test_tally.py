@@ -48,6 +48,23 @@ def test_silence_is_on_the_list_and_a_single_reading_too() -> None:
     assert spike.sentence.startswith("s05 read 60.0 where ")
 
 
+@pytest.mark.parametrize("popped", [False, True])
+def test_a_sensor_that_comes_back_after_it_counted_as_gone_was_silent_until_then(popped: bool) -> None:
+    readings = tensor_readings(fault_free(8, 90)[..., :20])
+    day = (readings.time - START) // DAY
+    readings = readings.taken(~((readings.sensor == 2) & (day >= 6) & (day < 16)))
+    tally, settled = Tally(HOURLY, ("",)), []
+    # After three days without a reading it has no rows.
+    for mended in mend(readings, Cleaner(HOURLY, gone_after=3 * DAY)):
+        tally.add(mended)
+        settled += tally.pop_finished(mended.rows.time.max() + HOUR) if popped else []
+        silences = [fault for fault in (*settled, *tally.intervals()) if fault.reason == "silent"]
+        assert len(silences) == (mended.period >= HOURLY.period_of(START) + 6)
+    (silent,) = silences
+    assert (silent.start, silent.end) == (START + 6 * DAY, START + 16 * DAY)
+    assert silent.sentence == "s02 sent nothing for 10 days."
+
+
 def test_the_counts_are_those_of_the_rows() -> None:
     readings = city_readings(days=25)
     tally, rows = Tally(HOURLY, ("",)), []
@@ -124,12 +141,16 @@ def of_the_model(
         (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20.0 to -60.0 since then."),
         (of_the_model("stuck", 10.7, 0, 10.7, 10.7, 3, 1), "a is stuck at 10.7 since then."),
         (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others predict since then."),
+        (of_the_model("gain", -0.4, 0, 1, 2, 3, 1), "a moves against what the others predict since then."),
     ],
 )
 def test_an_open_fault_is_described_by_its_size_in_the_model(fault: FaultEpisode, expected: str) -> None:
     assert fault.sentence(open_since="then") == expected
     doubtful = replace(fault, wrong=0)
     assert doubtful.sentence(open_since="then") == expected.replace("a ", "a is doubtful: it ", 1)
+    mostly = replace(fault, wrong=23)
+    assert mostly.sentence(open_since="then") == f"{expected[:-1]}; most of its readings are only doubtful."
+    assert replace(fault, wrong=24).sentence(open_since="then") == expected
 
 
 def test_the_size_is_what_the_rows_show_where_the_model_says_another() -> None:

@@ -103,8 +103,9 @@ def test_its_lists_are_those_of_the_page(tmp_path: Path, chromium: Browser) -> N
     report = [chromium.texts(selector) for selector in lists]
     with chromium.serving(out) as server:
         chromium.open(server.address, "overview")
-        chromium.until(lambda: chromium.all(".grid tbody tr") and chromium.all(".attention li"))
-        page = [chromium.texts(selector) for selector in (".attention li", lists[1])]
+        wrong = "[aria-labelledby=trouble-title] .attention li"
+        chromium.until(lambda: chromium.all(".grid tbody tr") and chromium.all(wrong))
+        page = [chromium.texts(selector) for selector in (wrong, lists[1])]
         chromium.open(f"{server.address}/#/faults", "faults")
         page.append(chromium.texts(lists[2]))
     assert report == page

@@ -4,7 +4,7 @@ from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import counted, percent
 from sensormend.readings import DAY, HOUR
 from sensormend.report.embedded import telling_span
-from sensormend.report.markup import channel_name, concat, enumeration, escape, html_table, span, tag
+from sensormend.report.markup import channel_name, concat, escape, html_table, span, tag
 
 
 def fault(begin: int, end: int, reason: str = "stuck") -> FaultInterval:
@@ -47,4 +47,3 @@ def test_spans_and_shares_are_formatted_for_people() -> None:
     ]  # fmt: skip
     assert percent(1, 0) == "0 %"
     assert counted(1, "stretch", "stretches") == "1 stretch"
-    assert enumeration([]) == ""

@@ -18,7 +18,7 @@ from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
-from sensormend.stream.alert_messages import WITHDRAWN, Incident, one_per_incident
+from sensormend.stream.alert_messages import WITHDRAWN, OpenFault, one_per_incident
 from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, PeriodVerdict
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
@@ -480,13 +480,13 @@ def test_a_large_network_costs_little() -> None:
     )
 
 
-def sure(start: int, readings: int, confidence: float = 0.99) -> Incident:
+def sure(start: int, readings: int, confidence: float = 0.99) -> OpenFault:
     """Return an offset of 4.1 that began at an hour."""
     sums = ReadingSums(readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1, 14.1, 14.1)
-    return Incident(START + start * HOUR, readings, confidence, {"offset": readings}, sums=sums)
+    return OpenFault(START + start * HOUR, readings, confidence, {"offset": readings}, sums=sums)
 
 
-def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, Incident]]) -> list[tuple[int, Alert]]:
+def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, OpenFault]]) -> list[tuple[int, Alert]]:
     """Take in verdicts at the ends of hours; return what was raised, and at which hour."""
     raised = []
     for hour, faults in verdicts:
@@ -653,15 +653,15 @@ def test_a_run_of_short_faults_is_one_incident_that_says_how_often() -> None:
 
     def raised(first: int, *numbers: int | None) -> list[Alert]:
         """Let S1 have a short fault with this number, or none, on one day after the other."""
-        told = []
+        alerted = []
         for day, number in enumerate(numbers, start=first):
             name = ("S1", "")
             verdict = PeriodVerdict()
             if number is not None:
                 verdict = PeriodVerdict({name: sure(24 * day, 6)}, frozenset(), {name: [number]})
             rows = a_day("good" if number is None else "offset", wrong=6)
-            told += alerts.close_period(rows, GRID, START + day * DAY, verdict)
-        return told
+            alerted += alerts.close_period(rows, GRID, START + day * DAY, verdict)
+        return alerted
 
     first, healthy = raised(0, 7, 8, None, 9, 9, None, None)
     assert (first.state, healthy.state) == ("faulty", "healthy")

@@ -104,9 +104,10 @@ def parts() -> tuple[list[Readings], list[Readings]]:
 
 @dataclass
 class AtRest:
-    """A folder in which a service was broken off, and what it ends with when nothing is damaged."""
+    """A folder in which a service was broken off, one of before, and what it ends with when nothing is damaged."""
 
     out: Path
+    earlier: Path
     rest: list[Readings]
     undisturbed: Outcome
 
@@ -127,7 +128,8 @@ def at_rest(tmp_path_factory: pytest.TempPathFactory) -> AtRest:
     first, rest = parts()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sensormend.stream.service.CHECKPOINT_INTERVAL", 0.0)
-        run(folder / "running", first[:-6], lambda: None)
+        run(folder / "running", first[:-14], partial(shutil.copytree, folder / "running", folder / "earlier"))
+        run(folder / "running", first[-14:-6], lambda: None)
         patch.setattr("sensormend.stream.service.CHECKPOINT_INTERVAL", 1e9)
         # As a kill would leave it: nothing is closed.
         run(folder / "running", first[-6:], partial(shutil.copytree, folder / "running", folder / "out"))
@@ -135,7 +137,7 @@ def at_rest(tmp_path_factory: pytest.TempPathFactory) -> AtRest:
         assert list(store.inputs())
         assert store.checkpoint is not None
     shutil.copytree(folder / "out", folder / "whole")
-    return AtRest(folder / "out", rest, run(folder / "whole", rest))
+    return AtRest(folder / "out", folder / "earlier", rest, run(folder / "whole", rest))
 
 
 def flipped(share: float) -> Callable[[bytes], bytes]:
@@ -147,6 +149,14 @@ def flipped(share: float) -> Callable[[bytes], bytes]:
     return flip
 
 
+PAGE = 4096
+
+
+def without_page(content: bytes) -> bytes:
+    start = len(content) // 2 // PAGE * PAGE
+    return content[:start] + bytes(len(content[start : start + PAGE])) + content[start + PAGE :]
+
+
 DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
     "flipped early": flipped(0.1),
     "flipped late": flipped(0.6),
@@ -155,6 +165,11 @@ DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
     "zeroed": lambda content: bytes(len(content)),
     "emptied": lambda content: b"",
     "deleted": None,
+    "a page zeroed": without_page,
+    "two pages in turn": lambda content: (
+        content[:PAGE] + content[2 * PAGE : 3 * PAGE] + content[PAGE : 2 * PAGE] + content[3 * PAGE :]
+    ),
+    "longer": lambda content: content + np.random.default_rng(1).bytes(777),
     "garbage": lambda content: np.random.default_rng(0).bytes(len(content)),
 }
 
@@ -187,26 +202,31 @@ def test_damage_is_noticed_or_does_no_harm(
             path.unlink()
         else:
             path.write_bytes(spoil(path.read_bytes()))
-        code = main(["check", str(out), "--json"])
-        noticed = json.loads(capsys.readouterr().out)
-        assert code == (1 if noticed else 0), kind
-        outcome = run(out, at_rest.rest)
-        entries = read_json(out / "run.json").get("damage", [])
-        where = f"{kind} {how}: {entries}"
-        # The service says the same as the command, once, by an alert, a metric and in run.json.
-        assert [{**entry, "noticed": None} for entry in entries] == [{**entry, "noticed": None} for entry in noticed]
-        assert (len(outcome.alerts), outcome.damaged) == (1 if entries else 0, len(entries)), where
-        _same_or_counted(at_rest, outcome, entries, where)
-        if not entries:
+        if not _goes_on(at_rest, out, f"{kind} {how}", capsys):
             unnoticed.add(kind)
-        # What was damaged is not damaged any more, and is not reported again.
-        assert [damage.sentence for damage in inspect(out).damage] == [], where
-        assert not entries or not run(out, []).alerts, where
         shutil.rmtree(out)
     assert unnoticed >= DERIVED & set(at_rest.files())
     if how in ("deleted", "garbage", "zeroed", "emptied"):
         # Whether a line of faults.csv is settled depends on when it was written.
         assert unnoticed <= {*DERIVED, "faults.csv", "state/rewritten"}
+
+
+def _goes_on(at_rest: AtRest, out: Path, what: str, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Hold a start on a damaged folder to say and to do what `check` says; return whether that was anything."""
+    code = main(["check", str(out), "--json"])
+    noticed = json.loads(capsys.readouterr().out)
+    assert code == (1 if noticed else 0), what
+    outcome = run(out, at_rest.rest)
+    entries = read_json(out / "run.json").get("damage", [])
+    where = f"{what}: {entries}"
+    # The service says the same as the command, once, by an alert, a metric and in run.json.
+    assert [{**entry, "noticed": None} for entry in entries] == [{**entry, "noticed": None} for entry in noticed]
+    assert (len(outcome.alerts), outcome.damaged) == (1 if entries else 0, len(entries)), where
+    _same_or_counted(at_rest, outcome, entries, where)
+    # What was damaged is not damaged any more, and is not reported again.
+    assert [damage.sentence for damage in inspect(out).damage] == [], where
+    assert not entries or not run(out, []).alerts, where
+    return bool(entries)
 
 
 def _same_or_counted(at_rest: AtRest, outcome: Outcome, entries: list[dict[str, object]], where: str) -> None:
@@ -224,6 +244,27 @@ def _same_or_counted(at_rest: AtRest, outcome: Outcome, entries: list[dict[str, 
         assert one.time.max() == other.time.max(), where
         return
     assert sum(int(str(entry["readings"])) for entry in entries) == gone, where
+
+
+def test_files_of_an_earlier_time_or_of_another_name_are_noticed_or_do_no_harm(
+    at_rest: AtRest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a backup of which only some files were put back."""
+    noticed = dict[str, bool]()
+    for name in at_rest.files().values():
+        path = at_rest.out / name
+        others = [other for other in sorted(path.parent.iterdir()) if other.suffix == path.suffix and other != path]
+        for how, other in (("of before", at_rest.earlier / name), ("of another", others[0] if others else path)):
+            if not other.is_file() or other.read_bytes() == path.read_bytes():
+                continue
+            out = tmp_path / "out"
+            shutil.copytree(at_rest.out, out)
+            shutil.copy(other, out / name)
+            noticed[f"{name} {how}"] = _goes_on(at_rest, out, f"{name} {how}", capsys)
+            shutil.rmtree(out)
+    assert noticed["state/store.sqlite of before"]
+    assert noticed["state/acknowledged of before"] is False
+    assert any(name.startswith("state/kept") and seen for name, seen in noticed.items())
 
 
 def test_an_unacknowledged_torn_record_is_dropped_without_a_word(at_rest: AtRest, tmp_path: Path) -> None:
@@ -331,8 +372,8 @@ def test_a_running_service_and_another_folder_are_refused(
     assert main(["check", str(tmp_path / "nothing")]) == 2
     (tmp_path / "a.csv").write_text("sensor,time,value\n")
     assert main(["check", str(tmp_path / "a.csv")]) == 2
-    assert "a.csv is a file" in (said := capsys.readouterr().err)
-    assert "there is no folder" in said
+    assert "a.csv is a file" in (message := capsys.readouterr().err)
+    assert "there is no folder" in message
     (tmp_path / "archive" / "state").mkdir(parents=True)
     (tmp_path / "archive" / "run.json").write_text('{"command": "clean"}')
     assert main(["check", str(tmp_path / "archive")]) == 2

@@ -92,9 +92,9 @@ def test_each_channel_is_discovered_once_with_two_entities(broker: Mosquitto, tm
         assert len({message["unique_id"] for message in configs.values()}) == 4
         assert {message["availability_topic"] for message in configs.values()} == {"ha/status"}
         wait_until(lambda: messages["ha/status"] == "offline")  # it was closed
-    with retained(broker, "homeassistant/#") as kept:
-        wait_until(lambda: len(kept) == 4)
-    assert kept == configs
+    with retained(broker, "homeassistant/#") as configured:
+        wait_until(lambda: len(configured) == 4)
+    assert configured == configs
 
 
 def test_the_sentence_of_an_alert_is_an_attribute_until_the_state_changes(broker: Mosquitto, tmp_path: Path) -> None:

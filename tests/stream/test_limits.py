@@ -16,7 +16,7 @@ from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import stream as streams
 from sensormend.stream.admission import MOST_FIRST, TOO_MANY, TOO_MANY_LATE
 from sensormend.stream.arrivals import Arrived
-from sensormend.stream.metrics import MOST_CONNECTIONS
+from sensormend.stream.http_server import MOST_CONNECTIONS
 from sensormend.stream.stream import Event, LateReadings, ReadingsRejected, Stream
 from simulated_city import START, city_readings
 

@@ -187,8 +187,8 @@ def test_an_idle_connection_does_not_block_others(page: MetricsServer) -> None:
 
 def test_connections_have_an_end(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three who send a letter now and then, and a fourth for whom there is no room while they do."""
-    monkeypatch.setattr("sensormend.stream.metrics.MOST_CONNECTIONS", 3)
-    monkeypatch.setattr("sensormend.stream.metrics.CONNECTION_TIME", 2.0)
+    monkeypatch.setattr("sensormend.stream.http_server.MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("sensormend.stream.http_server.CONNECTION_TIME", 2.0)
     with MetricsServer(metrics, port=0) as page, ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection(("127.0.0.1", page.port))) for _ in range(3)]
         for one in slow:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +91,31 @@ def test_a_message_wakes_who_waits_and_so_does_the_end(broker: Mosquitto) -> Non
     assert reader.ended
     reader.acknowledge([Message(1, "a", b"", False)])  # too late: nothing happens
     reader.close()
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system does not list open files")
+def test_connections_leave_no_socket_open(broker: Mosquitto) -> None:
+    """Also while Python does not look for objects that hold each other: a service reconnects for years."""
+    reads, writes = Subscription("sockets", ["a/#"]), Broker(broker.address)
+    gc.disable()
+    try:
+        before = descriptors()
+        for _ in range(5):
+            for connection in (connect(writes), connect(writes, reads)):
+                connection.close()
+                connection.close()
+        del connection
+        broker.stop()
+        for _ in range(5):
+            with pytest.raises(OSError, match="refused"):
+                connect(writes, reads)
+        assert descriptors() <= before
+    finally:
+        gc.enable()
 
 
 def test_a_broker_that_stops_reading_does_not_keep_us(broker: Mosquitto, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,8 +163,8 @@ def test_alerts_go_to_one_topic_and_are_not_kept(broker: Mosquitto) -> None:
         assert list(sink.kinds) == ["alert"]
         sink.write(alert())
         wait_until(lambda: len(listener.received) == 1)
-    ((topic, message, kept),) = listener.received
-    assert (topic, message, kept) == ("city/alerts", alert_message(alert().alerts[0]), False)
+    ((topic, message, is_retained),) = listener.received
+    assert (topic, message, is_retained) == ("city/alerts", alert_message(alert().alerts[0]), False)
     with listening(broker, "city/alerts") as late:
         pass
     assert late.received == []

@@ -275,10 +275,10 @@ def test_the_whole_lines_of_a_damaged_table_are_kept(tmp_path: Path, damage: str
     path.write_bytes(damaged)
     again = AppendOnlyTable(path, header, length, crc=crc)
     again.salvage(length)
-    kept = {"flipped": ["a", "c, d"], "zeros": ["a", "c, d"], "cut": ["a", "b"], "garbage": []}[damage]
+    complete = {"flipped": ["a", "c, d"], "zeros": ["a", "c, d"], "cut": ["a", "b"], "garbage": []}[damage]
     again.write([], [("f", "open")])
     with path.open(newline="") as file:
-        assert [line[0] for line in csv.reader(file)] == ["sensor", *kept, "f"]
+        assert [line[0] for line in csv.reader(file)] == ["sensor", *complete, "f"]
     assert (tmp_path / "faults.csv.damaged-1").read_bytes() == damaged
     assert AppendOnlyTable(path, header, again.length).crc == again.crc
 

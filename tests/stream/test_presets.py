@@ -281,10 +281,24 @@ def test_local_times_of_live_messages_become_utc(zone: float) -> None:
     assert {entry[2] for entry in taken} == {"2020-03-24T20:17"}
 
 
+def test_a_time_within_an_object_is_the_time_and_no_reading() -> None:
+    message = {"src": "attic", "params": {"ts": 1714561200.5, "temperature:0": {"id": 0, "tC": 20.5}}}
+    assert readings(decoded(message, "attic/events/rpc")) == [
+        ("rpc", "params.temperature:0.tC", AT_11, 20.5),
+    ]
+    # Of two times neither is it.
+    two = decoded({"sensor": "a", "x": {"ts": 1714561200, "t": 1.5}, "y": {"ts": 1714561260, "t": 2.5}})
+    assert {time for _, _, time, _ in readings(two)} == {"2024-05-01T12:00"}
+
+
 def test_units_and_places_come_with_the_messages() -> None:
-    assert decoded(CSIJSON).units == {"AirTC_Avg": "Deg C"}
+    assert decoded(CSIJSON).units == {"AirTC_Avg": "°C"}
     assert decoded(OPENAQ).units == {"pm25": "µg/m³"}
     assert decoded(AIRGRADIENT).units == {"rco2": "ppm", "pm02": "µg/m³", "atmp": "°C"}
+    assert decoded([{"bn": "S1", "n": "rh", "u": "%RH", "v": 61}, {"n": "t", "u": "Cel", "v": 20.5}]).units == {
+        "rh": "%",
+        "t": "°C",
+    }
     (place,) = decoded(TTN).take().positions
     assert (place.sensor, place.latitude, place.longitude) == ("dev1", 52.37, 4.88)
     (place,) = decoded(GEOJSON).take().positions
@@ -387,7 +401,7 @@ def test_quantities_are_measured(name: str) -> None:
 
 def test_the_format_is_an_option_of_feeds_with_messages(tmp_path: Any) -> None:
     assert Settings.of(source="-", out=tmp_path / "out", format="ttn").format == "ttn"
-    with pytest.raises(ConfigError, match="format is json or senml or ttn"):
+    with pytest.raises(ConfigError, match="format is json, senml, ttn"):
         Settings.of(source="-", out=tmp_path / "out", format="ttm")
     with pytest.raises(ConfigError, match="format is for messages"):
         Settings.of(source="replay:x.csv", out=tmp_path / "out", format="ttn")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from list_source import ListSource, hourly, run_service, settings
+from list_source import ListSource, assert_same_rows, concatenated, hourly, run_service, settings
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import read_json
+from sensormend.pipeline.cleaner import CleanedPeriod, Cleaner
 from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import FloatArray
@@ -24,7 +26,7 @@ from sensormend.stream.stream import AlertsRaised, Event, Stream
 from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader
 from sensormend.views.sensors import sensor_view
-from simulated_city import START, tensor_readings
+from simulated_city import START, city_readings, tensor_readings
 
 DAYS = 30
 
@@ -263,13 +265,48 @@ def test_a_constant_is_written_as_what_it_reads_and_reported_in_hours(level: flo
 
 
 def test_a_feed_that_is_too_young_says_when_its_first_verdicts_come(tmp_path: Path) -> None:
-    parts, out, said = hourly(tensor_readings(town(10))), tmp_path / "out", dict[int, str]()
+    parts, out, sentences = hourly(tensor_readings(town(10))), tmp_path / "out", dict[int, str]()
 
     def look(number: int) -> None:
         if number in (3 * 24 + 13, 9 * 24 + 1):
             with OutReader(out) as reader:
-                said[number // 24] = network_overview(reader).sentence
+                sentences[number // 24] = network_overview(reader).sentence
 
     Service(settings(out), lambda mark, memory: ListSource(parts, mark, live=True, stop=look)).run()
-    assert said[3] == "Still learning: day 4 of 5, first verdicts on 2020-01-06."
-    assert "learning" not in said[9]
+    assert sentences[3] == "Still learning: day 4 of 5, first verdicts on 2020-01-06."
+    assert "learning" not in sentences[9]
+
+
+def test_a_period_that_waits_for_late_readings_is_cleaned_again_only_with_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Provisional rows of the hours in which two periods are open cost one period, and not two."""
+    readings, cleaned = city_readings(4, 4), list[int]()
+    peek = Cleaner.peek
+
+    def counted(self: Cleaner, part: Readings, period: int) -> CleanedPeriod:
+        cleaned.append(period)
+        return peek(self, part, period)
+
+    monkeypatch.setattr(Cleaner, "peek", counted)
+    late = (readings.sensor == 1) & (readings.time == START + 3 * DAY - HOUR)
+    stream = Stream(Options.of(step="1h", period="1d"), grace=6 * HOUR)
+    for part in hourly(readings.taken(~late & (readings.time < START + 3 * DAY))):
+        list(stream.take(Arrived(part, int(part.time.max()))))
+    shown = []
+    for hour in range(5):
+        now = START + 3 * DAY + hour * HOUR
+        part = readings.taken(~late & (readings.time == now))
+        if hour == 4:
+            part = concatenated([part, readings.taken(late)])
+        list(stream.take(Arrived(part, now)))
+        cleaned.clear()
+        rows = stream.peek(now)
+        assert rows is not None
+        shown.append(rows.taken((rows.time >= START + 2 * DAY) & (rows.time < START + 3 * DAY)))
+        periods = Counter(cleaned)
+        assert len(periods) == (2 if hour in (0, 4) else 1), hour
+        assert set(periods.values()) == {1}
+    for rows in shown[1:4]:
+        assert_same_rows(rows, shown[0])
+    assert (shown[4].value != shown[0].value).any()

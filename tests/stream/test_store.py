@@ -478,9 +478,9 @@ def test_a_changed_byte_anywhere_is_noticed_or_does_no_harm(filled: Path, tmp_pa
             with suppress(StateError):
                 # The number of the form has no checksum: the start is refused.
                 noticed = True
-                found, first, waiting, noticed = all_of(folder / filled.name)
+                stored, first, waiting, noticed = all_of(folder / filled.name)
                 # A log that is cut off does not know what has been delivered last.
-                same = (found, first) == (inputs, checkpoint) and waiting.keys() >= deliveries.keys()
+                same = (stored, first) == (inputs, checkpoint) and waiting.keys() >= deliveries.keys()
                 assert same or noticed, (name, place)
             seen[noticed] += 1
             shutil.rmtree(folder)

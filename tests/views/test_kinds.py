@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ from sensormend.errors import InputError
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, read_json, write_csv, write_json
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.times import iso
-from sensormend.readings import DAY, HOUR, MINUTE, Flag, Rows
+from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Rows
 from sensormend.views.atlas import moment
+from sensormend.views.attention import attention
 from sensormend.views.daily_counts import DailyCounts
 from sensormend.views.fault_list import fault_page
 from sensormend.views.matrix import matrix
@@ -117,6 +119,20 @@ def test_rows_that_have_just_become_final_are_returned_once(written: Output) -> 
         assert since is None
         np.testing.assert_array_equal(rows.time, written.time)
         assert last.sum() == 24
+
+
+def test_a_fault_that_is_too_new_for_the_tables_says_what_its_sensor_does(written: Output) -> None:
+    new = plain_rows(("S05",), FIRST + 6 * DAY + np.arange(6) * HOUR)
+    new = replace(new, value=np.array([1.0, 1.0, 8.5, 8.5, 8.5, 8.5]))
+    new.flag[2:], new.reason[2:] = Flag.FAIL, REASONS.index("offset")
+    write_provisional(written.path, new)
+    since = FIRST + 6 * DAY + 2 * HOUR
+    health = Health("S05", "", "faulty", "offset", since, since + 3 * HOUR)
+    write_json(written.path / "state" / "alerts.json", {"sensors": [asdict(health)]})
+    words = "S05 reads 7.5 high since 2024-01-07 02:00; its period is not over."
+    with OutReader(written.path) as reader:
+        assert words in [fault.sentence for fault in fault_page(reader).items]
+        assert words in [one.sentence for one in attention(reader).items]
 
 
 def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Output) -> None:
@@ -326,3 +342,37 @@ def test_a_run_of_short_faults_is_one_line(tmp_path: Path) -> None:
         assert "4 times in 3.1 days, for 12 hours in all (noise, offset)" in first.sentence
         assert [other.count for other in others] == [1, 1, 1]
         assert fault_page(reader, fold=False).lines == 7
+
+
+def test_variables_that_are_silent_together_are_one_line(tmp_path: Path) -> None:
+    variables = ("co", "o3", "temp")
+    written = small_output(tmp_path / "city", sensors=6, days=20, variables=variables)
+
+    def silence(sensor: str, variable: str, day: int, days: int) -> tuple[Any, ...]:
+        start, words = FIRST + day * DAY, f"{sensor} {variable} sent nothing for {days} days."
+        return (sensor, variable, start, start + days * DAY, "silent", np.nan, words)
+
+    together = [silence("S04", variable, 5, 3) for variable in ("co", "o3")]
+    alone = [silence("S04", "temp", 5, 4), silence("S05", "co", 5, 3)]
+    write_faults(written.path, [*together, *alone])
+    with OutReader(written.path) as reader:
+        page = fault_page(reader, sort="length")
+        assert (page.total, page.lines, page.reasons) == (4, 3, {"silent": 4})
+        first, *others = sorted(page.items, key=lambda one: -one.count)
+        assert (first.sensor, first.variable, first.others, first.count) == ("S04", "co", ["o3"], 2)
+        assert first.sentence == "S04 co and o3 sent nothing for 3 days."
+        assert first.seconds == 3 * 86_400
+        assert all((other.count, other.others) == (1, []) for other in others)
+        (own,) = fault_page(reader, sensor="S04", variable="o3").items
+        assert (own.variable, own.sentence) == ("o3", "S04 o3 sent nothing for 3 days.")
+
+
+def test_a_fault_that_is_over_says_so_while_its_sensor_counts_as_faulty(written: Output) -> None:
+    start, end = FIRST + 4 * DAY, FIRST + 5 * DAY
+    write_faults(written.path, [("S05", "", start, end, "offset", 4.0, "S05 read 5.0 high for 1 day.")])
+    (written.path / "state").mkdir()
+    health = Health("S05", "", "faulty", "offset", start, FIRST + 6 * DAY - HOUR)
+    write_json(written.path / "state" / "alerts.json", {"sensors": [asdict(health)]})
+    words = "S05 read 5.0 high for 1 day. It was over at 2024-01-06 00:00, not long enough ago to count as healthy."
+    with OutReader(written.path) as reader:
+        assert [one.sentence for one in attention(reader).items if one.sensor == "S05"] == [words]

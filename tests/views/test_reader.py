@@ -1,3 +1,4 @@
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from list_source import ListSource, hourly, run_service, settings
 from output_folders import FIRST, small_output
 from sensormend.errors import InputError
 from sensormend.files import is_locked, locked
-from sensormend.io.folder import file_rows
+from sensormend.io.folder import data_files, file_rows
 from sensormend.io.metadata import write_json
 from sensormend.io.target import export
 from sensormend.pipeline.health import LETTERS
@@ -49,6 +50,16 @@ def test_what_is_no_out_is_refused(tmp_path: Path) -> None:
         OutReader(tmp_path / "nothing")
     with pytest.raises(InputError, match="nothing that sensormend clean or watch wrote"):
         OutReader(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")
+def test_a_pipe_among_the_rows_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    small_output(tmp_path / "mended", sensors=2, days=3)
+    pipe = next(tmp_path.glob("mended/data/*")) / "part-20190101T000000.parquet"
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match=r"part-.*\.parquet is not a regular file"):
+        data_files(tmp_path / "mended")
 
 
 def part_of(days: float, sensors: int = 6) -> list[Readings]:

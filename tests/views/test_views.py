@@ -371,8 +371,8 @@ def test_what_is_off_is_told_by_its_neighbours_and_its_worst_reading(tmp_path: P
         assert (view.state, view.worst) == ("faulty", utc(FIRST + 33 * DAY + 4 * HOUR))
         listed = neighbours(reader, "S05")
         first, second, third = (one.sensor for one in listed.items[:3])
-        told = f"S05 reads 7.0 °C above what {first}, {second} and {third} imply, growing 0.10 a day"
-        assert listed.sentence.startswith(f"{told} since 2024-01-31 00:00.")
+        comparison = f"S05 reads 7.0 °C above what {first}, {second} and {third} imply, growing 0.10 a day"
+        assert listed.sentence.startswith(f"{comparison} since 2024-01-31 00:00.")
         assert listed.sentence.endswith(ADVICE["drift"])
         assert neighbours(reader, "S04").sentence == ""
         assert sensor_view(reader, "S04").worst is None
@@ -386,7 +386,7 @@ def test_an_archive_says_what_was_wrong_in_all_of_it(tmp_path: Path) -> None:
     assert overview.filled_days == 100
     assert overview.wrong == pytest.approx((written.flag[heard] == Flag.FAIL).mean(), abs=1e-6)
     assert (
-        f"From 2024-01-01 to 2024-04-09 {percent(overview.wrong or 0)} of the readings were wrong" in overview.sentence
+        f"From 2024-01-01 to 2024-04-09, {percent(overview.wrong or 0)} of the readings were wrong" in overview.sentence
     )
 
 

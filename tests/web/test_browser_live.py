@@ -106,3 +106,4 @@ def test_a_feed_without_readings_says_so(browser: Browser, tmp_path: Path) -> No
         browser.open(f"{server.address}/", "overview")
         assert browser.text(".matrix-none p") == "There are no readings yet."
         assert not browser.one(".matrix-none button").is_displayed()
+        assert "Nothing is judged yet." in browser.text("[aria-labelledby=trouble-title]")

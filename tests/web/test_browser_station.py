@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,31 @@ def test_a_station_has_its_variables_on_one_time_axis(browser: Browser, stations
     for size in (DESK, PHONE):
         browser.look(*size)
         browser.until(lambda: browser.overflow() == 0, "charts as wide as the page")
+
+
+def test_an_archive_shows_what_was_wrong_for_longest(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/", "overview")
+    browser.wait("#was .attention li")
+    titles = browser.texts("h2")
+    assert {"Wrong at the end", "What was wrong for longest"} <= set(titles)
+    assert "Needs attention now" not in titles
+    listed = httpx.get(f"{stations}/api/faults?sort=length").json()["items"]
+    longest = next(fault for fault in listed if fault["reason"] != "silent")
+    assert (longest["sensor"], longest["variable"]) == ("W2", "temp (°C)")
+    shown = browser.texts("#was .attention li")[0]
+    assert longest["reason"] in shown
+    assert not re.search(r"\d{4}-\d\d-\d\d", browser.text("main")), "dates are written as everywhere on the page"
+    browser.one("#was .attention li a").click()
+    browser.ready("sensor")
+    assert "from=2023-04" in browser.driver.current_url
+    own = httpx.get(f"{stations}/api/faults?search=W2&variable=temp (°C)").json()
+    assert len(browser.all(".own-faults li")) == own["lines"]
+
+
+def test_a_distance_has_its_unit(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/calibration", "calibration")
+    units = {text.split()[-1] for text in browser.texts(".calibration-axis")}
+    assert units == {"%", "hPa", "°C"}
 
 
 def test_a_station_that_has_ended_shows_its_last_readings(browser: Browser, stations: str) -> None:

@@ -49,8 +49,8 @@ def file(tmp_path: Path) -> Path:
 def lines(file: Path) -> list[str]:
     """Return the lines below the header and its comment, without the times at which they were written."""
     notes = Maintenance.read(file).notes
-    found = file.read_text().splitlines()[2:]
-    return [line.replace(f",{iso(note.at)}" if note.at else "", "") for line, note in zip(found, notes, strict=True)]
+    written = file.read_text().splitlines()[2:]
+    return [line.replace(f",{iso(note.at)}" if note.at else "", "") for line, note in zip(written, notes, strict=True)]
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError, StateError, shown
-from sensormend.files import StateFiles, read_state, sync, write_state
+from sensormend.files import StateFiles, is_stream, read_state, sync, write_state
 from sensormend.io import postgres
 from sensormend.io.metadata import read_json, write_json
-from sensormend.io.sources import SourcePaths, find, is_stream
+from sensormend.io.sources import SourcePaths, find
 from sensormend.pipeline.cleaner import Cleaner
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.tally import Tally

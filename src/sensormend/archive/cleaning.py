@@ -35,7 +35,6 @@ from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally, mark_dated_back
-from sensormend.pipeline.times import in_words
 from sensormend.pipeline.units import collect_units, described
 from sensormend.readings import Readings
 
@@ -347,19 +346,13 @@ def run_record(
     source: Sequence[Sequence[str | int]] = (), owner_flags: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the content of run.json."""
-    grid = report.grid
     return {
         "command": "clean",
         "finished": now(),
         "seconds": round(report.seconds, 2),
         "source": source,
         "options": changed_options(options),
-        "grid": {
-            "step": in_words(grid.step),
-            "period": in_words(grid.period),
-            "early_seconds": grid.early / 1e6,
-            "cut_seconds": grid.cut / 1e6,
-        },
+        "grid": report.grid.record(),
         "fill": fill,
         "variables": list(variables),
         "sensors": report.sensors,
@@ -367,6 +360,7 @@ def run_record(
         "readings": report.readings,
         "rejected": report.rejected,
         "flags": report.flags,
+        "fill_slots": report.fill,
         "filled": report.filled,
         "corrected": report.corrected,
         "faults": len(report.faults),

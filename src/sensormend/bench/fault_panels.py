@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 
 from sensormend.bench.real import JudgedFault, JudgedReadings
 from sensormend.pipeline.sentences import how_long
-from sensormend.plot.style import BLUE, GREYS, INK, bare, blank, heading, save
+from sensormend.plot.style import BLUE, GREYS, INK, bare, blank, dates_below, heading, save
 from sensormend.readings import DAY, Flag
 
 __all__ = ["COLUMNS", "ROWS", "correlated_channels", "draw_panels"]
@@ -108,10 +107,7 @@ def _panel(axes: Any, readings: JudgedReadings, judged: JudgedFault) -> None:
     size = "-" if np.isnan(fault.size) else f"{fault.size:.3g}"
     described = f"{how_long(fault.end - fault.start)}, size {size}, confidence {confidence}"
     axes.set_title(f"{sensor} {variable}: {fault.reason}\n{described}", loc="left", fontsize=6.5, color=INK, pad=3)
-    dates: Any = import_module("matplotlib.dates")
-    ticks = dates.AutoDateLocator(minticks=2, maxticks=5)
-    axes.xaxis.set_major_locator(ticks)
-    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(ticks))
+    dates_below(axes, least=2, most=5)
     bare(axes, sides=("bottom", "left"))
     axes.tick_params(labelsize=5.5, length=2, pad=1.5)
     axes.xaxis.get_offset_text().set(fontsize=5.5, color=INK)

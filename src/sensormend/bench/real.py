@@ -24,9 +24,10 @@ import pandas as pd
 from sensormend.bench.data import data_folders
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.folder import data_files
+from sensormend.io.metadata import read_json
 from sensormend.io.sql import literal, read_parquet
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.readings import Flag
+from sensormend.readings import SECOND, Flag
 
 __all__ = [
     "EDGES",
@@ -176,7 +177,11 @@ class JudgedReadings:
 
 
 def read_judged(archive: Path, out: Path) -> JudgedReadings:
-    """Read an archive together with the rows of its output folder; a slot may hold several readings."""
+    """Read an archive together with the rows of its output folder; a slot may hold several readings.
+
+    Where times scatter around the full hour, a reading shortly before it belongs to the slot that begins then.
+    """
+    early = round(read_json(out / "run.json").get("grid", {}).get("early_seconds", 0.0) * SECOND)
     with duckdb.connect() as connection:
         raw, rows = read_parquet([archive]), read_parquet(data_files(out), "union_by_name = true")
         columns, of_rows = (
@@ -213,11 +218,12 @@ def read_judged(archive: Path, out: Path) -> JudgedReadings:
                        l.label::label_name as label,
                        epoch_us(l.time) as time, l.value, l.corrected,
                        coalesce(epoch_us(r.time), -1) as slot, coalesce(r.cleaned, 'nan'::double) as cleaned,
-                       coalesce(case when epoch_us(l.time) < epoch_us(r.time) + {step} then r.flag end, 0)::tinyint
+                       coalesce(case when epoch_us(l.time) + {early} < epoch_us(r.time) + {step} then r.flag end,
+                                0)::tinyint
                            as flag,
                        coalesce(r.reason, '')::reason_name as reason
                 from readings l asof left join out_rows r
-                  on r.sensor = l.sensor and r.variable = l.variable and r.time <= l.time
+                  on r.sensor = l.sensor and r.variable = l.variable and r.time <= l.time + to_microseconds({early})
                 order by channel, l.time"""
         ).df()
         estimates = connection.execute(

@@ -16,8 +16,8 @@ from sensormend.bench.fault_bench import Faults
 from sensormend.bench.growth import Growth
 from sensormend.bench.measure import workers
 from sensormend.bench.noaa import Noaa
+from sensormend.bench.result_store import ResultStore
 from sensormend.bench.simulations import Convergence, Corruption, Magnitude, Observation, Size
-from sensormend.bench.store import Store
 from sensormend.bench.tables import ResultTable, write_tables
 from sensormend.errors import ConfigError, DivergenceError, SensormendError
 from sensormend.files import atomic_write, now, surroundings
@@ -83,7 +83,7 @@ def run(
     """
     if processes < 0:
         raise ConfigError(f"--jobs must be 1 or more, not {processes}")
-    with Store(out) as store:
+    with ResultStore(out) as store:
         todo = [(*pair, pair[0].jobs(pair[1])) for pair in wanted if _is_ready(*pair, complain)]
         if fresh:
             store.forget(job.key for *_, jobs in todo for job in jobs)
@@ -131,7 +131,7 @@ def _is_ready(
     return True
 
 
-def show(experiment: Experiment, plan: RunPlan, store: Store) -> Ran:
+def show(experiment: Experiment, plan: RunPlan, store: ResultStore) -> Ran:
     """Write the tables and pictures of the runs of a plan that are in the store."""
     name = experiment.stem(plan)
     rows = store.rows(job.key for job in experiment.jobs(plan))
@@ -141,7 +141,7 @@ def show(experiment: Experiment, plan: RunPlan, store: Store) -> Ran:
     return Ran(name, tables, write_tables(tables, store.folder, name) + experiment.charts(rows, plan, store.folder))
 
 
-def write_index(store: Store) -> Path:
+def write_index(store: ResultStore) -> Path:
     """Write `index.md`: the tables and pictures of every experiment in the folder, and how each was made."""
     lines = ["# sensormend bench", "", "All results are in results.parquet; run.json says how they were made."]
     for name, record in store.records().items():

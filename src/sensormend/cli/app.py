@@ -19,21 +19,30 @@ from sensormend.errors import ConfigError, MissingError, SensormendError, one_li
 __all__ = ["STDIN", "app", "main"]
 
 app = cyclopts.App(
-    name="sensormend", help="Mends the data of a sensor network while it streams in.", version=__version__
+    name="sensormend",
+    help="Find the sensors of a network that report wrong values, and clean their data.",
+    version=__version__,
 )
-# Commands are given by name: only the one that is called is imported.
-app.command("sensormend.cli.demo:demo")
-app.command("sensormend.cli.clean:clean", usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
-app.command("sensormend.cli.watch:watch", usage="Usage: sensormend watch SOURCE OUT [OPTIONS]\n")
-app.command("sensormend.cli.serve:serve", usage="Usage: sensormend serve OUT [OPTIONS]\n")
-app.command("sensormend.cli.report:report")
-app.command("sensormend.cli.check:check")
-app.command("sensormend.cli.explain:explain")
-app.command("sensormend.cli.compare:compare", usage="Usage: sensormend compare OUT [LABELS] [OPTIONS]\n")
-app.command("sensormend.cli.notes:notes", usage="Usage: sensormend notes TABLE MAINTENANCE [OPTIONS]\n")
-app.command("sensormend.cli.probe:probe", usage="Usage: sensormend probe SOURCE [OPTIONS]\n")
-app.command("sensormend.cli.bench:bench")
-app.command("sensormend.cli.example:example")
+# Commands are given by name: only the one that is called is imported. They are listed in the order of their use.
+COMMANDS = {
+    "demo": None,
+    "example": None,
+    "probe": "SOURCE [OPTIONS]",
+    "clean": "READINGS... OUT [OPTIONS]",
+    "watch": "SOURCE OUT [OPTIONS]",
+    "serve": "OUT [OPTIONS]",
+    "report": None,
+    "explain": "OUT [SENSOR [TIME]] [OPTIONS]",
+    "compare": "OUT [LABELS] [OPTIONS]",
+    "notes": "TABLE MAINTENANCE [OPTIONS]",
+    "check": None,
+    "bench": None,
+}
+"""The commands, and how they are called where cyclopts does not say it well."""
+
+for place, (name, call) in enumerate(COMMANDS.items()):
+    usage = {} if call is None else {"usage": f"Usage: sensormend {name} {call}\n"}
+    app.command(f"sensormend.cli.{name}:{name}", sort_key=place, **usage)
 
 STDIN = "standard input"
 """A lone `-`, as the commands get it."""
@@ -59,8 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except cyclopts.UnusedCliTokensError as error:
         unused = " ".join(error.unused_tokens or ())
         return _fail(2, f"{words[0]} does not know what to do with {unused!r} (see sensormend {words[0]} --help)")
+    except cyclopts.MissingArgumentError as error:
+        wanted = error.argument.name if error.argument is not None else "an argument"
+        return _fail(2, f"{words[0]} needs {wanted} (see sensormend {words[0]} --help)")
     except cyclopts.CycloptsError as error:
-        return _fail(2, f"{one_line(error)} (see sensormend --help)")
+        whose = f" {words[0]}" if words and words[0] in COMMANDS else ""
+        return _fail(2, f"{one_line(error)} (see sensormend{whose} --help)")
     except (ConfigError, MissingError) as error:
         return _fail(2, one_line(error))
     except SensormendError as error:

@@ -16,7 +16,7 @@ FLAG: dict[str, Any] = {"negative": (), "show_default": False}
 
 GROUPS = {
     "feed": Group("The feed", sort_key=0),
-    "columns": Group("The roles of columns (recognised by their names; name them where that fails)", sort_key=1),
+    "columns": Group("Columns", help="They are recognised by their names; name them where that fails.", sort_key=1),
     "data": Group("What you know about the data", sort_key=2),
     "method": Group("The method (network needs no settings)", sort_key=3),
     "output": Group("Output", sort_key=3),

@@ -27,6 +27,7 @@ from sensormend.pipeline.sentences import (
     how_far_judged,
     how_long,
     little_judged,
+    percent,
     states_in_words,
     without_number,
 )
@@ -180,7 +181,7 @@ def _summary(report: Report) -> RenderableType:
     present = slots - missing
 
     def share(count: int, total: int) -> str:
-        return f"{count:,} ({count / max(total, 1):.1%})"
+        return f"{count:,} ({percent(count, total)})"
 
     rows = {
         "readings": _counted_readings(report),

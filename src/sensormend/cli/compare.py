@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from sensormend.pipeline.options import listed
+from sensormend.pipeline.options import split_names
 
 __all__ = ["compare"]
 
@@ -43,7 +43,7 @@ def compare(
 
     table = Table("variable", "readings", "wrong", "flagged", "precision", "recall", "good flagged", "suspect",
                   "not judged", box=None, padding=(0, 2))  # fmt: skip
-    for line in compared(out, labels, listed(wrong or "")):
+    for line in compared(out, labels, split_names(wrong or "")):
         counts = (f"{count:,}" for count in (line.readings, line.labelled, line.flagged))
         scores = (_share(line.precision), _share(line.recall), _share(line.good_flagged, "{:.2%}"))
         table.add_row(line.variable or "value", *counts, *scores, f"{line.doubtful:,}", f"{line.unjudged:,}")

@@ -97,7 +97,7 @@ def demo(
     from sensormend import NetworkModel
     from sensormend.cli.watch import stop_on_signals
     from sensormend.pipeline.maintenance import EVER, Note, write_note
-    from sensormend.pipeline.options import Options
+    from sensormend.pipeline.options import EVERY, Options
     from sensormend.pipeline.sentences import readable
     from sensormend.readings import DAY, HOUR
     from sensormend.simulate.network import assembled, stream, write_readings
@@ -129,7 +129,7 @@ def demo(
     # Compile the engine before the clock starts, which takes a minute the first time.
     NetworkModel().update(np.eye(4))
     console = wide_console()
-    options = Options(step=HOUR, period=DAY, maintenance=notes)
+    options = Options(step=HOUR, period=DAY, maintenance=notes, units={EVERY: network.climate.unit})
     live_from, speed = (None, None) if days else (first + FIRST_DAYS * DAY, pace * 3600)
     started, opened = time.monotonic(), False
 

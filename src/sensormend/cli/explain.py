@@ -24,6 +24,7 @@ def explain(
     out: Path,
     sensor: str | None = None,
     time: str | None = None,
+    /,
     *,
     variable: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", **FLAG)] = False,

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from sensormend.pipeline.options import listed
+from sensormend.pipeline.options import split_names
 
 __all__ = ["notes"]
 
@@ -49,8 +49,8 @@ def notes(
     read = read_notes(
         table,
         sensor,
-        wrong=WRONG if wrong is None else listed(wrong),
-        good=GOOD if good is None else listed(good),
+        wrong=WRONG if wrong is None else split_names(wrong),
+        good=GOOD if good is None else split_names(good),
     )
     new = write_notes(maintenance, read.notes)
     actions = Counter(note.action for note in read.notes)

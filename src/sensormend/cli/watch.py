@@ -40,9 +40,11 @@ def watch(
     """Clean a live feed: clean values as they come, a list of what to repair, an alert when a sensor fails.
 
     SOURCE is a broker (mqtt://host/city/+/temp, mqtts://...), a table (postgresql://host/database?table=readings), a
-    folder in which files appear, `-` for newline JSON on standard input, or replay:READINGS for anything that `clean`
-    reads. A message is a JSON reading, a list of them, SenML, or a bare number with the sensor in the topic:
-    mqtt://host/city/{sensor}/temp.
+    topic (kafka://host/topic), a server (sensorthings://host/v1.1), an address at which to listen for InfluxDB line
+    protocol (influx://127.0.0.1:8086), a folder in which files appear, `-` for messages on standard input, or
+    replay:READINGS for anything that `clean` reads. A message is a JSON reading, a list of them, what LoRaWAN networks
+    and other devices send, or a bare number with the sensor in the topic: mqtt://host/city/{sensor}/temp. `sensormend
+    probe SOURCE` shows what a feed is taken for.
 
     OUT is a folder, written as `clean` writes it. A period is written when it is over and its grace has passed; rows
     of the present one are in state/provisional.parquet. A message is acknowledged when it is on disk. Started again

@@ -14,10 +14,10 @@ from sensormend.errors import ConfigError, MissingError
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
 from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.grid import ANCHOR
+from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.sentences import who
-from sensormend.pipeline.times import duration, iso, parse_time
-from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, REASONS, SECOND, Flag, Rows
+from sensormend.pipeline.times import iso, parse_time
+from sensormend.readings import CORRECTED, DAY, ESTIMATED, REASONS, Flag, Rows
 
 __all__ = ["USUAL_SPAN", "ReadingContext", "ReadingRow", "TimeLike", "microseconds", "reading_context", "time_text"]
 
@@ -177,11 +177,8 @@ def _variable(archive: Archive, sensor: str, variable: str | None) -> str:
 
 def _step(run: dict[str, Any], own: Rows) -> int:
     """Return the length of a slot: from run.json, else from the distance of the rows."""
-    try:
-        return duration(run["grid"]["step"])
-    except (KeyError, TypeError, ConfigError):
-        steps = np.diff(np.unique(own.time))
-        return int(np.median(steps)) if steps.size else HOUR
+    grid = Grid.of_run(run)
+    return own.usual_step if grid is None else grid.step
 
 
 def _in_slots(rows: Rows, run: dict[str, Any]) -> Rows:
@@ -193,11 +190,8 @@ def _in_slots(rows: Rows, run: dict[str, Any]) -> Rows:
 
 def _find_slots(time: Any, run: dict[str, Any]) -> Any:
     """Return the starts of the slots that contain times; the times themselves where run.json has no slot length."""
-    try:
-        step, early = duration(run["grid"]["step"]), round(run["grid"]["early_seconds"] * SECOND)
-    except (KeyError, TypeError, ConfigError):
-        return time
-    return (time + early - ANCHOR) // step * step + ANCHOR
+    grid = Grid.of_run(run)
+    return time if grid is None else grid.slot_start(time)
 
 
 def _no_row_message(archive: Archive, sensor: str, variable: str, time: int, own: Rows) -> str:

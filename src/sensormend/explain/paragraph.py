@@ -12,7 +12,7 @@ from sensormend.explain.context import USUAL_SPAN, ReadingContext, TimeLike, mic
 from sensormend.explain.correlated import ENOUGH
 from sensormend.io.folder import Archive
 from sensormend.pipeline.options import EVERY
-from sensormend.pipeline.sentences import how_long
+from sensormend.pipeline.sentences import enumeration, how_long
 from sensormend.readings import DAY, MEANINGS, Flag
 
 __all__ = ["TimeLike", "comparison", "explain", "paragraph", "verdict"]
@@ -138,7 +138,7 @@ def _moved(context: ReadingContext, start: int, end: int) -> str:
         values = rows.value[(rows.flag == Flag.GOOD) & (rows.time >= start) & (rows.time <= end)]
         if values.size > 1:
             moves.append(f"{name} by {context.number(float(np.ptp(values)))}")
-    return f"; meanwhile the others moved, {_joined(moves)}" if moves else ""
+    return f"; meanwhile the others moved, {enumeration(moves)}" if moves else ""
 
 
 def _spike(context: ReadingContext) -> str:
@@ -146,7 +146,7 @@ def _spike(context: ReadingContext) -> str:
     before, after = np.flatnonzero(good[: context.place]), np.flatnonzero(good[context.place + 1 :]) + context.place + 1
     neighbours = [("before it", before[-1:]), ("after it", after[:1])]
     values = [f"{context.number(float(context.own.value[k[0]]))} {when}" for when, k in neighbours if k.size]
-    detail = f": the sensor read {_joined(values)}" if values else ""
+    detail = f": the sensor read {enumeration(values)}" if values else ""
     return f"It alone differs from the readings around it{detail}."
 
 
@@ -254,7 +254,3 @@ def _agreement(context: ReadingContext, several: bool) -> str:
         # A single reading of a stuck sensor can be right by chance.
         return f" d{'o' if several else 'oes'} not contradict this one reading by itself"
     return " agree with it" if several else " agrees with it"
-
-
-def _joined(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

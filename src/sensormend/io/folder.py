@@ -83,6 +83,10 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
         files = sorted(part.glob("*.parquet"))
         merged = covered(files)
         selected += [file for file in files if file not in merged]
+    for file in selected:
+        if file.exists() and not file.is_file():
+            # Who opens a pipe waits until somebody writes into it.
+            raise InputError(f"{file} is not a regular file")
     return selected
 
 

@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from sensormend.errors import InputError
-from sensormend.files import atomic_write, harmless, original
+from sensormend.files import atomic_write, harmless, open_text, original
 from sensormend.pipeline.faults import FaultInterval, SensorSummary, with_incidents
 from sensormend.pipeline.times import iso, parse_time
 
@@ -81,7 +81,8 @@ def write_json(path: Path, content: object) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; empty where there is no such file."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        with open_text(Path(path)) as file:
+            content = json.load(file)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -106,7 +107,7 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
     """Read a table whose columns are the fields of the class `kind`; refuse any other table."""
     entries = []
     try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
+        with open_text(Path(path)) as file:
             table: csv.DictReader[str] = csv.DictReader(file)
             lacking = [name for name in header if name not in (table.fieldnames or ()) and name not in ADDED]
             if lacking:

@@ -241,7 +241,7 @@ def _read_times(time: Any, shown: str) -> NDArray[np.int64]:
     """Return the times of a coordinate in microseconds since 1970."""
     if time.dtype.kind != "M":
         raise InputError(
-            f"the times of {shown} ({time.name}) are no times of the standard calendar: "
+            f"the times of {shown} ({time.name}) are not in the standard calendar: "
             "they need units like 'hours since 1970-01-01'"
         )
     return np.asarray(time.values).astype("datetime64[us]").astype(np.int64)

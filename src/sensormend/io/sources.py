@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-import stat
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,9 +12,10 @@ from pathlib import Path
 from typing import IO, Literal
 
 from sensormend.errors import ConfigError, InputError, MissingError, shown
+from sensormend.files import is_stream
 from sensormend.io import postgres
 
-__all__ = ["InputFile", "SourcePaths", "find", "find_format", "ignored_files", "is_stream", "listed", "stem"]
+__all__ = ["InputFile", "SourcePaths", "find", "find_format", "ignored_files", "listed", "stem"]
 
 SourcePaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, a folder, a pattern, `-` for standard input, a `postgresql://` address, or several of these."""
@@ -109,12 +109,6 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     """
     names = list(names)
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
-
-
-def is_stream(path: Path) -> bool:
-    """Return whether a path is a pipe that a shell has opened, `<(...)`, which can be read only once."""
-    opened = os.fspath(path).startswith(("/dev/fd/", "/proc/self/fd/"))
-    return opened and path.exists() and stat.S_ISFIFO(path.stat().st_mode)
 
 
 def _folder(folder: Path) -> list[InputFile]:

@@ -21,7 +21,7 @@ from sensormend.io.sql import Spare, first_line, harmless_text, literal
 from sensormend.io.table_layout import TableLayout
 from sensormend.io.time_formats import EARLIEST, LATEST
 from sensormend.pipeline.options import Options, matches
-from sensormend.pipeline.survey import SAMPLE_READINGS, SAMPLE_SENSORS, sampled_sensors
+from sensormend.pipeline.survey import SAMPLE_READINGS, sampled_sensors
 from sensormend.readings import Readings, find_spans
 
 __all__ = ["Progress", "Staging"]
@@ -357,12 +357,12 @@ class Staging(Closing):
             ORDER BY time, code""")
         return [(int(code), int(time), float(latitude), float(longitude)) for code, time, latitude, longitude in rows]
 
-    def sample(self, most: int = SAMPLE_READINGS, sensors: int = SAMPLE_SENSORS) -> Readings:
+    def sample(self, most: int = SAMPLE_READINGS) -> Readings:
         """Return the complete series of some sensors, evenly chosen by name, as many as fit into `most` readings."""
         counts = [count for (count,) in self.ask("""
             SELECT count(*) FROM raw JOIN sensors ON sensor = name WHERE reason IS NULL
             GROUP BY code ORDER BY code""")]  # fmt: skip
-        chosen = sampled_sensors(counts, most, sensors)
+        chosen = sampled_sensors(counts, most)
         total = sum(counts[code] for code in chosen)
         names = ", ".join(literal(self.sensors[code]) for code in chosen)
         # A single sensor may have more: then its first `most` readings, without gaps.

@@ -320,7 +320,7 @@ def line_numbers(
 ) -> NDArray[np.int64]:
     """Return the line numbers, from 1, of some rows of a text file, which are sorted and counted from 0.
 
-    Rows begin after `skip` lines; `rejected` lines are no rows, and empty ones only with `empty_lines`.
+    Rows begin after `skip` lines; `rejected` lines are not rows, and empty ones only with `empty_lines`.
     """
     lines = np.zeros(rows.size, dtype=np.int64)
     lines_before = rows_before = 0

@@ -356,7 +356,7 @@ class _Recogniser:
         for title in dict.fromkeys((name, without_unit(name))):
             own = _plain(title)
             spelt = {spelling for word in _FLAG_AFFIXES for spelling in (f"{own}{word}", f"{word}{own}")}
-            # NERRS; not flux, which is no flag of lux.
+            # NERRS; not flux, which is not a flag of lux.
             prefixed = f"f_{title.strip()}".lower()
             for other, plain in self.plain.items():
                 if other not in columns and (plain in spelt or other.strip().lower() == prefixed):

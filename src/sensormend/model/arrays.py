@@ -1,4 +1,4 @@
-"""Named tuples and columns declare the arrays that the compiled functions share, with order statistics of them.
+"""Named tuples declare the arrays that the compiled functions share, with order statistics of them.
 
 Those functions have short names in common: p is a partition, m its members, of which i and j are two, s the slots of a
 period, of which t is one, c a channel and v the row of its variable; w is the `Work` of one partition.
@@ -10,66 +10,20 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.model.compiling import compiled, inlined
-from sensormend.model.hypotheses import BEAM, FIELDS, PARAMETERS
+from sensormend.model.hypotheses import BEAM
+from sensormend.model.records import CHANNEL, HYPOTHESIS, PARAMETERS, WORKING_CHANNEL
 
 __all__ = [
     "Algebra", "Estimates", "Learned", "Members", "Network", "Period", "Scratch", "Verdicts", "Wander", "Work",
-    "is_alone", "is_counted", "median", "reset_channel", "select", "volatility", "workspace",
+    "is_alone", "is_counted", "median", "select", "volatility", "workspace",
 ]  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)
 """Verdicts about a cell; CORRECTED is a wrong reading of which `Estimates.cleaned` is the reading without its fault,
 and not the estimate."""
-
-KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
-"""Kinds of faults that are only reported: sizes beyond anything usual, and one or two readings."""
-
-(
-    AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
-    LAST_TIME, SLOW_LEVEL, USUAL_LOG_RATIO, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
-    RUN_READINGS, BAD_PERIODS, AT_REST, DISTANCE, ONSET, LASTING, FAULT_SIZE, FAULT_SQUARE, OWN_DISTANCE, DISTANT,
-    LEVEL_AGE, COMOVING, UNSURE, OPEN_KIND, CALM, MODERATE, ROUGH, RUN_LENGTH, LONGEST_RUN, SUPPORT, OWN_LOW, OWN_HIGH,
-    FIRST_LOW, FIRST_HIGH, RATIO, DOUBT, LATELY_REPEATED,
-) = range(47)  # fmt: skip
-"""Statistics of a channel.
-
-AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
-slot before; SIGMA: scale of its innovations; WANDER_SQUARE: mean square of a period's mean residual. REPEATS of
-READINGS repeated the one before, RUNS of RUN_READINGS one that had repeated itself. RESOLUTION: smallest step, in the
-unit of the readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL_LOG_RATIO: that for a fault
-in a usual period. WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST_VALUE: the
-value at which it rests, by REST_VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT
-innovations were beyond four scales. BAD_PERIODS: of its first periods, those in which most readings were wrong.
-DISTANCE: the change that the others do not explain and that is farthest beyond what is usual. LASTING: the size of a
-fault that begins with the next period, infinite where one ends before it, or 0. OPEN_KIND: the kind of the fault that
-is open, since period ONSET; FAULT_SIZE: its size, if it is an offset or a drift, or 0; FAULT_SQUARE: the mean square of
-what its size leaves; OWN_DISTANCE: the change of its readings since it began. UNSURE: 1 while that may be the channel's
-own wander, -1 where it is not, -2 where its jump shows that, 0 where that was not judged yet. DISTANT: 1 while a change
-of a channel without a fault makes it doubtful, since period ONSET. LEVEL_AGE: periods in which it was observed since
-its level started over. COMOVING: periods one after the other in which a new channel that is far from the others moved
-with them. CALM, MODERATE, ROUGH: the 20, 50 and 80 % quantiles of the log of a period's root mean square residual, of
-all of its readings, right or wrong; NaN before there is one. RUN_LENGTH:
-readings in a row that are equal up to now; LONGEST_RUN: of trusted ones. SUPPORT: the number of others that its slow
-weights rest on. OWN_LOW, OWN_HIGH: the range of its readings, of which FIRST_LOW and FIRST_HIGH are what one period
-alone has shown. RATIO: of the change since its fault began to the limit, smoothed; DOUBT: the same, or less where the
-others changed in the same way. LATELY_REPEATED: the share of its trusted readings that repeated the one before, in
-its last periods in which not all did.
-
-In the arrays of a state LAST_TIME is how many slots before the next period the last trusted reading came, so that it
-stays exact on any clock; in `Work` it is the slot."""
-STATS = 47
-
-(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TOLERANCE, VOLATILITY) = range(11)
-"""Statistics of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of
-predictions that is removed, the shrinkage of correlations, how more and less of it did lately, the accuracy of its
-probes in the unit of the readings, -1 where it is not given, and the volatility of its median channel."""
-VARIABLE_STATS = 11
-
-(CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN, POSTERIOR) = range(10)
-REPORT = 10
-"""An episode as it is reported."""
 
 (
     RAW, SCALED, MEAN, DEVIATION, EXPECTED, SMOOTH, PREDICTION_VARIANCE, RESIDUAL, SCALE, JUDGED, PROBABILITY, REPEAT,
@@ -108,7 +62,7 @@ MEMORY = 0.98
 """Weight of the past per period: about 50 periods. NOAA hardly cares between 0.96 and 0.98."""
 LEVEL_MEMORY = 0.95
 """The same for the mean of a period: about 20 periods, so that moments hold the weather and not the season."""
-RESTING = 5.0
+RESTING = 5
 """Votes from which a channel is taken to rest at a value."""
 MIN_OTHERS = 2
 """Other members that must be observed in a period for a channel to be judged by them."""
@@ -116,6 +70,20 @@ REFERENCE_COUNT = 10
 """Others that a reference sensor counts for."""
 WRONG_PROBABILITY, DOUBTFUL_PROBABILITY = 0.5, 0.2
 """Probabilities from which a reading is wrong, and doubtful."""
+
+
+def _new_channel() -> NDArray[np.void]:
+    channel = np.zeros(1, CHANNEL)
+    known = {"last_time": -1, "resolution": np.inf, "width_gap": FIRST_WIDTH, "width_far": FIRST_WIDTH, "support": 1}
+    known |= dict.fromkeys(("last_value", "calm", "moderate", "rough"), np.nan)
+    known |= {"own_low": np.inf, "first_low": np.inf, "own_high": -np.inf, "first_high": -np.inf}
+    for name, value in known.items():
+        channel[name] = value
+    return channel
+
+
+NEW_CHANNEL = _new_channel()
+"""What is known of a channel that has never been observed, (1,)."""
 
 
 class Wander(NamedTuple):
@@ -131,14 +99,14 @@ class Network(NamedTuple):
     """What is known of channels, variables and partitions before a period, and the hypotheses that are followed."""
 
     mean: Any  # (channel, slot)
-    stats: Any  # (channel, STATS)
+    stats: Any  # (channel,) of `Channel`
     variable: Any  # (channel,)
-    variables: Any  # (variable, VARIABLE_STATS)
+    variables: Any  # (variable,) of `Variable`
     members: Any  # (partition, member) channels, owned ones first
     owned: Any  # (partition,)
     size: Any  # (partition,)
     moments: Any  # (partition, member, member)
-    hypotheses: Any  # (row, FIELDS)
+    hypotheses: Any  # (row,) of `Hypothesis`
     first: Any  # (channel,) first row of a channel's hypotheses
     count: Any  # (channel,) how many
     weights: Any  # (partition, owned member, member) slow weights of the others in the prediction of a level
@@ -222,7 +190,7 @@ class Scratch(NamedTuple):
     vector: Any  # (the larger of members and slots,)
     other: Any  # the same once more
     rows: Any  # (NEIGHBOURS, slot)
-    beam: Any  # (BEAM, FIELDS)
+    beam: Any  # (BEAM,) of `Hypothesis`
 
 
 class Work(NamedTuple):
@@ -230,13 +198,13 @@ class Work(NamedTuple):
 
     cells: Any  # (16, member, slot)
     flags: Any  # (5, member, slot)
-    stats: Any  # (member, STATS)
-    parameters: Any  # (member, PARAMETERS)
+    stats: Any  # (member,) of `Channel`, in double precision
+    parameters: Any  # (member,) of `Parameters`
     member: Members
     precision: Any  # (member, member) W, the inverse of the covariance that predicts
     covariance: Any  # (member, member)
     neighbours: Any  # (member, NEIGHBOURS) most correlated members, -1 first where they are not computed yet
-    beams: Any  # (member, BEAM, FIELDS)
+    beams: Any  # (member, BEAM) of `Hypothesis`
     stale: Any  # (slot,) predictions are out of date
     others: Any  # (1,) other members that were observed
     algebra: Algebra
@@ -254,13 +222,13 @@ def workspace(m, s):
     )  # fmt: skip
     algebra = Algebra(np.empty((m + 1, m)), np.empty((m + 1, m + 2)), np.empty(m + 4), np.empty(m + 2, np.int64))
     scratch = Scratch(
-        np.empty(max(m, s)), np.empty(max(m, s)), np.empty((NEIGHBOURS, s)), np.empty((BEAM, FIELDS))
+        np.empty(max(m, s)), np.empty(max(m, s)), np.empty((NEIGHBOURS, s)), np.empty(BEAM, HYPOTHESIS)
     )  # fmt: skip
     return Work(
-        np.empty((16, m, s)), np.empty((5, m, s), np.bool_), np.empty((m, STATS)), np.empty((m, PARAMETERS)), member,
-        np.empty((m, m)), np.empty((m, m)), np.empty((m, NEIGHBOURS), np.int64), np.empty((m, BEAM, FIELDS)),
-        np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch, np.empty(s, np.int64), np.empty(s, np.int64),
-        np.empty(s, np.int64),
+        np.empty((16, m, s)), np.empty((5, m, s), np.bool_), np.empty(m, WORKING_CHANNEL), np.empty(m, PARAMETERS),
+        member, np.empty((m, m)), np.empty((m, m)), np.empty((m, NEIGHBOURS), np.int64),
+        np.empty((m, BEAM), HYPOTHESIS), np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch,
+        np.empty(s, np.int64), np.empty(s, np.int64), np.empty(s, np.int64),
     )  # fmt: skip
 
 
@@ -285,10 +253,10 @@ def volatility(stats, v):
     is from do not move for faults in less than a fifth of the periods. The geometric mean with the volatility of the
     variable is taken since a channel's own is known from about 40 periods.
     """
-    own = (stats[ROUGH] - stats[CALM]) / QUANTILE_WIDTH
+    own = (stats.rough - stats.calm) / QUANTILE_WIDTH
     if not own > 0.0:
-        own = v[VOLATILITY]
-    return math.sqrt(max(own, MIN_VOLATILITY) * max(v[VOLATILITY], MIN_VOLATILITY))
+        own = v.volatility
+    return math.sqrt(max(own, MIN_VOLATILITY) * max(v.volatility, MIN_VOLATILITY))
 
 
 @compiled
@@ -339,18 +307,3 @@ def median(values, n):
     for i in range(1, k):
         lower = max(lower, values[i])
     return 0.5 * (lower + upper)
-
-
-@compiled
-def reset_channel(stats):
-    """Make a channel one that has never been observed."""
-    for f in range(STATS):
-        stats[f] = 0.0
-    stats[RESOLUTION] = 1e30
-    stats[LAST_VALUE] = np.nan
-    stats[LAST_TIME] = -1.0
-    stats[WIDTH_GAP] = stats[WIDTH_FAR] = FIRST_WIDTH
-    stats[CALM] = stats[MODERATE] = stats[ROUGH] = np.nan
-    stats[SUPPORT] = 1.0
-    stats[OWN_LOW] = stats[FIRST_LOW] = np.inf
-    stats[OWN_HIGH] = stats[FIRST_HIGH] = -np.inf

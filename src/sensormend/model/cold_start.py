@@ -6,15 +6,10 @@ import math
 
 import numpy as np
 
+from sensormend.model.arrays import MEAN, OBSERVED, PREDICTS, RESIDUAL, SCALE, SCALED, median
 from sensormend.model.compiling import compiled
-from sensormend.model.hypotheses import WANDER
 from sensormend.model.prediction import predict
 from sensormend.model.wander import student
-
-from sensormend.model.arrays import (  # isort: skip
-    AGE, COMOVING, COVARIANCE, DISTANCE, LAST_RESIDUAL, LAST_TIME, LEVEL_AGE, MEAN, OBSERVED, PREDICTS,
-    RESIDUAL, SCALE, SCALED, SIGMA, SLOW_LEVEL, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, median,
-)  # fmt: skip
 
 __all__ = ["cold_start", "restart_levels"]
 
@@ -57,8 +52,8 @@ def _is_implausible(w, s, i, offset, reach, n_known):
         return False
     along = _moves_with_others(w, s, i, reach)
     if along >= 0:
-        w.stats[i, COMOVING] = (w.stats[i, COMOVING] + 1.0) * along
-    return w.stats[i, COMOVING] < COMOVING_PERIODS
+        w.stats[i].comoving = (w.stats[i].comoving + 1) * along
+    return w.stats[i].comoving < COMOVING_PERIODS
 
 
 @compiled
@@ -76,7 +71,7 @@ def cold_start(w, network, p, m, s):
     moments = network.moments[p]
     n_old = 0
     for i in range(m):
-        if w.stats[i, AGE] > 0.0:
+        if w.stats[i].age > 0:
             n_old += 1
     if n_old == 0:
         _cold_start_all(w, moments, m, s)
@@ -91,7 +86,7 @@ def cold_start(w, network, p, m, s):
     for t in range(s):
         n = k = 0
         for i in range(m):
-            if w.stats[i, AGE] > 0.0:
+            if w.stats[i].age > 0:
                 w.scratch.vector[n] = w.cells[MEAN, i, t] - sums[i] / s
                 n += 1
                 if w.flags[OBSERVED, i, t]:
@@ -101,7 +96,7 @@ def cold_start(w, network, p, m, s):
         w.cells[SCALE, 1, t] = median(w.scratch.other, k) if k else 0.0
     n = 0
     for i in range(m):
-        if w.stats[i, AGE] > 0.0:
+        if w.stats[i].age > 0:
             w.scratch.vector[n] = sums[i] / s
             n += 1
     middle = median(w.scratch.vector, n)
@@ -110,13 +105,13 @@ def cold_start(w, network, p, m, s):
     reach = 1.4826 * median(w.scratch.vector, n)
     n = 0
     for i in range(m):
-        if w.stats[i, AGE] > 0.0:
+        if w.stats[i].age > 0:
             w.scratch.vector[n] = moments[i, i]
             n += 1
     variance = median(w.scratch.vector, n)
     reach += math.sqrt(variance)
     for i in range(m):
-        if w.stats[i, AGE] > 0.0:
+        if w.stats[i].age > 0:
             continue
         n = 0
         for t in range(s):
@@ -132,43 +127,46 @@ def cold_start(w, network, p, m, s):
         for t in range(s):
             w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
     # An average member's variance and correlations, a bit weaker.
-    for f in (VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, WIDTH_GAP, WIDTH_FAR):
+    for statistic in (
+        w.stats["variance"], w.stats["covariance"], w.stats["sigma"], w.stats["wander_square"], w.stats["width_gap"],
+        w.stats["width_far"],
+    ):  # fmt: skip
         n = 0
         for i in range(m):
-            if w.stats[i, AGE] > 0.0:
-                w.scratch.vector[n] = w.stats[i, f]
+            if w.stats[i].age > 0:
+                w.scratch.vector[n] = statistic[i]
                 n += 1
         typical = median(w.scratch.vector, n)
         for i in range(m):
-            if w.stats[i, AGE] == 0.0:
-                w.stats[i, f] = typical
+            if w.stats[i].age == 0:
+                statistic[i] = typical
     for i in range(m):
         total, n = 0.0, 0
         for j in range(m):
-            if j != i and w.stats[j, AGE] > 0.0 and w.stats[i, AGE] > 0.0:
+            if j != i and w.stats[j].age > 0 and w.stats[i].age > 0:
                 total += moments[i, j] / math.sqrt(moments[i, i] * moments[j, j] + 1e-30)
                 n += 1
         w.scratch.other[i] = max(0.0, min(1.0, 0.9 * total / n)) if n else 0.5
     n, total = 0, 0.0
     for i in range(m):
-        if w.stats[i, AGE] > 0.0:
+        if w.stats[i].age > 0:
             total += w.scratch.other[i]
             n += 1
     mean_correlation = total / n
     for i in range(m):
         for j in range(m):
-            if w.stats[i, AGE] > 0.0 and w.stats[j, AGE] > 0.0:
+            if w.stats[i].age > 0 and w.stats[j].age > 0:
                 continue
             if i == j:
                 moments[i, i] = variance
                 continue
-            sd_i = math.sqrt(moments[i, i]) if w.stats[i, AGE] > 0.0 else math.sqrt(variance)
-            sd_j = math.sqrt(moments[j, j]) if w.stats[j, AGE] > 0.0 else math.sqrt(variance)
+            sd_i = math.sqrt(moments[i, i]) if w.stats[i].age > 0 else math.sqrt(variance)
+            sd_j = math.sqrt(moments[j, j]) if w.stats[j].age > 0 else math.sqrt(variance)
             correlation = (
                 w.scratch.other[i]
-                if w.stats[i, AGE] > 0.0
+                if w.stats[i].age > 0
                 else w.scratch.other[j]
-                if w.stats[j, AGE] > 0.0
+                if w.stats[j].age > 0
                 else mean_correlation
             )
             moments[i, j] = 0.9 * correlation * sd_i * sd_j
@@ -242,10 +240,10 @@ def _cold_start_all(w, moments, m, s):
         for j in range(m):
             moments[i, j] = 0.8 * variance
         moments[i, i] = variance
-        w.stats[i, VARIANCE] = 0.2 * variance
-        w.stats[i, COVARIANCE] = 0.14 * variance
-        w.stats[i, SIGMA] = math.sqrt(0.2 * variance)
-        w.stats[i, WANDER_SQUARE] = 0.2 * variance
+        w.stats[i].variance = 0.2 * variance
+        w.stats[i].covariance = 0.14 * variance
+        w.stats[i].sigma = math.sqrt(0.2 * variance)
+        w.stats[i].wander_square = 0.2 * variance
 
 
 @compiled
@@ -258,7 +256,7 @@ def restart_levels(w, network, p, m, s):
     n_restarts = 0
     for i in range(m):
         w.member.restarts[i] = False
-        if w.stats[i, AGE] > 0.0 and w.stats[i, LEVEL_AGE] == 0.0:
+        if w.stats[i].age > 0 and w.stats[i].level_age == 0:
             for t in range(s):
                 w.member.restarts[i] = w.member.restarts[i] or w.flags[OBSERVED, i, t]
                 w.flags[PREDICTS, i, t] = False
@@ -278,10 +276,10 @@ def restart_levels(w, network, p, m, s):
                 n += 1
         offset = median(w.scratch.vector, n)
         stats = w.stats[i]
-        if abs(offset - stats[SLOW_LEVEL]) <= w.parameters[i, WANDER]:
+        if abs(offset - stats.slow_level) <= w.parameters[i].wander:
             continue
         for t in range(s):
             w.cells[MEAN, i, t] += offset
-        stats[SLOW_LEVEL] = stats[LAST_RESIDUAL] = stats[DISTANCE] = 0.0
-        stats[LAST_TIME] = -1.0
+        stats.slow_level = stats.last_residual = stats.distance = 0.0
+        stats.last_time = -1
     return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from sensormend.model.library import load_library
 
 __all__ = [
     "allocating", "announce_compilation", "compiled", "entry", "exact", "exact_inner", "fingerprint", "inlined",
-    "is_compiled",
+    "is_compiled", "unroller",
 ]  # fmt: skip
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -62,6 +62,16 @@ def exact(function: Callable[..., Any]) -> Any:
 def exact_inner(function: _Function) -> _Function:
     """Compile a function that ones from `exact` call, and that may make arrays and return something."""
     return _jit(function, nogil=True) if LIBRARY is None else function
+
+
+def unroller() -> Callable[[tuple[str, ...]], Iterable[str]]:
+    """Return the function that a compiled loop over the fields of a record calls with their names."""
+    if LIBRARY is not None:
+        return iter
+    from numba import literal_unroll
+
+    unroll: Callable[[tuple[str, ...]], Iterable[str]] = literal_unroll
+    return unroll
 
 
 def is_compiled(function: Any) -> bool:

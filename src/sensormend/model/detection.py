@@ -10,21 +10,17 @@ import math
 
 from sensormend.model.compiling import compiled, inlined
 from sensormend.model.prediction import predict
+from sensormend.model.records import EPISODES, SOUND
 from sensormend.model.scales import forward, slope
 from sensormend.model.wander import FOLLOWED_FROM, gain_limit, usual_wander
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL,
-    LAST_TIME, LAST_VALUE, LEVEL_AGE, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE,
-    PREDICTS, PROBABILITY, READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE,
-    SCALED, SIGMA, SLOW_LEVEL, SMOOTH, SUPPORT, TAIL, TAIL_COUNT, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE,
-    WRONG_PROBABILITY, is_alone, median, volatility,
+    COMMON_MODE, EXCLUDED, FAULTY, JUDGED, MEAN, NEIGHBOURS, OBSERVED, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
+    REPEAT, RESIDUAL, RESTING, SCALE, SCALED, SMOOTH, WRONG_PROBABILITY, is_alone, median, volatility,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LEAST_GAIN, LOGL,
-    LOG_PRIOR, NOISE_SD, NONE, NO_SLOW, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SMALL_GAIN, SOUND, START, TAU,
-    T_CONSTANT, USUAL_DISTANCE, WANDER, begin_lasting, best_hypothesis, follow, lasts, log_t, power, sound_only,
-    t_constant, updated_level, wrong_probability,
+    BEAM, ChannelInput, NONE, PER_KIND, PRUNE_BELOW, SMALL_GAIN, begin_lasting, best_hypothesis, follow, lasts, log_t,
+    power, sound_only, t_constant, updated_level, wrong_probability,
 )  # fmt: skip
 
 __all__ = ["detect_wrong", "mark_wrong", "set_parameters"]
@@ -98,10 +94,10 @@ def _common_mode(w, start, m, s, j, out):
         w.scratch.vector[t] = 0.0
     for k in range(count):
         i = w.neighbours[j, k]
-        level, sigma, phi, w_ij = w.stats[i, SLOW_LEVEL], w.stats[i, SIGMA], w.parameters[i, PHI], w.precision[i, j]
-        deviation = math.sqrt(w.stats[i, VARIANCE] + sigma * sigma)
-        follows = w.stats[i, LAST_TIME] == start - 1
-        before, shift_before = w.stats[i, LAST_RESIDUAL] - level, 0.0
+        level, sigma, phi, w_ij = w.stats[i].slow_level, w.stats[i].sigma, w.parameters[i].phi, w.precision[i, j]
+        deviation = math.sqrt(w.stats[i].variance + sigma * sigma)
+        follows = w.stats[i].last_time == start - 1
+        before, shift_before = w.stats[i].last_residual - level, 0.0
         for t in range(s):
             # Its residual without member j, and by how much j moves it.
             shift, remaining = 0.0, 1.0
@@ -149,13 +145,13 @@ def _common_mode(w, start, m, s, j, out):
 @inlined
 def _follow_sound(w, start, end, i):
     """Follow member i as if it were sound up to slot `end`; return its last residual, its slot, and its level."""
-    phi = w.parameters[i, PHI]
-    last, time, level = w.stats[i, LAST_RESIDUAL], w.stats[i, LAST_TIME], w.stats[i, SLOW_LEVEL]
+    phi = w.parameters[i].phi
+    last, time, level = w.stats[i].last_residual, w.stats[i].last_time, w.stats[i].slow_level
     for t in range(end):
         if w.flags[OBSERVED, i, t]:
-            decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+            decay = power(phi, start + t - time) if time >= 0 else 0.0
             error = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
-            last, time = w.cells[RESIDUAL, i, t], float(start + t)
+            last, time = w.cells[RESIDUAL, i, t], start + t
             level = updated_level(level, error, w.cells[SCALE, i, t], w.parameters[i])
     return last, time, level
 
@@ -163,16 +159,16 @@ def _follow_sound(w, start, end, i):
 @inlined
 def _sound_likelihood(w, start, begin, s, i, past):
     """Return the log-likelihood of member i from slot `begin` on if it is sound, `past` being what came before."""
-    phi, free, constant = w.parameters[i, PHI], w.parameters[i, FREEDOM], w.parameters[i, T_CONSTANT]
+    phi, free, constant = w.parameters[i].phi, w.parameters[i].freedom, w.parameters[i].t_constant
     last, time, level = past
     total = 0.0
     for t in range(begin, s):
         if w.flags[OBSERVED, i, t]:
-            decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+            decay = power(phi, start + t - time) if time >= 0 else 0.0
             spread = w.cells[SCALE, i, t] * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
             error = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
             total += log_t(error / spread, free) + constant - math.log(spread)
-            last, time = w.cells[RESIDUAL, i, t], float(start + t)
+            last, time = w.cells[RESIDUAL, i, t], start + t
             level = updated_level(level, error, w.cells[SCALE, i, t], w.parameters[i])
     return total
 
@@ -180,14 +176,14 @@ def _sound_likelihood(w, start, begin, s, i, past):
 @inlined
 def _screen(w, start, s, i):
     """Return the first slot at which member i may not be sound, and whether it has to be followed by hypotheses."""
-    phi = w.parameters[i, PHI]
-    last, time, level = w.stats[i, LAST_RESIDUAL], w.stats[i, LAST_TIME], w.stats[i, SLOW_LEVEL]
-    variance = w.stats[i, VARIANCE]
+    phi = w.parameters[i].phi
+    last, time, level = w.stats[i].last_residual, w.stats[i].last_time, w.stats[i].slow_level
+    variance = w.stats[i].variance
     first, notable, run_odds = s, False, 0.0
     for t in range(s):
         if not w.flags[OBSERVED, i, t]:
             continue
-        decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+        decay = power(phi, start + t - time) if time >= 0 else 0.0
         r, scale = w.cells[RESIDUAL, i, t], w.cells[SCALE, i, t]
         error = r - level - decay * (last - level)
         if decay != phi:
@@ -196,7 +192,7 @@ def _screen(w, start, s, i):
         if (r - level) ** 2 > 9.0 * (variance + scale * scale):
             z = max(z, SCREEN_INNOVATION)
         if w.cells[REPEAT, i, t] <= 0.0:
-            run_odds -= min(w.cells[REPEAT, i, t] + log_t(z, w.parameters[i, FREEDOM]), 0.0)
+            run_odds -= min(w.cells[REPEAT, i, t] + log_t(z, w.parameters[i].freedom), 0.0)
             notable = notable or run_odds >= SCREEN_REPEATS
             first = min(first, t)
         else:
@@ -205,7 +201,7 @@ def _screen(w, start, s, i):
             first = min(first, t)
         if z >= SCREEN_INNOVATION:
             notable = True
-        last, time = r, float(start + t)
+        last, time = r, start + t
     return first, notable
 
 
@@ -221,37 +217,37 @@ def set_parameters(w, network, p, m, s):
     """Set the parameters of every member's hypotheses."""
     for i in range(m):
         stats, q = w.stats[i], w.parameters[i]
-        q[PHI] = max(0.0, min(0.97, stats[COVARIANCE] / max(stats[VARIANCE], 1e-30)))
+        q.phi = max(0.0, min(0.97, stats.covariance / max(stats.variance, 1e-30)))
         spread = math.sqrt(network.moments[p, i, i])
-        q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(stats[VARIANCE]))
-        q[DRIFT_SD] = 2.0 * q[TAU]
+        q.tau = max(0.7 * spread, 5.0 * math.sqrt(stats.variance))
+        q.drift_sd = 2.0 * q.tau
         # How rough a period is varies, from channel to channel in its own way.
         v = network.variables[network.variable[network.members[p, i]]]
-        q[NOISE_SD] = math.exp(max(0.9, NOISE_Z * volatility(stats, v))) * math.sqrt(stats[VARIANCE])
+        q.noise_sd = math.exp(max(0.9, NOISE_Z * volatility(stats, v))) * math.sqrt(stats.variance)
         c = network.members[p, i]
         pooled = network.wander.pooled[network.variable[c]]
         # A wrong gain is one that is farther from 1 than the movement of the channel is from what the others say of it.
-        q[LEAST_GAIN] = max(
-            SMALL_GAIN, gain_limit(network.wander.square[c], pooled, stats[LEVEL_AGE], stats[SUPPORT], w.algebra.column)
+        q.least_gain = max(
+            SMALL_GAIN, gain_limit(network.wander.square[c], pooled, stats.level_age, stats.support, w.algebra.column)
         )
-        q[NO_SLOW] = 1.0 if stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING else 0.0
-        q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_LOG_RATIO]))
+        q.only_stuck = stats.at_rest > 0.8 * stats.readings and stats.rest_votes >= RESTING
+        q.log_prior = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats.usual_log_ratio))
         if is_alone(w):
             # It is judged by its own past alone.
-            extra = ALONE_PERIODS / (1.0 + stats[AGE]) + ALONE_READINGS / (1.0 + stats[AGE] * s)
-            q[LOG_PRIOR] = -PENALTY_ALONE * (1.0 + extra)
+            extra = ALONE_PERIODS / (1.0 + stats.age) + ALONE_READINGS / (1.0 + stats.age * s)
+            q.log_prior = -PENALTY_ALONE * (1.0 + extra)
         # A period's mean residual wanders at least as far as its memory allows.
-        factor = min(2.0, 3.3 * math.sqrt((1.0 + q[PHI]) / ((1.0 - q[PHI]) * s)))
-        q[WANDER] = max(3.0 * math.sqrt(stats[WANDER_SQUARE]), factor * math.sqrt(stats[VARIANCE]))
-        q[SLOTS] = s
-        q[FREEDOM] = _degrees_of_freedom((stats[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (stats[TAIL_COUNT] + TAIL_PRIOR))
+        factor = min(2.0, 3.3 * math.sqrt((1.0 + q.phi) / ((1.0 - q.phi) * s)))
+        q.wander = max(3.0 * math.sqrt(stats.wander_square), factor * math.sqrt(stats.variance))
+        q.slots = s
+        q.freedom = _degrees_of_freedom((stats.tail + TAIL_PRIOR * TAIL_USUAL) / (stats.tail_count + TAIL_PRIOR))
         if is_alone(w):
-            q[FREEDOM] = max(q[FREEDOM], ALONE_FREEDOM)
-        q[T_CONSTANT] = t_constant(q[FREEDOM])
+            q.freedom = max(q.freedom, ALONE_FREEDOM)
+        q.t_constant = t_constant(q.freedom)
         # Where the level started over lately, how it wanders is not known either.
-        q[USUAL_DISTANCE] = (
-            usual_wander(network.wander.square[c], pooled, stats[LEVEL_AGE], 8.0, w.algebra.column)
-            if stats[LEVEL_AGE] >= FOLLOWED_FROM
+        q.usual_distance = (
+            usual_wander(network.wander.square[c], pooled, stats.level_age, 8.0, w.algebra.column)
+            if stats.level_age >= FOLLOWED_FROM
             else 0.0
         )
 
@@ -261,25 +257,25 @@ def _set_scale(w, network, p, s, i):
     """Set the scale of member i's sound innovations, without the common-mode factor."""
     v = network.variables[network.variable[network.members[p, i]]]
     stats = w.stats[i]
-    young = 1.0 + 3.0 / (1.0 + stats[AGE]) + 7.0 / (1.0 + stats[AGE]) ** 2
-    min_scale = max(stats[SIGMA], 0.003 * math.sqrt(network.moments[p, i, i]))
+    young = 1.0 + 3.0 / (1.0 + stats.age) + 7.0 / (1.0 + stats.age) ** 2
+    min_scale = max(stats.sigma, 0.003 * math.sqrt(network.moments[p, i, i]))
     # A step of the resolution is no surprise.
-    step = 0.4 * stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
+    step = 0.4 * stats.resolution if math.isfinite(stats.resolution) else 0.0
     linear = step / slope(0.0, v)
     # A quantity that rests most of the time, like rain: others do not predict when and how much it moves.
-    intermittent = stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING
-    rest_level = forward(stats[REST_VALUE], v) if intermittent else 0.0
+    intermittent = stats.at_rest > 0.8 * stats.readings and stats.rest_votes >= RESTING
+    rest_level = forward(stats.rest_value, v) if intermittent else 0.0
     last_distance = (
-        abs(forward(stats[LAST_VALUE], v) - rest_level) if intermittent and math.isfinite(stats[LAST_VALUE]) else 0.0
+        abs(forward(stats.last_value, v) - rest_level) if intermittent and math.isfinite(stats.last_value) else 0.0
     )
-    if v[BEND] == 0.0 and not intermittent:
+    if v.bend == 0.0 and not intermittent:
         min_scale = young * max(min_scale, linear) * math.sqrt(w.precision[i, i])
         for t in range(s):
             w.cells[SCALE, i, t] = min_scale * math.sqrt(w.cells[PREDICTION_VARIANCE, i, t])
         return
-    max_distance = max(100.0, 10.0 * (forward(v[HIGH], v) - forward(v[LOW], v))) if v[HIGH] >= v[LOW] else 100.0
+    max_distance = max(100.0, 10.0 * (forward(v.high, v) - forward(v.low, v))) if v.high >= v.low else 100.0
     for t in range(s):
-        floor = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
+        floor = linear if v.bend == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
         widening = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
         if intermittent:
             distance = abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest_level)
@@ -297,7 +293,7 @@ def _partition_common_mode(w, m, s):
     for t in range(s):
         w.scratch.rows[0, t] = w.scratch.rows[1, t] = 0.0
     for i in range(m):
-        level, weight = w.stats[i, SLOW_LEVEL], 1.0 / (w.stats[i, VARIANCE] + 1e-30)
+        level, weight = w.stats[i].slow_level, 1.0 / (w.stats[i].variance + 1e-30)
         for t in range(s):
             z = (w.cells[RESIDUAL, i, t] - level) ** 2 * weight
             if w.flags[PREDICTS, i, t]:
@@ -314,8 +310,8 @@ def _screen_halo(w, network, period, s, i, c):
     is_open = False
     for number in range(network.count[c]):
         row = network.first[c] + number
-        is_open = is_open or (network.hypotheses[row, LOGL] == 0.0 and int(network.hypotheses[row, KIND]) != SOUND)
-    variance, level = w.stats[i, VARIANCE], w.stats[i, SLOW_LEVEL]
+        is_open = is_open or (network.hypotheses[row].logl == 0.0 and network.hypotheses[row].kind != SOUND)
+    variance, level = w.stats[i].variance, w.stats[i].slow_level
     for t in range(s):
         limit = HALO_LIMIT * HALO_LIMIT * (variance + w.cells[SCALE, i, t] ** 2)
         if is_open or (w.cells[RESIDUAL, i, t] - level) ** 2 > limit:
@@ -325,11 +321,11 @@ def _screen_halo(w, network, period, s, i, c):
 @compiled
 def _covers(beam, b, time):
     """Return whether a slot lies in a fault of hypothesis b."""
-    if int(beam[b, KIND]) != SOUND and beam[b, START] <= time <= beam[b, LAST_WRONG]:
+    if beam[b].kind != SOUND and beam[b].start <= time <= beam[b].last_wrong:
         return True
     for e in range(EPISODES):
-        base = ENDED + EPISODE * e
-        if beam[b, base] > NONE and beam[b, base] <= time <= beam[b, base + 1]:
+        ended = beam[b].ended[e]
+        if ended.kind != SOUND and ended.first <= time <= ended.last:
             return True
     return False
 
@@ -340,17 +336,17 @@ def _limit_to_best_hypothesis(w, period, s, i, c):
     beam = w.beams[i]
     best = best_hypothesis(beam)
     for t in range(s):
-        if w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY and not _covers(beam, best, float(period.start + t)):
+        if w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY and not _covers(beam, best, period.start + t):
             w.cells[PROBABILITY, i, t] = WRONG_PROBABILITY
     logl = NONE
     for b in range(BEAM):
-        if beam[b, LOGL] == NONE:
+        if beam[b].logl == NONE:
             continue
-        kind = int(beam[b, KIND])
-        if kind == SOUND and beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start:
-            kind = int(beam[b, ENDED + 2])
-        if kind != SOUND and beam[b, LOGL] > logl:
-            logl = beam[b, LOGL]
+        kind = beam[b].kind
+        if kind == SOUND and beam[b].ended[0].kind != SOUND and beam[b].ended[0].last >= period.start:
+            kind = beam[b].ended[0].kind
+        if kind != SOUND and beam[b].logl > logl:
+            logl = beam[b].logl
             period.estimates.kind[c] = kind
 
 
@@ -358,8 +354,8 @@ def _limit_to_best_hypothesis(w, period, s, i, c):
 def _judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the log ratio of a fault."""
     c = network.members[p, i]
-    lasting = w.stats[i, LASTING]
-    n_rows = network.count[c] if lasting == 0.0 else 0
+    lasting, has_ended = w.stats[i].lasting, w.stats[i].has_ended
+    n_rows = network.count[c] if lasting == 0.0 and not has_ended else 0
     w.member.log_ratio[i] = 0.0
     for t in range(s):
         w.cells[COMMON_MODE, i, t] = 1.0
@@ -375,8 +371,8 @@ def _judge(w, network, period, p, m, s, i):
     first, notable = _screen(w, period.start, s, i)
     if is_reference:
         # It is sound, whatever it reads.
-        n_rows, lasting, notable = 0, 0.0, False
-    followed = notable or n_rows > 0 or lasting != 0.0
+        n_rows, lasting, has_ended, notable = 0, 0.0, False, False
+    followed = notable or n_rows > 0 or lasting != 0.0 or has_ended
     if followed:
         # A common mode of its neighbours may explain it.
         _common_mode(w, period.start, m, s, i, w.cells[COMMON_MODE, i])
@@ -388,35 +384,31 @@ def _judge(w, network, period, p, m, s, i):
     if followed:
         first, notable = _screen(w, period.start, s, i)
     beam = w.beams[i]
-    past = w.stats[i, LAST_RESIDUAL], w.stats[i, LAST_TIME], w.stats[i, SLOW_LEVEL]
-    if math.isinf(lasting):
-        # The fault that was open has ended.
-        lasting = 0.0
+    past = w.stats[i].last_residual, w.stats[i].last_time, w.stats[i].slow_level
     if lasting != 0.0:
         first = 0
-        sound_only(beam, w.stats[i, LAST_RESIDUAL], max(w.stats[i, LAST_TIME], period.start - 1000.0), 0.0)
-        begin_lasting(beam, lasting, w.stats[i, ONSET] * s, float(period.start), w.parameters[i])
+        sound_only(beam, w.stats[i].last_residual, max(w.stats[i].last_time, period.start - 1000), 0.0)
+        begin_lasting(beam, lasting, int(w.stats[i].onset * s), period.start, w.parameters[i])
     elif n_rows == 0:
         past = _follow_sound(w, period.start, first if notable else s, i)
         last, time, level = past
         # Before its first residual, a sound channel's is at its level and long ago.
-        sound_only(beam, last, time if time >= 0.0 else period.start - 1000.0, level)
+        sound_only(beam, last, time if time >= 0 else period.start - 1000, level)
         if not notable:
             return
     else:
         first = 0
         for b in range(BEAM):
-            beam[b, LOGL] = NONE
+            beam[b].logl = NONE
         for number in range(n_rows):
             row = network.first[c] + number
-            base = int(network.hypotheses[row, KIND]) * PER_KIND
-            while beam[base, LOGL] > NONE:
+            base = network.hypotheses[row].kind * PER_KIND
+            while beam[base].logl > NONE:
                 base += 1
-            for f in range(FIELDS):
-                beam[base, f] = network.hypotheses[row, f]
+            beam[base] = network.hypotheses[row]
     if lasting != 0.0 or lasts(beam, best_hypothesis(beam), w.parameters[i]):
         # What lasts ends when the slow distance is back where it was, or with a jump.
-        w.parameters[i, WANDER] = 0.0
+        w.parameters[i].wander = 0.0
     sound_logl = _sound_likelihood(w, period.start, first, s, i, past) if n_rows == 0 and lasting == 0.0 else NONE
     # What the network expects, as a deviation from the channel's mean, without ripple: a wrong gain multiplies it.
     total = 0.0
@@ -437,16 +429,16 @@ def _judge(w, network, period, p, m, s, i):
     # The log ratio: of the best hypothesis with a fault in this period over a sound period, less the prior.
     best_fault, best_sound = NONE, sound_logl
     for b in range(BEAM):
-        if beam[b, LOGL] == NONE:
+        if beam[b].logl == NONE:
             continue
-        ended = beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start
-        if int(beam[b, KIND]) != SOUND or ended:
-            best_fault = max(best_fault, beam[b, LOGL])
+        ended = beam[b].ended[0].kind != SOUND and beam[b].ended[0].last >= period.start
+        if beam[b].kind != SOUND or ended:
+            best_fault = max(best_fault, beam[b].logl)
         elif n_rows > 0 or lasting != 0.0:
-            best_sound = max(best_sound, beam[b, LOGL] + best)
+            best_sound = max(best_sound, beam[b].logl + best)
     if best_fault > NONE:
         w.member.log_ratio[i] = max(
-            0.0, best + best_fault - max(best_sound, best - PRUNE_BELOW) - w.parameters[i, LOG_PRIOR]
+            0.0, best + best_fault - max(best_sound, best - PRUNE_BELOW) - w.parameters[i].log_prior
         )
 
 
@@ -467,7 +459,7 @@ def detect_wrong(w, network, period, p, m, s):
         for i in range(m):
             is_stale = not w.member.judged[i]
             if not is_stale:
-                limit = 0.6 * w.stats[i, SIGMA]
+                limit = 0.6 * w.stats[i].sigma
                 for t in range(s):
                     if w.flags[OBSERVED, i, t] and abs(w.cells[RESIDUAL, i, t] - w.cells[JUDGED, i, t]) > limit:
                         is_stale = True
@@ -549,7 +541,7 @@ def mark_wrong(w, network, p, s, i):
     for t in range(s):
         w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t] and w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY
     stats = w.stats[i]
-    if stats[RESOLUTION] > 1e29 or w.member.dead[i]:
+    if math.isinf(stats.resolution) or w.member.dead[i]:
         return
     v = network.variables[network.variable[network.members[p, i]]]
     t = 0
@@ -560,7 +552,7 @@ def mark_wrong(w, network, p, s, i):
         last, exceeds = t, False
         while last < s and (w.flags[FAULTY, i, last] or not w.flags[OBSERVED, i, last]):
             if w.flags[FAULTY, i, last]:
-                step = stats[RESOLUTION] / slope(w.cells[MEAN, i, last] + w.cells[SMOOTH, i, last], v)
+                step = stats.resolution / slope(w.cells[MEAN, i, last] + w.cells[SMOOTH, i, last], v)
                 exceeds = exceeds or abs(w.cells[RESIDUAL, i, last]) > step
             last += 1
         if not exceeds:

@@ -10,21 +10,18 @@ from sensormend.model.cold_start import cold_start, restart_levels
 from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.detection import detect_wrong, mark_wrong, set_parameters
 from sensormend.model.estimation import IMPLAUSIBLE_SPREADS, confirmed_share, estimate_cells, write_corrections
+from sensormend.model.hypotheses import BEAM, PER_KIND, best_hypothesis, fault_size
 from sensormend.model.learning import centre_corrections, learn_channel, learn_moments, learn_ripple, try_shrinkage
 from sensormend.model.prediction import invert, predict, prediction_covariance
 from sensormend.model.scales import forward, slope
 from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
-    KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LONGEST_RUN, LOW, MEAN,
-    MISSING, OBSERVED, ONSET, OPEN, POSTERIOR, PREDICTOR, PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN,
-    REFERENCE_COUNT, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_LENGTH, RUN_READINGS, SCALED,
-    SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, SUPPORT, UNCERTAIN, VARIANCE, WRONG, is_alone, median, workspace,
+    DEVIATION, DOUBTFUL, FAULTY, MEAN, MISSING, OBSERVED, PREDICTOR, PREDICTS, PROBABILITY, RAW, REFERENCE_COUNT,
+    REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, is_alone, median, workspace,
 )  # fmt: skip
-from sensormend.model.hypotheses import (  # isort: skip
-    BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
-    STUCK, best_hypothesis, fault_size,
+from sensormend.model.records import (  # isort: skip
+    DRIFT, EPISODES, GAIN, HYPOTHESIS, KIND_IMPLAUSIBLE, KIND_SPIKE, REPORT, SOUND, STUCK, copy_channel,
 )  # fmt: skip
 
 __all__ = ["run_block", "run_partitions"]
@@ -39,6 +36,9 @@ and the log probability of a sound repeat in them."""
 USUAL_RUNS, MAX_REPEATED = 5.0, 0.8
 """Mean lengths of a run, by the share of readings that were repeated lately, that a sound run is no longer than; and
 the most that this share is taken to be."""
+STEP = 0.25
+"""The part of a variable's range by which a sound channel steps to the end of what it can measure, or beyond what was
+seen before; a broken one jumps there."""
 NEAR = 0.15
 """Widths of a variable's scale within which a value is at an end of its range."""
 FEW_MEMBERS = 5
@@ -59,18 +59,30 @@ DOUBTFUL_CONFIDENCE = 0.3
 @inlined
 def _rests_like_others(network, p, m, c):
     """Return whether a channel rests where a fifth of the others rest, too: a stuck one is the only one."""
-    if network.stats[c, REST_VOTES] < RESTING:
+    if network.stats[c].rest_votes < RESTING:
         return False
     n_alike = 0
     for j in range(m):
         channel = network.members[p, j]
         if (
             channel != c
-            and network.stats[channel, REST_VOTES] >= RESTING
-            and network.stats[channel, REST_VALUE] == network.stats[c, REST_VALUE]
+            and network.stats[channel].rest_votes >= RESTING
+            and network.stats[channel].rest_value == network.stats[c].rest_value
         ):
             n_alike += 1
     return 5 * n_alike >= m - 1
+
+
+@inlined
+def _is_at_limit(x, before, v):
+    """Return whether a reading is the least or the most that its variable has shown, and was reached from nearby.
+
+    That is the end of what its sensor can measure: a dead one jumps there.
+    """
+    if np.float32(x) != np.float32(v.low) and np.float32(x) != np.float32(v.high):
+        return False
+    low, high = forward(v.low, v), forward(v.high, v)
+    return abs(forward(x, v) - forward(before, v)) < STEP * (high - low)
 
 
 @inlined
@@ -83,26 +95,26 @@ def _is_dead(w, network, p, m, s, i):
     multiple of the others': it may have been dead before.
     """
     stats = w.stats[i]
-    last, run = stats[LAST_VALUE], stats[RUN_LENGTH]
+    last, run = stats.last_value, stats.run_length
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             if np.float32(w.cells[RAW, i, t]) != np.float32(last):
-                last, run = w.cells[RAW, i, t], 1.0
+                last, run = w.cells[RAW, i, t], 1
             else:
-                run += 1.0
+                run += 1
     if run < max(float(s), DEAD_READINGS):
         return False
     v = network.variables[network.variable[network.members[p, i]]]
     level = forward(last, v)
-    is_at_end = level < forward(v[LOW], v) + NEAR or level > forward(v[HIGH], v) - NEAR
+    is_at_end = level < forward(v.low, v) + NEAR or level > forward(v.high, v) - NEAR
     n = n_seen = n_resting = 0
     longest = longest_of_others = 0.0
     for j in range(m):
         if j == i:
             continue
         c = network.members[p, j]
-        if network.stats[c, AGE] >= 3.0:
-            w.algebra.column[n] = network.stats[c, LONGEST_RUN]
+        if network.stats[c].age >= 3:
+            w.algebra.column[n] = network.stats[c].longest_run
             n += 1
         n_same = n_other = 0
         for t in range(s):
@@ -113,17 +125,29 @@ def _is_dead(w, network, p, m, s, i):
         n_resting += n_same > 0 and 10 * n_same >= n_same + n_other
         if n_same > 0 and n_other > 0:
             longest = max(longest, float(n_same))
-            longest_of_others = max(longest_of_others, network.stats[c, LONGEST_RUN])
+            longest_of_others = max(longest_of_others, network.stats[c].longest_run)
     if n == 0 or (is_at_end and n_resting > 0 and 5 * n_resting >= n_seen):
         return False
-    usual, own = median(w.algebra.column, n), stats[LONGEST_RUN]
+    usual, own = median(w.algebra.column, n), stats.longest_run
     if n < FEW_MEMBERS:
         # Of a channel that moves by less than a step at a time, such as a river in a drought, long runs are usual.
-        lately = USUAL_RUNS / (1.0 - min(MAX_REPEATED, stats[LATELY_REPEATED]))
+        lately = USUAL_RUNS / (1.0 - min(MAX_REPEATED, stats.lately_repeated))
         longest = max(longest, longest_of_others, lately)
     else:
         own = min(own, DEAD_RUNS * max(usual, 1.0))
     return run >= DEAD_RUNS * max(own, usual, longest)
+
+
+@inlined
+def _equal_after(w, s, i, t):
+    """Return how many readings of member i after slot t are equal to the one in it, up to the first that is not."""
+    n = 0
+    for u in range(t + 1, s):
+        if w.flags[OBSERVED, i, u]:
+            if np.float32(w.cells[RAW, i, u]) != np.float32(w.cells[RAW, i, t]):
+                break
+            n += 1
+    return n
 
 
 @compiled
@@ -133,18 +157,15 @@ def _load_partition(w, network, period, p):
     n_new = n = 0
     for i in range(m):
         c = network.members[p, i]
-        if network.stats[c, AGE] >= 3.0:
-            w.scratch.vector[n] = (network.stats[c, REPEATS] + 0.5) / (network.stats[c, READINGS] + 10.0)
+        if network.stats[c].age >= 3:
+            w.scratch.vector[n] = (network.stats[c].repeats + 0.5) / (network.stats[c].readings + 10.0)
             n += 1
     # A channel that repeats itself far more often than the others may have been stuck from the start.
     max_rate = max(0.3, 4.0 * median(w.scratch.vector, n)) if n else 1.0
     # Members lie anywhere in memory: all are fetched before anything is computed, so that fetches overlap.
     for i in range(m):
         c = network.members[p, i]
-        for f in range(STATS):
-            w.stats[i, f] = network.stats[c, f]
-        if w.stats[i, LAST_TIME] >= 0.0:
-            w.stats[i, LAST_TIME] = period.start - w.stats[i, LAST_TIME]
+        copy_channel(network.stats[c], w.stats[i])
         for t in range(s):
             w.cells[RAW, i, t] = period.readings[c, t]
             w.cells[MEAN, i, t] = network.mean[c, t]
@@ -158,38 +179,48 @@ def _load_partition(w, network, period, p):
             w.cells[SCALED, i, t] = forward(x, v) if math.isfinite(x) else 0.0
     for i in range(m):
         c = network.members[p, i]
-        last = w.stats[i, LAST_VALUE]
+        last = w.stats[i].last_value
         repeated = False
         rests = _rests_like_others(network, p, m, c)
-        intermittent = rests and w.stats[i, AT_REST] > 0.8 * w.stats[i, READINGS]
-        repeating = not intermittent and w.stats[i, AGE] >= 3.0
+        intermittent = rests and w.stats[i].at_rest > 0.8 * w.stats[i].readings
+        repeating = not intermittent and w.stats[i].age >= 3
         w.member.dead[i] = not intermittent and _is_dead(w, network, p, m, s, i)
-        log_repeat = math.log(min(max_rate, (w.stats[i, REPEATS] + 0.5) / (w.stats[i, READINGS] + 10.0)))
-        lately = min(MAX_REPEATED, w.stats[i, LATELY_REPEATED]) if m <= FEW_MEMBERS else 0.0
+        log_repeat = math.log(min(max_rate, (w.stats[i].repeats + 0.5) / (w.stats[i].readings + 10.0)))
+        lately = min(MAX_REPEATED, w.stats[i].lately_repeated) if m <= FEW_MEMBERS else 0.0
         log_lately = math.log(max(lately, 1e-9))
-        log_run = math.log(min(max(max_rate, 0.5), (w.stats[i, RUNS] + 0.5) / (w.stats[i, RUN_READINGS] + 4.0)))
-        # Where the others do not tell that it should move, a run is stuck when it is longer than any before.
-        is_explained = w.stats[i, VARIANCE] < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
-        usual_run = 0.0 if is_explained else 1.5 * w.stats[i, LONGEST_RUN]
-        run = w.stats[i, RUN_LENGTH]
+        log_run = math.log(min(max(max_rate, 0.5), (w.stats[i].runs + 0.5) / (w.stats[i].run_readings + 4.0)))
+        # Where the others do not tell that it should move, a run is stuck when it is longer than any before, and then
+        # from where it begins.
+        is_explained = w.stats[i].variance < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
+        usual_run = 0.0 if is_explained else 1.5 * w.stats[i].longest_run
+        run, whole = w.stats[i].run_length, 0
+        v = network.variables[network.variable[c]]
+        # A run at the limit that is no fault so far goes on.
+        few = m <= FEW_MEMBERS
+        at_limit = few and w.stats[i].open_kind == SOUND and _is_at_limit(last, last, v)
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 x = w.cells[RAW, i, t]
                 repeats = np.float32(x) == np.float32(last)
-                run = run + 1.0 if repeats else 1.0
+                run = run + 1 if repeats else 1
+                if whole == 0 or not repeats:
+                    whole = run + _equal_after(w, s, i, t)
+                if not repeats:
+                    at_limit = few and _is_at_limit(x, last, v)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 if (
                     repeats
                     and repeating
-                    and run > usual_run
-                    and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE]))
+                    and whole > usual_run
+                    and not at_limit
+                    and not (rests and np.float32(x) == np.float32(w.stats[i].rest_value))
                 ):
                     w.cells[REPEAT, i, t] = max(log_lately, log_repeat, log_run if repeated else log_repeat)
-                if repeats and w.member.dead[i]:
+                if repeats and w.member.dead[i] and not at_limit:
                     w.cells[REPEAT, i, t] = DEAD_ODDS
                 repeated = repeats
                 last = x
-        if w.stats[i, AGE] == 0.0:
+        if w.stats[i].age == 0:
             n_new += 1
     return n_new
 
@@ -238,7 +269,7 @@ def _run_partition(w, network, period, p, learning):
     if _load_partition(w, network, period, p):
         cold_start(w, network, p, m, s)
     _bound_predictors(w, network, p, m, s)
-    shrinkage = v[SHRINKAGE]
+    shrinkage = v.shrinkage
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     while not invert(w.precision, m, w.algebra.square):
         shrinkage = min(1.0, 4.0 * shrinkage + 0.02)
@@ -274,13 +305,27 @@ def _run_partition(w, network, period, p, learning):
     for i in range(m):
         write_corrections(w, network, period, p, s, i)
         # What is beyond anything that was seen before is wrong. Where a channel is alone, there is nothing better than
-        # its own readings to estimate and to learn from.
-        margin = v[HIGH] - v[LOW] if v[HIGH] > v[LOW] else np.inf
+        # its own readings to estimate and to learn from, and snow or a flood that comes step by step is no error.
+        low, high = -np.inf, np.inf
+        if v.high > v.low:
+            low, high = v.low - (v.high - v.low), v.high + (v.high - v.low)
+        before = w.stats[i].last_value
+        was_inside, was_trusted = low <= before <= high, w.stats[i].last_time == period.start - 1
+        # A fault that is open and was inside may have jumped out and come back for a while.
+        follows = is_alone(w) and (was_inside if w.stats[i].open_kind == SOUND else not was_inside and was_trusted)
         for t in range(s):
+            if not w.flags[OBSERVED, i, t]:
+                continue
+            x = w.cells[RAW, i, t]
+            # What it has reached counts for its range; once it has jumped, nothing follows.
+            reached = forward(max(v.high, before), v) - forward(min(v.low, before), v)
+            follows = follows and abs(forward(x, v) - forward(before, v)) < STEP * reached
+            is_possible = follows or low <= x <= high
             if w.flags[UNCERTAIN, i, t]:
-                w.flags[UNCERTAIN, i, t] = v[LOW] - margin <= w.cells[RAW, i, t] <= v[HIGH] + margin
-                if is_alone(w) and w.flags[UNCERTAIN, i, t]:
+                w.flags[UNCERTAIN, i, t] = is_possible
+                if is_alone(w) and is_possible:
                     w.flags[PREDICTS, i, t], w.flags[UNCERTAIN, i, t] = True, False
+            before = x
     estimate_cells(w, network, period, p, s)
     if learning:
         for i in range(m):
@@ -288,7 +333,7 @@ def _run_partition(w, network, period, p, learning):
                 centre_corrections(w, s, i)
         for i in range(network.owned[p]):
             learn_channel(w, network, period, p, s, i)
-            if w.stats[i, AGE] > 0.0:
+            if w.stats[i].age > 0:
                 learn_weights(w, network, p, m, i)
         learn_ripple(w, network, period, p, s)
         if p < TRIAL_PARTITIONS:
@@ -304,16 +349,15 @@ def _append_hypotheses(w, network, period, p, i, rows, used):
     beam = w.beams[i]
     followed = False
     for b in range(PER_KIND, BEAM):
-        followed = followed or beam[b, LOGL] > -FOLLOW_WITHIN
+        followed = followed or beam[b].logl > -FOLLOW_WITHIN
     restarts = period.learned.count[c] < 0
     period.learned.count[c] = 0
     if restarts or not followed:
         return used
     for b in range(BEAM):
-        if beam[b, LOGL] < -FORGET_BELOW:
+        if beam[b].logl < -FORGET_BELOW:
             continue
-        for f in range(FIELDS):
-            rows[used, f] = beam[b, f]
+        rows[used] = beam[b]
         used += 1
         period.learned.count[c] += 1
     return used
@@ -328,18 +372,18 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
     n_before = used
     for e in range(EPISODES + 1):
         if e == 0:
-            if int(beam[best, KIND]) == SOUND:
+            if beam[best].kind == SOUND:
                 continue
-            first, last, kind, is_open = beam[best, START], beam[best, LAST_WRONG], beam[best, KIND], 1.0
+            first, last, kind, is_open = beam[best].start, beam[best].last_wrong, beam[best].kind, True
             size, rate = fault_size(beam, best)
         else:
-            base = ENDED + EPISODE * (e - 1)
-            first, last, kind, is_open = beam[best, base], beam[best, base + 1], beam[best, base + 2], 0.0
-            size, rate = beam[best, base + 3], beam[best, base + 4]
-            if first <= NONE or last < period.start:
+            ended = beam[best].ended[e - 1]
+            first, last, kind, is_open = ended.first, ended.last, ended.kind, False
+            size, rate = ended.fault_size, ended.rate
+            if kind == SOUND or last < period.start:
                 continue
         # From its first to its last reading that is wrong, in this period; earlier ones are as they were reported.
-        begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)
+        begin, end = max(0, first - period.start), min(s - 1, last - period.start)
         confidence, n_wrong, n_certain, first_wrong, last_wrong = 0.0, 0, 0, -1, -1
         value = 0.0
         for t in range(begin, end + 1):
@@ -350,35 +394,35 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
                 first_wrong = t if first_wrong < 0 else first_wrong
                 last_wrong = t
                 value = w.cells[RAW, i, t]
-        if n_wrong == 0 and (is_open == 0.0 or first >= period.start):
+        if n_wrong == 0 and (not is_open or first >= period.start):
             continue
         v = network.variables[network.variable[c]]
         unit = slope(w.cells[MEAN, i, s // 2] + w.cells[SMOOTH, i, s // 2], v)
         spread = math.sqrt(network.moments[p, i, i])
-        share = confirmed_share(int(kind), size, spread, w.stats[i, SUPPORT])
-        if is_open == 0.0 and n_wrong <= 2 and last - first <= 1.0:
+        share = confirmed_share(kind, size, spread, w.stats[i].support)
+        if not is_open and n_wrong <= 2 and last - first <= 1:
             kind = KIND_SPIKE
             for t in range(begin, end + 1):
                 if w.flags[FAULTY, i, t]:
                     period.estimates.code[c, t] = SPIKE
-        elif int(kind) != STUCK and int(kind) != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * spread:
+        elif kind != STUCK and kind != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * spread:
             kind = KIND_IMPLAUSIBLE
-        if int(kind) == STUCK:
+        if kind == STUCK:
             size, rate = value, 0.0
-        elif int(kind) != GAIN:
+        elif kind != GAIN:
             size, rate = size * unit, rate * unit
         row = episodes[used]
-        row[CHANNEL], row[KIND_OF], row[SIZE], row[RATE], row[OPEN] = c, kind, size, rate, is_open
-        row[FIRST] = first if first < period.start else period.start + first_wrong
-        row[LAST] = period.start + last_wrong if n_wrong else last
-        row[READINGS_IN] = n_wrong
-        row[POSTERIOR] = confidence if n_wrong else 1.0
-        row[CONFIDENCE] = share * row[POSTERIOR]
+        row.channel, row.kind, row.fault_size, row.rate, row.is_open = c, kind, size, rate, is_open
+        row.first = first if first < period.start else period.start + first_wrong
+        row.last = period.start + last_wrong if n_wrong else last
+        row.readings = n_wrong
+        row.probability = confidence if n_wrong else 1.0
+        row.confidence = share * row.probability
         if n_certain == 0:
-            row[POSTERIOR] = min(row[POSTERIOR], DOUBTFUL_CONFIDENCE)
-            row[CONFIDENCE] = min(row[CONFIDENCE], DOUBTFUL_CONFIDENCE)
+            row.probability = min(row.probability, DOUBTFUL_CONFIDENCE)
+            row.confidence = min(row.confidence, DOUBTFUL_CONFIDENCE)
         used += 1
-    if used == n_before and w.stats[i, DISTANT] > 0.0:
+    if used == n_before and w.stats[i].is_distant:
         # No reading shows it by itself; all of them together are farther from the others than usual.
         last, n_wrong = -1, 0
         for t in range(s):
@@ -387,12 +431,12 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
                 n_wrong += 1
         if n_wrong > 0:
             row = episodes[used]
-            row[CHANNEL], row[KIND_OF], row[RATE], row[OPEN], row[CONFIDENCE] = c, DRIFT, 0.0, 1.0, DISTANT_CONFIDENCE
-            row[POSTERIOR] = DISTANT_CONFIDENCE
+            row.channel, row.kind, row.rate, row.is_open, row.confidence = c, DRIFT, 0.0, True, DISTANT_CONFIDENCE
+            row.probability = DISTANT_CONFIDENCE
             v = network.variables[network.variable[c]]
-            row[SIZE] = w.stats[i, DISTANCE] * slope(w.cells[MEAN, i, s // 2], v)
-            row[FIRST], row[LAST] = min(w.stats[i, ONSET] * s, period.start), period.start + last
-            row[READINGS_IN] = n_wrong
+            row.fault_size = w.stats[i].distance * slope(w.cells[MEAN, i, s // 2], v)
+            row.first, row.last = min(int(w.stats[i].onset * s), period.start), period.start + last
+            row.readings = n_wrong
             used += 1
     return used
 
@@ -407,8 +451,8 @@ def _was_never_observed(network, period, p):
     for t in range(period.readings.shape[1]):
         out.code[c, t] = MISSING
         out.expected[c, t] = out.cleaned[c, t] = out.lower[c, t] = out.upper[c, t] = np.nan
-    for f in range(period.learned.stats.shape[0] and STATS):
-        period.learned.stats[c, f] = network.stats[c, f]
+    if period.learned.stats.shape[0]:
+        period.learned.stats[c] = network.stats[c]
     for t in range(period.learned.mean.shape[0] and period.readings.shape[1]):
         period.learned.mean[c, t] = network.mean[c, t]
     return True
@@ -434,12 +478,14 @@ def run_partitions(network, period, begin, end, learning, w, rows, episodes, use
 def run_block(network, period, begin, end, learning):
     """Take partitions `begin` to `end` through a period.
 
-    Return the hypotheses to be followed from here on, channel by channel, the episodes, and the rounds.
+    Return the bytes of the hypotheses to be followed from here on, (row, byte), channel by channel, the fields of the
+    episodes, and the rounds. NumPy copies records field by field, which takes twenty times as long as their bytes.
     """
     w = workspace(network.members.shape[1], period.readings.shape[1])
     # As many as there can be: of memory that is not written to, nothing is used.
     owned = int(network.owned[begin:end].sum())
-    rows, episodes = np.empty((owned * BEAM, FIELDS)), np.empty((owned * (EPISODES + 1), REPORT))
+    rows = np.empty((owned * BEAM, HYPOTHESIS.itemsize), np.uint8)
+    episodes = np.empty(owned * (EPISODES + 1), REPORT)
     used = np.empty(3, np.int64)
-    run_partitions(network, period, begin, end, learning, w, rows, episodes, used)
-    return rows[: used[0]].copy(), episodes[: used[1]].copy(), int(used[2])
+    run_partitions(network, period, begin, end, learning, w, rows.view(HYPOTHESIS)[:, 0], episodes, used)
+    return rows[: used[0]].copy(), episodes[: used[1]].tolist(), int(used[2])

@@ -7,18 +7,16 @@ import math
 import numpy as np
 
 from sensormend.model.compiling import compiled, entry, inlined
+from sensormend.model.hypotheses import WEEK, best_hypothesis, fault_size, lasts, power
 from sensormend.model.scales import backward, forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
-    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LOW, MEAN, MISSING, MODERATE, OBSERVED,
-    ONSET, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, READINGS, RESIDUAL, RESOLUTION, SCALED,
-    SLOW_LEVEL, SMOOTH, SPIKE, SUPPORT, TOLERANCE, TRUSTED, UNCERTAIN, UNSURE, VARIANCE, WANDER_SQUARE, WIDTH_FAR,
-    WIDTH_GAP, WRONG, is_alone, volatility,
+    COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DOUBTFUL, DOUBTFUL_PROBABILITY, FAULTY, MEAN,
+    MISSING, OBSERVED, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, SCALED, SMOOTH, SPIKE, TRUSTED,
+    UNCERTAIN, WRONG, is_alone, volatility,
 )  # fmt: skip
-from sensormend.model.hypotheses import (  # isort: skip
-    COUNT, DRIFT, ENDED, EPISODE, EPISODES, GAIN, KIND, LAST_WRONG, LOG_PRIOR, NOISE, NONE, OFFSET, PHI, SLOTS,
-    SOUND, START, STUCK, THETA1, USUAL_DISTANCE, WEEK, best_hypothesis, fault_size, lasts, power,
+from sensormend.model.records import (  # isort: skip
+    DRIFT, EPISODES, GAIN, NOISE, NOT_JUDGED, OFFSET, SOUND, STUCK, UNSURE,
 )  # fmt: skip
 
 __all__ = [
@@ -96,24 +94,24 @@ def interpolate_residual(w, start, s, i, t, out):
         r = b + (a (1 - z^2) (r_before - b) + z (1 - a^2) (r_after - b)) / (1 - a^2 z^2)
         share = (1 - a^2) (1 - z^2) / (1 - a^2 z^2)
     """
-    stats, phi = w.stats[i], w.parameters[i, PHI]
-    level = stats[SLOW_LEVEL]
+    stats, phi = w.stats[i], w.parameters[i].phi
+    level = stats.slow_level
     alone = is_alone(w)
     smoothing = _mean_smoothing(w, i, t, s) if alone else 0.0
     before = after = 0.0
     a = z = 0.0
     u = w.before[t]
     if u >= 0:
-        a, before = power(phi, float(t - u)), w.cells[RESIDUAL, i, u] - level
+        a, before = power(phi, t - u), w.cells[RESIDUAL, i, u] - level
         before -= _mean_smoothing(w, i, u, s) if alone else 0.0
-    elif stats[LAST_TIME] >= 0.0:
-        a, before = power(phi, start + t - stats[LAST_TIME]), stats[LAST_RESIDUAL] - level
+    elif stats.last_time >= 0:
+        a, before = power(phi, start + t - stats.last_time), stats.last_residual - level
     u = w.after[t]
     if u < s:
-        z, after = power(phi, float(u - t)), w.cells[RESIDUAL, i, u] - level
+        z, after = power(phi, u - t), w.cells[RESIDUAL, i, u] - level
         after -= _mean_smoothing(w, i, u, s) if alone else 0.0
     # No farther than the channel's own history allows: a reading that is trusted may still be wrong.
-    limit = 4.0 * math.sqrt(stats[VARIANCE])
+    limit = 4.0 * math.sqrt(stats.variance)
     before, after = max(-limit, min(limit, before)), max(-limit, min(limit, after))
     denominator = 1.0 - a * a * z * z
     out[0] = level + smoothing + (a * (1.0 - z * z) * before + z * (1.0 - a * a) * after) / denominator
@@ -123,7 +121,7 @@ def interpolate_residual(w, start, s, i, t, out):
 @inlined
 def _rests_on_wrong(w, network, p, period, s, i, first, last):
     """Return whether a third of what predicts a member in an episode is held for wrong itself: that may be no fault."""
-    begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)
+    begin, end = max(0, first - period.start), min(s - 1, last - period.start)
     total = wrong = 0.0
     for j in range(network.size[p]):
         if j == i:
@@ -145,7 +143,7 @@ def _height(w, v, s, i, begin, end):
 
     It is the farthest of them that counts, and of the two distances the shorter; 0 for one that lies between the two.
     """
-    before, after = w.stats[i, LAST_VALUE], np.nan
+    before, after = w.stats[i].last_value, np.nan
     for t in range(begin):
         if w.flags[OBSERVED, i, t] and not w.flags[FAULTY, i, t]:
             before = w.cells[RAW, i, t]
@@ -168,15 +166,15 @@ def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
     """Return whether the wrong residuals of an episode are no larger than a rough period's of a sound channel."""
     v = network.variables[network.variable[network.members[p, i]]]
     square, n = 0.0, 0
-    for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+    for t in range(max(0, first - period.start), min(s - 1, last - period.start) + 1):
         if w.flags[FAULTY, i, t]:
             square += w.cells[RESIDUAL, i, t] ** 2
             n += 1
-    if n == 0 or math.isnan(w.stats[i, MODERATE]):
+    if n == 0 or math.isnan(w.stats[i].moderate):
         return False
-    support = w.stats[i, SUPPORT]
+    support = w.stats[i].support
     z = part * (VOLATILITY_Z + VOLATILITY_SUPPORT * min(1.0, VOLATILITY_MANY / support) / support)
-    return 0.5 * math.log(square / n + 1e-12) - w.stats[i, MODERATE] < z * volatility(w.stats[i], v)
+    return 0.5 * math.log(square / n + 1e-12) - w.stats[i].moderate < z * volatility(w.stats[i], v)
 
 
 @compiled
@@ -199,28 +197,28 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     A sound residual of variance s^2 and memory phi changes over T slots with the variance 2 s^2 (1 - phi^T).
     """
     stats, q = w.stats[i], w.parameters[i]
-    length = last - first + 1.0
+    length = last - first + 1
     if kind == STUCK:
         return False
     spread = math.sqrt(network.moments[p, i, i])
     farthest = size if kind == GAIN else max(abs(size), abs(size - rate * length / s))
-    if confirmed_share(kind, farthest, spread, stats[SUPPORT]) < 0.5:
+    if confirmed_share(kind, farthest, spread, stats.support) < 0.5:
         return True
     is_short = e > 0 and length <= max(2.0, s / 8.0)
     # What is wrong for hours where others do not tell what a channel should do shows in its own series.
     c = network.members[p, i]
-    begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)
+    begin, end = max(0, first - period.start), min(s - 1, last - period.start)
     is_low = _height(w, network.variables[network.variable[c]], s, i, begin, end) < network.spike_limit[c]
     if is_alone(w):
         # Without others to compare with, weather is another explanation, but of what is over within a few readings.
         return not is_short or is_low
-    if stats[VARIANCE] > MAX_UNEXPLAINED * network.moments[p, i, i]:
+    if stats.variance > MAX_UNEXPLAINED * network.moments[p, i, i]:
         # The others say little of this channel.
         return not is_short or is_low
     if _rests_on_wrong(w, network, p, period, s, i, first, last):
         return True
-    is_judged = first < period.start and stats[UNSURE] != 0.0 and abs(first - stats[ONSET] * s) < 0.1 * s
-    if is_judged and stats[UNSURE] > 0.0:
+    is_judged = first < period.start and stats.judgement != NOT_JUDGED and abs(first - stats.onset * s) < 0.1 * s
+    if is_judged and stats.judgement == UNSURE:
         # Its change since it began was judged when the last period was over.
         return True
     is_far = kind != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * spread
@@ -232,7 +230,7 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
         return False
     if kind == NOISE or kind == GAIN or (e > 0 and length <= 2.0):
         return False
-    change = math.sqrt(2.0 * stats[VARIANCE] * (1.0 - power(q[PHI], length)))
+    change = math.sqrt(2.0 * stats.variance * (1.0 - power(q.phi, length)))
     return farthest < WRONG_FROM * change
 
 
@@ -256,44 +254,44 @@ def write_corrections(w, network, period, p, s, i):
         # It is followed where it is owned; there are no hypotheses of it here.
         return
     best = best_hypothesis(beam)
-    distance_variance = q[USUAL_DISTANCE] * q[USUAL_DISTANCE] if q[USUAL_DISTANCE] > 0.0 else stats[WANDER_SQUARE]
+    distance_variance = q.usual_distance * q.usual_distance if q.usual_distance > 0.0 else stats.wander_square
     for e in range(EPISODES + 1):
         if e == 0:
-            first, last, kind = beam[best, START], beam[best, LAST_WRONG], int(beam[best, KIND])
-            count = beam[best, COUNT]
+            first, last, kind = beam[best].start, beam[best].last_wrong, beam[best].kind
+            count = beam[best].count
             size, rate = fault_size(beam, best)
         else:
-            base = ENDED + EPISODE * (e - 1)
-            first, last, kind = beam[best, base], beam[best, base + 1], int(beam[best, base + 2])
-            size, rate = beam[best, base + 3], beam[best, base + 4]
-            if first <= NONE:
+            ended = beam[best].ended[e - 1]
+            first, last, kind = ended.first, ended.last, ended.kind
+            size, rate = ended.fault_size, ended.rate
+            if kind == SOUND:
                 continue
-            count = last - first + 1.0
+            count = last - first + 1
         if last < period.start or kind == SOUND:
             continue
         if _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
-            for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+            for t in range(max(0, first - period.start), min(s - 1, last - period.start) + 1):
                 w.flags[UNCERTAIN, i, t] = w.flags[FAULTY, i, t]
         if not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
             continue
         if e == 0 and lasts(beam, best, q):
             w.member.lasts[i] = True
-        variance = stats[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
+        variance = stats.variance * min(1.0, (1.0 + q.phi) / ((1.0 - q.phi) * count))
         if kind != OFFSET:
             variance *= 4.0
-        variance += distance_variance * min(4.0, count / (WEEK * q[SLOTS]))
+        variance += distance_variance * min(4.0, count / (WEEK * q.slots))
         if kind == GAIN:
             # Nothing can be corrected of a sensor that has lost its sensitivity.
             if size < 0.3:
                 continue
             variance /= size * size
-        for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+        for t in range(max(0, first - period.start), min(s - 1, last - period.start) + 1):
             if w.flags[FAULTY, i, t]:
                 if kind == GAIN:
-                    value = mean + (w.cells[SCALED, i, t] - mean - beam[best, THETA1]) / size
+                    value = mean + (w.cells[SCALED, i, t] - mean - beam[best].theta1) / size
                     w.cells[CORRECTION, i, t] = value - w.cells[MEAN, i, t]
                 else:
-                    size_then = size - rate * (last - period.start - t) / q[SLOTS]
+                    size_then = size - rate * (last - period.start - t) / q.slots
                     w.cells[CORRECTION, i, t] = w.cells[DEVIATION, i, t] - size_then
                 w.cells[CORRECTION_VARIANCE, i, t] = variance
 
@@ -302,9 +300,9 @@ def write_corrections(w, network, period, p, s, i):
 def interval_width(w, i, t, share):
     """Return half the width of the interval of a cell of whose residual this share of the variance is left."""
     stats = w.stats[i]
-    factor = stats[WIDTH_GAP] + (stats[WIDTH_FAR] - stats[WIDTH_GAP]) * min(1.0, max(0.0, share))
+    factor = stats.width_gap + (stats.width_far - stats.width_gap) * min(1.0, max(0.0, share))
     widening = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
-    return factor * math.sqrt(share * stats[VARIANCE]) * min(widening, 4.0) * w.cells[COMMON_MODE, i, t]
+    return factor * math.sqrt(share * stats.variance) * min(widening, 4.0) * w.cells[COMMON_MODE, i, t]
 
 
 @inlined
@@ -342,21 +340,21 @@ def estimate_cells(w, network, period, p, s):
     for i in range(network.owned[p]):
         c = network.members[p, i]
         v = network.variables[network.variable[c]]
-        distant = w.stats[i, DISTANT] > 0.0
+        distant = w.stats[i].is_distant
         if distant and out.kind[c] == SOUND:
             out.kind[c] = DRIFT
-        low, high = v[LOW], v[HIGH]
-        if w.stats[i, AGE] >= OWN_PERIODS and w.stats[i, OWN_HIGH] > w.stats[i, OWN_LOW]:
+        low, high = v.low, v.high
+        if w.stats[i].age >= OWN_PERIODS and w.stats[i].own_high > w.stats[i].own_low:
             # No farther than the channel was itself, and a quarter of that.
-            margin = 0.25 * (w.stats[i, OWN_HIGH] - w.stats[i, OWN_LOW])
-            own_low, own_high = w.stats[i, OWN_LOW], w.stats[i, OWN_HIGH]
+            margin = 0.25 * (w.stats[i].own_high - w.stats[i].own_low)
+            own_low, own_high = w.stats[i].own_low, w.stats[i].own_high
             if own_high - own_low < WIDE * (high - low) or high <= low:
                 # A channel may lie apart from the others; one whose range is much wider is not to be believed.
                 low, high = min(low, own_low), max(high, own_high)
                 low, high = max(low, own_low - margin), min(high, own_high + margin)
         # What is trusted today widens that; of a channel that is known well only by a part, since it may be wrong.
         least, most = -np.inf, np.inf
-        if high > low and w.stats[i, AGE] >= RANGE_PERIODS and w.stats[i, READINGS] > 0.5 * RANGE_PERIODS * s:
+        if high > low and w.stats[i].age >= RANGE_PERIODS and w.stats[i].readings > 0.5 * RANGE_PERIODS * s:
             least, most = low - TODAY_SHARE * (high - low), high + TODAY_SHARE * (high - low)
         for t in range(s):
             if w.flags[PREDICTS, i, t]:
@@ -383,7 +381,7 @@ def estimate_cells(w, network, period, p, s):
             if w.flags[UNCERTAIN, i, t]:
                 _accept_reading(out, c, t, w.cells[RAW, i, t], DOUBTFUL)
                 continue
-            correction_width = w.stats[i, WIDTH_FAR] * math.sqrt(w.cells[CORRECTION_VARIANCE, i, t])
+            correction_width = w.stats[i].width_far * math.sqrt(w.cells[CORRECTION_VARIANCE, i, t])
             if w.flags[OBSERVED, i, t] and correction_width < width:
                 out.code[c, t] = CORRECTED
                 y, width = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], correction_width
@@ -395,7 +393,7 @@ def estimate_cells(w, network, period, p, s):
             out.cleaned[c, t] = value
             out.lower[c, t] = max(low, min(value, backward(y - width, v)))
             out.upper[c, t] = min(high, max(value, backward(y + width, v)))
-        out.score[c] = w.member.log_ratio[i] / -w.parameters[i, LOG_PRIOR]
+        out.score[c] = w.member.log_ratio[i] / -w.parameters[i].log_prior
         if out.kind[c] != STUCK:
             _apply_tolerance(w, out, v, i, c, s)
 
@@ -407,9 +405,9 @@ def _apply_tolerance(w, out, v, i, c, s):
     Where the accuracy is not given, it is a step of the readings, and the half by which the estimate may be off since
     it comes from readings that are rounded, too.
     """
-    limit = v[TOLERANCE] if v[TOLERANCE] >= 0.0 else 1.5 * w.stats[i, RESOLUTION]
-    if limit > 1e29 or (
-        w.stats[i, DISTANT] > 0.0 and abs(w.stats[i, DISTANCE]) * slope(w.cells[MEAN, i, 0], v) > limit
+    limit = v.tolerance if v.has_tolerance else 1.5 * w.stats[i].resolution
+    if math.isinf(limit) or (
+        w.stats[i].is_distant and abs(w.stats[i].distance) * slope(w.cells[MEAN, i, 0], v) > limit
     ):
         return
     t = 0

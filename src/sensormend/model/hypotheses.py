@@ -11,8 +11,8 @@ and a fault adds theta1 h1_t + theta2 h2_t to r: an offset h = (1, 0), a drift (
 is far off counts less, by (df + 1) / (df + z^2); the first reading may be of any size. A noisy channel's
 residuals are independent with an unknown variance; one that is stuck repeats its reading, which a sound one does with
 a probability that is learned. A fault begins with a prior probability, and ends with one that falls as 1 / its length:
-durations are log-uniform. Of every kind the three most likely hypotheses stay. They are the rows of a `beam`; q are
-the parameters of the channel.
+durations are log-uniform. Of every kind the three most likely hypotheses stay. They are the rows of a `beam`, with the
+fields of `Hypothesis`; q are the `Parameters` of the channel.
 
 References
 ----------
@@ -32,41 +32,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sensormend.model.compiling import compiled, inlined
+from sensormend.model.records import DRIFT, EPISODES, GAIN, NOISE, OFFSET, SOUND, STUCK
 
 __all__ = [
-    "BEAM", "EPISODE", "EPISODES", "FIELDS", "KINDS", "PARAMETERS", "ChannelInput", "Reading", "begin_lasting",
-    "best_hypothesis", "fault_size", "follow", "lasts", "log_t", "power", "sound_only", "t_constant",
-    "updated_level", "wrong_probability",
+    "BEAM", "ChannelInput", "Reading", "begin_lasting", "best_hypothesis", "fault_size", "follow", "lasts", "log_t",
+    "power", "sound_only", "t_constant", "updated_level", "wrong_probability",
 ]  # fmt: skip
 
-SOUND, OFFSET, DRIFT, GAIN, NOISE, STUCK = range(6)
-KINDS = ("", "offset", "drift", "gain", "noise", "stuck")
 PER_KIND = 3
-BEAM = len(KINDS) * PER_KIND
-EPISODES = 3
-EPISODE = 5
-"""Numbers of an episode that ended: first and last wrong slot, kind, size, rate."""
-
-(
-    LOGL, KIND, START, LAST_R, LAST_T, LEVEL, THETA1, THETA2, P11, P12, P22, H1, H2, COUNT, SQUARES, SOUND_R, SOUND_T,
-    LAST_WRONG, ENDED,
-) = range(19)  # fmt: skip
-"""Fields of a hypothesis. P is the covariance of theta, SOUND_R and SOUND_T the last residual before the fault and its
-slot, ENDED the first number of the episodes that ended."""
-FIELDS = ENDED + EPISODE * EPISODES
-
-(PHI, TAU, DRIFT_SD, NOISE_SD, LOG_PRIOR, WANDER, SLOTS, FREEDOM, T_CONSTANT, USUAL_DISTANCE, LEAST_GAIN, NO_SLOW) = (
-    range(12)
-)
-"""Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the standard
-deviation from which its residuals are noise, the log probability that a fault of one kind begins, the size below which
-an offset is the channel's own wander, the slots of a period, the degrees of freedom of its innovations with the
-constant of their density, how far its distance from others usually wanders over a week, 0 where that is not known yet;
-how far from 1 a gain is that is wrong; and whether it can have nothing but stuck readings, since it rests at one value
-most of the time."""
-PARAMETERS = 12
+BEAM = (STUCK + 1) * PER_KIND
 
 NONE = -1.0e30
+"""The log-likelihood of a row without a hypothesis."""
 PRUNE_BELOW = 48.0
 """A hypothesis that is less likely than the best by this much, in log, is dropped."""
 
@@ -127,7 +104,7 @@ class Reading(NamedTuple):
 @compiled
 def power(phi, gap):
     """Return phi to the power of a whole number of slots, most often one."""
-    return phi if gap == 1.0 else phi**gap
+    return phi if gap == 1 else phi ** float(gap)
 
 
 @compiled
@@ -147,37 +124,38 @@ def t_constant(df):
 def sound_only(beam, residual, time, level):
     """Start with one hypothesis: sound, with this last residual."""
     for b in range(BEAM):
-        beam[b, LOGL] = NONE
-    for f in range(FIELDS):
-        beam[0, f] = 0.0
-    beam[0, START] = time
-    beam[0, LAST_R] = residual
-    beam[0, LAST_T] = time
-    beam[0, LEVEL] = level
+        beam[b].logl = NONE
+    sound = beam[0]
+    sound.logl = sound.theta1 = sound.theta2 = sound.p11 = sound.p12 = sound.p22 = sound.h1 = sound.h2 = 0.0
+    sound.squares = sound.sound_r = 0.0
+    sound.kind, sound.start, sound.last_wrong, sound.count, sound.sound_t = SOUND, time, 0, 0, 0
+    sound.last_r = residual
+    sound.last_t = time
+    sound.level = level
     for e in range(EPISODES):
-        beam[0, ENDED + EPISODE * e] = NONE
+        ended = sound.ended[e]
+        ended.first, ended.last, ended.kind, ended.fault_size, ended.rate = 0, 0, SOUND, 0.0, 0.0
 
 
 @compiled
 def begin_lasting(beam, size, onset, time, q):
     """Add to a beam of one sound hypothesis those of a fault that has reached this size since slot `onset`."""
-    periods = max(1.0, (time - onset) / q[SLOTS])
+    periods = max(1.0, (time - onset) / q.slots)
     for kind in (OFFSET, DRIFT):
         b = kind * PER_KIND
-        for f in range(FIELDS):
-            beam[b, f] = beam[0, f]
-        beam[b, KIND], beam[b, START], beam[b, COUNT] = kind, onset, time - onset
-        beam[b, SOUND_T] = onset
-        beam[b, LAST_WRONG] = time - 1.0
-        beam[b, LEVEL] = beam[b, P12] = 0.0
-        beam[b, H1] = 1.0
+        beam[b] = beam[0]
+        beam[b].kind, beam[b].start, beam[b].count = kind, onset, time - onset
+        beam[b].sound_t = onset
+        beam[b].last_wrong = time - 1
+        beam[b].level = beam[b].p12 = 0.0
+        beam[b].h1 = 1.0
         if kind == OFFSET:
-            beam[b, THETA1], beam[b, P11] = size, 0.25 * size * size
+            beam[b].theta1, beam[b].p11 = size, 0.25 * size * size
         else:
-            beam[b, H2] = (beam[b, LAST_T] - onset) / q[SLOTS]
-            beam[b, P11] = 0.25 * size * size
-            beam[b, THETA2], beam[b, P22] = size / periods, (size / periods) ** 2
-    beam[0, LOGL] = -LASTING_ODDS
+            beam[b].h2 = (beam[b].last_t - onset) / q.slots
+            beam[b].p11 = 0.25 * size * size
+            beam[b].theta2, beam[b].p22 = size / periods, (size / periods) ** 2
+    beam[0].logl = -LASTING_ODDS
 
 
 @inlined
@@ -185,107 +163,107 @@ def _row_for(beam, kind, logl):
     """Return the row for a hypothesis of this kind: a free one, or the least likely one's; -1 if that is likelier."""
     lowest, row = logl, -1
     for b in range(kind * PER_KIND, kind * PER_KIND + PER_KIND):
-        if beam[b, LOGL] == NONE:
+        if beam[b].logl == NONE:
             return b
-        if beam[b, LOGL] < lowest:
-            lowest, row = beam[b, LOGL], b
+        if beam[b].logl < lowest:
+            lowest, row = beam[b].logl, b
     return row
 
 
 @inlined
 def _copy(beam, b, fresh, row, logl, residual, time):
-    for f in range(FIELDS):
-        fresh[row, f] = beam[b, f]
-    fresh[row, LOGL] = logl
-    fresh[row, LAST_R] = residual
-    fresh[row, LAST_T] = time
+    fresh[row] = beam[b]
+    fresh[row].logl = logl
+    fresh[row].last_r = residual
+    fresh[row].last_t = time
 
 
 @compiled
 def updated_level(level, error, scale, q):
     """Return the slow level b of a sound channel after an innovation, within plus or minus its wander."""
     level += LEVEL_RATE * max(-3.0 * scale, min(3.0 * scale, error))
-    return max(-q[WANDER], min(q[WANDER], level))
+    return max(-q.wander, min(q.wander, level))
 
 
 @inlined
 def _innovation(beam, b, reading):
     """Return r_t - b - phi^g (r_{t-g} - b) of a channel that is sound, with b its slow level."""
-    level = beam[b, LEVEL]
-    return reading.residual - level - reading.decay * (beam[b, LAST_R] - level)
+    level = beam[b].level
+    return reading.residual - level - reading.decay * (beam[b].last_r - level)
 
 
 @inlined
 def _continue_sound(beam, fresh, b, reading, q):
     """Continue a sound channel; return the log-likelihood, as all that write a hypothesis do."""
-    level = beam[b, LEVEL]
+    level = beam[b].level
     error = _innovation(beam, b, reading)
-    logl = beam[b, LOGL] + log_t(error / reading.spread, q[FREEDOM]) + reading.peak
+    logl = beam[b].logl + log_t(error / reading.spread, q.freedom) + reading.peak
     row = _row_for(fresh, SOUND, logl)
     if row >= 0:
         _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
-        fresh[row, LEVEL] = updated_level(level, error, reading.scale, q)
+        fresh[row].level = updated_level(level, error, reading.scale, q)
     return logl
 
 
 @compiled
 def fault_size(beam, b):
     """Return the size of an open fault, and its rate per period."""
-    kind = int(beam[b, KIND])
+    kind = beam[b].kind
     if kind == NOISE:
-        return math.sqrt(beam[b, SQUARES] / max(beam[b, COUNT], 1.0)), 0.0
+        return math.sqrt(beam[b].squares / max(beam[b].count, 1.0)), 0.0
     if kind == GAIN:
-        return 1.0 + beam[b, THETA2], 0.0
+        return 1.0 + beam[b].theta2, 0.0
     if kind == DRIFT:
-        return beam[b, THETA1] + beam[b, H2] * beam[b, THETA2], beam[b, THETA2]
-    return beam[b, THETA1], 0.0
+        return beam[b].theta1 + beam[b].h2 * beam[b].theta2, beam[b].theta2
+    return beam[b].theta1, 0.0
 
 
 @compiled
 def lasts(beam, b, q):
     """Return whether a hypothesis is one of an offset or a drift that has lasted for more than a week."""
-    kind = int(beam[b, KIND])
-    return q[USUAL_DISTANCE] > 0.0 and (kind == OFFSET or kind == DRIFT) and beam[b, COUNT] > WEEK * q[SLOTS]
+    kind = beam[b].kind
+    return q.usual_distance > 0.0 and (kind == OFFSET or kind == DRIFT) and beam[b].count > WEEK * q.slots
 
 
 @inlined
 def _append_episode(beam, row, kind):
     """Note the fault of a hypothesis among the episodes that ended."""
     size, rate = fault_size(beam, row)
-    for k in range(ENDED + EPISODE * EPISODES - 1, ENDED + EPISODE - 1, -1):
-        beam[row, k] = beam[row, k - EPISODE]
-    beam[row, ENDED] = beam[row, START]
-    beam[row, ENDED + 1] = beam[row, LAST_WRONG]
-    beam[row, ENDED + 2] = kind
-    beam[row, ENDED + 3], beam[row, ENDED + 4] = size, rate
+    ended = beam[row].ended
+    for e in range(EPISODES - 1, 0, -1):
+        ended[e] = ended[e - 1]
+    ended[0].first = beam[row].start
+    ended[0].last = beam[row].last_wrong
+    ended[0].kind = kind
+    ended[0].fault_size, ended[0].rate = size, rate
 
 
 @inlined
 def _end_fault(beam, fresh, b, reading, q, limit):
     """End a fault with the reading before; this one is sound."""
-    phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
-    logl = beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), TABLE_LENGTH - 1)]
+    phi, kind, level = q.phi, beam[b].kind, beam[b].level
+    logl = beam[b].logl + LOG_END[min(beam[b].count, TABLE_LENGTH - 1)]
     # No density is above the peak: most are pruned before theirs is computed.
     if logl + reading.peak <= limit or _row_for(fresh, SOUND, logl + reading.peak) < 0:
         return NONE
     if kind == NOISE or kind == STUCK:
-        decay = power(phi, reading.time - beam[b, SOUND_T])
-        centre = level + decay * (beam[b, SOUND_R] - level)
+        decay = power(phi, reading.time - beam[b].sound_t)
+        centre = level + decay * (beam[b].sound_r - level)
         width = reading.scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     else:
-        h1, h2 = beam[b, H1], beam[b, H2]
-        excess = beam[b, LAST_R] - level - h1 * beam[b, THETA1] - h2 * beam[b, THETA2]
+        h1, h2 = beam[b].h1, beam[b].h2
+        excess = beam[b].last_r - level - h1 * beam[b].theta1 - h2 * beam[b].theta2
         centre = level + reading.decay * excess
-        size_variance = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
+        size_variance = h1 * h1 * beam[b].p11 + 2.0 * h1 * h2 * beam[b].p12 + h2 * h2 * beam[b].p22
         width = math.sqrt(reading.spread * reading.spread + reading.decay * reading.decay * size_variance)
-    logl += log_t((reading.residual - centre) / width, q[FREEDOM]) + q[T_CONSTANT] - math.log(width)
+    logl += log_t((reading.residual - centre) / width, q.freedom) + q.t_constant - math.log(width)
     row = _row_for(fresh, SOUND, logl)
     if row < 0:
         return NONE
     _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
     _append_episode(fresh, row, kind)
-    fresh[row, KIND] = SOUND
-    fresh[row, START] = reading.time
+    fresh[row].kind = SOUND
+    fresh[row].start = reading.time
     return logl
 
 
@@ -298,15 +276,15 @@ def _repeat_ratio(beam, b, reading, q):
     density is what the ratio is taken to.
     """
     z = _innovation(beam, b, reading) / reading.spread
-    fit = log_t(z, q[FREEDOM])
+    fit = log_t(z, q.freedom)
     return fit + reading.peak - min(reading.repeated + fit, 0.0)
 
 
 @inlined
 def _continue_fault(beam, fresh, b, reading, q, limit):
     """Continue a fault with this reading."""
-    kind, count = int(beam[b, KIND]), beam[b, COUNT]
-    logl = beam[b, LOGL] + LOG_STAY[min(int(count), TABLE_LENGTH - 1)]
+    kind, count = beam[b].kind, beam[b].count
+    logl = beam[b].logl + LOG_STAY[min(count, TABLE_LENGTH - 1)]
     if kind == STUCK:
         if reading.repeated > 0.0:
             return NONE
@@ -317,58 +295,56 @@ def _continue_fault(beam, fresh, b, reading, q, limit):
         _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
     elif kind == NOISE:
         freedom = 1.0 + count
-        width = math.sqrt((q[TAU] * q[TAU] + beam[b, SQUARES]) / freedom)
+        width = math.sqrt((q.tau * q.tau + beam[b].squares) / freedom)
         logl += (
-            log_t(reading.residual / width, freedom)
-            + NOISE_CONSTANT[min(int(count), TABLE_LENGTH - 1)]
-            - math.log(width)
+            log_t(reading.residual / width, freedom) + NOISE_CONSTANT[min(count, TABLE_LENGTH - 1)] - math.log(width)
         )
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return NONE
         _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
-        fresh[row, SQUARES] += reading.residual * reading.residual
+        fresh[row].squares += reading.residual * reading.residual
     elif logl + reading.peak <= limit:
         return NONE
     else:
         h2 = 0.0
         if kind == DRIFT:
-            h2 = (reading.time - beam[b, START]) / q[SLOTS]
+            h2 = (reading.time - beam[b].start) / q.slots
         elif kind == GAIN:
             h2 = reading.expected
-        g1, g2 = 1.0 - reading.decay * beam[b, H1], h2 - reading.decay * beam[b, H2]
+        g1, g2 = 1.0 - reading.decay * beam[b].h1, h2 - reading.decay * beam[b].h2
         # What lasts may change its size as far as distances usually wander.
-        elapsed = reading.time - beam[b, LAST_T]
-        p11 = beam[b, P11] + q[USUAL_DISTANCE] * q[USUAL_DISTANCE] * elapsed / (MONTH * q[SLOTS])
-        p1 = p11 * g1 + beam[b, P12] * g2
-        p2 = beam[b, P12] * g1 + beam[b, P22] * g2
+        elapsed = reading.time - beam[b].last_t
+        p11 = beam[b].p11 + q.usual_distance * q.usual_distance * elapsed / (MONTH * q.slots)
+        p1 = p11 * g1 + beam[b].p12 * g2
+        p2 = beam[b].p12 * g1 + beam[b].p22 * g2
         total = reading.spread * reading.spread + g1 * p1 + g2 * p2
-        error = _innovation(beam, b, reading) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
+        error = _innovation(beam, b, reading) - g1 * beam[b].theta1 - g2 * beam[b].theta2
         z2 = error * error / total
-        logl += -0.5 * (q[FREEDOM] + 1.0) * math.log(1.0 + z2 / q[FREEDOM]) + q[T_CONSTANT] - 0.5 * math.log(total)
+        logl += -0.5 * (q.freedom + 1.0) * math.log(1.0 + z2 / q.freedom) + q.t_constant - 0.5 * math.log(total)
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return NONE
         _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
-        weight = min(1.0, (q[FREEDOM] + 1.0) / (q[FREEDOM] + z2)) / total
-        fresh[row, THETA1] += weight * p1 * error
-        fresh[row, THETA2] += weight * p2 * error
-        fresh[row, P11] = p11 - weight * p1 * p1
-        fresh[row, P12] -= weight * p1 * p2
-        fresh[row, P22] -= weight * p2 * p2
-        fresh[row, H2] = h2
-    fresh[row, LAST_WRONG] = reading.time
-    fresh[row, COUNT] = count + 1.0
+        weight = min(1.0, (q.freedom + 1.0) / (q.freedom + z2)) / total
+        fresh[row].theta1 += weight * p1 * error
+        fresh[row].theta2 += weight * p2 * error
+        fresh[row].p11 = p11 - weight * p1 * p1
+        fresh[row].p12 -= weight * p1 * p2
+        fresh[row].p22 -= weight * p2 * p2
+        fresh[row].h2 = h2
+    fresh[row].last_wrong = reading.time
+    fresh[row].count = count + 1
     return logl
 
 
 @inlined
 def _begin_fault(beam, fresh, b, kind, reading, q, limit):
     """Begin a fault of this kind with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
-    tau = q[TAU]
-    if (kind == GAIN and q[LEAST_GAIN] > 1.0) or (kind != STUCK and q[NO_SLOW] > 0.0):
+    tau = q.tau
+    if (kind == GAIN and q.least_gain > 1.0) or (kind != STUCK and q.only_stuck):
         return
-    logl = beam[b, LOGL] + q[LOG_PRIOR] - KIND_PENALTY[kind]
+    logl = beam[b].logl + q.log_prior - KIND_PENALTY[kind]
     g2 = mean2 = p22 = 0.0
     error = _innovation(beam, b, reading)
     if kind == STUCK:
@@ -381,7 +357,7 @@ def _begin_fault(beam, fresh, b, kind, reading, q, limit):
         if kind == GAIN:
             g2, mean2, p22 = reading.expected, GAIN_MEAN, GAIN_SD * GAIN_SD
         elif kind == DRIFT:
-            p22 = q[DRIFT_SD] * q[DRIFT_SD]
+            p22 = q.drift_sd * q.drift_sd
         error -= mean2 * g2
         total = reading.spread * reading.spread + tau * tau + g2 * g2 * p22
         logl += CAUCHY - math.log((1.0 + error * error / total) * math.sqrt(total))
@@ -391,60 +367,60 @@ def _begin_fault(beam, fresh, b, kind, reading, q, limit):
     if row < 0:
         return
     _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
-    fresh[row, KIND] = kind
-    fresh[row, START] = reading.time
-    fresh[row, SOUND_R] = beam[b, LAST_R]
-    fresh[row, SOUND_T] = beam[b, LAST_T]
-    fresh[row, LAST_WRONG] = reading.time
-    fresh[row, COUNT] = 1.0
-    fresh[row, SQUARES] = reading.residual * reading.residual
-    fresh[row, H1], fresh[row, H2] = 1.0, g2
+    fresh[row].kind = kind
+    fresh[row].start = reading.time
+    fresh[row].sound_r = beam[b].last_r
+    fresh[row].sound_t = beam[b].last_t
+    fresh[row].last_wrong = reading.time
+    fresh[row].count = 1
+    fresh[row].squares = reading.residual * reading.residual
+    fresh[row].h1, fresh[row].h2 = 1.0, g2
     if kind == NOISE or kind == STUCK:
-        fresh[row, THETA1] = fresh[row, THETA2] = 0.0
-        fresh[row, P11] = fresh[row, P12] = fresh[row, P22] = 0.0
+        fresh[row].theta1 = fresh[row].theta2 = 0.0
+        fresh[row].p11 = fresh[row].p12 = fresh[row].p22 = 0.0
         return
     # A reading farther off than TAU has a size of its own order.
     p11 = max(tau * tau, error * error)
     total = reading.spread * reading.spread + p11 + g2 * g2 * p22
     k1, k2 = p11 / total, g2 * p22 / total
-    fresh[row, THETA1], fresh[row, THETA2] = k1 * error, mean2 + k2 * error
-    fresh[row, P11] = p11 - k1 * p11
-    fresh[row, P12] = -k1 * g2 * p22
-    fresh[row, P22] = p22 - k2 * g2 * p22
+    fresh[row].theta1, fresh[row].theta2 = k1 * error, mean2 + k2 * error
+    fresh[row].p11 = p11 - k1 * p11
+    fresh[row].p12 = -k1 * g2 * p22
+    fresh[row].p22 = p22 - k2 * g2 * p22
 
 
 @compiled
 def _within_wander(beam, q):
     """Turn faults whose size is within the channel's own wander back into sound spans."""
     for b in range(OFFSET * PER_KIND, (NOISE + 1) * PER_KIND):
-        if beam[b, LOGL] == NONE or beam[b, COUNT] < 6.0:
+        if beam[b].logl == NONE or beam[b].count < 6:
             continue
-        kind = int(beam[b, KIND])
+        kind = beam[b].kind
         if kind == NOISE:
             size = 0.0
-            is_small = beam[b, SQUARES] < q[NOISE_SD] * q[NOISE_SD] * beam[b, COUNT]
+            is_small = beam[b].squares < q.noise_sd * q.noise_sd * beam[b].count
         elif kind == GAIN:
             size = 0.0
-            is_small = abs(beam[b, THETA2]) < q[LEAST_GAIN] and beam[b, P22] < 0.04
-            if is_small and abs(beam[b, THETA1]) >= q[WANDER]:
+            is_small = abs(beam[b].theta2) < q.least_gain and beam[b].p22 < 0.04
+            if is_small and abs(beam[b].theta1) >= q.wander:
                 # An offset, which has hypotheses of its own.
-                beam[b, LOGL] = NONE
+                beam[b].logl = NONE
                 continue
         else:
             size, _ = fault_size(beam, b)
-            is_small = abs(size) < q[WANDER]
+            is_small = abs(size) < q.wander
         if is_small:
-            logl = beam[b, LOGL]
-            beam[b, LOGL] = NONE
+            logl = beam[b].logl
+            beam[b].logl = NONE
             row = _row_for(beam, SOUND, logl)
             if row >= 0:
-                _copy(beam, b, beam, row, logl, beam[b, LAST_R], beam[b, LAST_T])
-                if kind == DRIFT and abs(beam[row, THETA1]) > q[WANDER]:
+                _copy(beam, b, beam, row, logl, beam[b].last_r, beam[b].last_t)
+                if kind == DRIFT and abs(beam[row].theta1) > q.wander:
                     # It was a fault that ended by itself.
                     _append_episode(beam, row, kind)
-                beam[row, KIND] = SOUND
-                beam[row, START] = beam[b, LAST_T]
-                beam[row, LEVEL] = max(-q[WANDER], min(q[WANDER], beam[row, LEVEL] + size))
+                beam[row].kind = SOUND
+                beam[row].start = beam[b].last_t
+                beam[row].level = max(-q.wander, min(q.wander, beam[row].level + size))
 
 
 @compiled
@@ -452,35 +428,35 @@ def _step(beam, fresh, time, series, t, q):
     """Advance all hypotheses by one reading, from `beam` into `fresh`."""
     best, sound, likeliest = NONE, -1, 0
     for b in range(BEAM):
-        fresh[b, LOGL] = NONE
-        if beam[b, LOGL] > best:
-            best, likeliest = beam[b, LOGL], b
-        if b < PER_KIND and beam[b, LOGL] > NONE and (sound < 0 or beam[b, LOGL] > beam[sound, LOGL]):
+        fresh[b].logl = NONE
+        if beam[b].logl > best:
+            best, likeliest = beam[b].logl, b
+        if b < PER_KIND and beam[b].logl > NONE and (sound < 0 or beam[b].logl > beam[sound].logl):
             sound = b
-    phi = q[PHI]
-    decay = power(phi, time - beam[likeliest, LAST_T])
+    phi = q.phi
+    decay = power(phi, time - beam[likeliest].last_t)
     scale = series.scale[t]
     spread = scale if decay == phi else scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
-    peak = q[T_CONSTANT] - math.log(spread)
+    peak = q.t_constant - math.log(spread)
     reading = Reading(
         time, series.residual[t], series.expected[t], series.repeated[t], scale, decay, spread, peak
     )  # fmt: skip
-    reach = min(PRUNE_BELOW, 3.0 - q[LOG_PRIOR])
+    reach = min(PRUNE_BELOW, 3.0 - q.log_prior)
     limit = best - reach
     # What is pruned at the next reading is not written at all.
     best = NONE
     for b in range(PER_KIND):
-        if beam[b, LOGL] > limit:
+        if beam[b].logl > limit:
             best = max(best, _continue_sound(beam, fresh, b, reading, q))
     for b in range(PER_KIND, BEAM):
-        if beam[b, LOGL] > limit:
-            if beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), TABLE_LENGTH - 1)] > limit:
+        if beam[b].logl > limit:
+            if beam[b].logl + LOG_END[min(beam[b].count, TABLE_LENGTH - 1)] > limit:
                 best = max(best, _end_fault(beam, fresh, b, reading, q, best - reach))
             best = max(best, _continue_fault(beam, fresh, b, reading, q, best - reach))
     # A fault begins with a reading that is not where a sound channel's would be, or repeats.
     if (
         sound >= 0
-        and beam[sound, LOGL] > limit
+        and beam[sound].logl > limit
         and (reading.repeated <= 0.0 or abs(_innovation(beam, sound, reading)) > 1.5 * reading.scale)
     ):
         for kind in range(OFFSET, STUCK + 1):
@@ -508,18 +484,17 @@ def follow(beam, fresh, start, begin, series, q):
         swapped = not swapped
     if swapped:
         for b in range(BEAM):
-            beam[b, LOGL] = fresh[b, LOGL]
-            if fresh[b, LOGL] > NONE:
-                for f in range(FIELDS):
-                    beam[b, f] = fresh[b, f]
+            beam[b].logl = fresh[b].logl
+            if fresh[b].logl > NONE:
+                beam[b] = fresh[b]
     best = NONE
     for b in range(BEAM):
-        best = max(best, beam[b, LOGL])
+        best = max(best, beam[b].logl)
     for b in range(BEAM):
-        if beam[b, LOGL] < best - PRUNE_BELOW:
-            beam[b, LOGL] = NONE
+        if beam[b].logl < best - PRUNE_BELOW:
+            beam[b].logl = NONE
         else:
-            beam[b, LOGL] -= best
+            beam[b].logl -= best
     return best
 
 
@@ -528,14 +503,14 @@ def best_hypothesis(beam):
     """Return the row of the most likely hypothesis."""
     best, row = NONE, 0
     for b in range(BEAM):
-        if beam[b, LOGL] > best:
-            best, row = beam[b, LOGL], b
+        if beam[b].logl > best:
+            best, row = beam[b].logl, b
     return row
 
 
 @compiled
 def _add_span(share, weight, first, last, start):
-    for t in range(max(0, int(first) - start), min(share.shape[0], int(last) - start + 1)):
+    for t in range(max(0, first - start), min(share.shape[0], last - start + 1)):
         share[t] += weight
 
 
@@ -546,15 +521,15 @@ def wrong_probability(beam, start, share):
     for t in range(share.shape[0]):
         share[t] = 0.0
     for b in range(BEAM):
-        if beam[b, LOGL] == NONE:
+        if beam[b].logl == NONE:
             continue
-        weight = math.exp(beam[b, LOGL])
+        weight = math.exp(beam[b].logl)
         total += weight
-        if int(beam[b, KIND]) != SOUND:
-            _add_span(share, weight, beam[b, START], beam[b, LAST_WRONG], start)
+        if beam[b].kind != SOUND:
+            _add_span(share, weight, beam[b].start, beam[b].last_wrong, start)
         for e in range(EPISODES):
-            first = beam[b, ENDED + EPISODE * e]
-            if first > NONE:
-                _add_span(share, weight, first, beam[b, ENDED + EPISODE * e + 1], start)
+            ended = beam[b].ended[e]
+            if ended.kind != SOUND:
+                _add_span(share, weight, ended.first, ended.last, start)
     for t in range(share.shape[0]):
         share[t] /= total

@@ -22,6 +22,7 @@ import numpy as np
 
 from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.estimation import find_trusted, interpolate_residual, interval_width
+from sensormend.model.hypotheses import WEEK, best_hypothesis, fault_size
 from sensormend.model.partition import sketch
 from sensormend.model.prediction import (
     add_conditional_covariance,
@@ -30,21 +31,14 @@ from sensormend.model.prediction import (
     prediction_covariance,
     take_alike,
 )  # fmt: skip
+from sensormend.model.records import DRIFT, GAIN, OFFSET, SOUND, STUCK, copy_channel
 from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
-    ADMITTED, AGE, AT_REST, BAD_PERIODS, CALM, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE,
-    DEVIATION, DOUBTFUL, EXPECTED, FAULTY, FAULT_SIZE, FAULT_SQUARE, FIRST_HIGH, FIRST_LOW, FIRST_VOLATILITY, HIGH,
-    JOINING, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LATELY_REPEATED, LEVEL_AGE, LEVEL_MEMORY, LONGEST_RUN, LOW,
-    MEAN, MEMORY, MIN_VOLATILITY, MODERATE, OBSERVED, ONSET, OPEN_KIND, OWN_HIGH, OWN_LOW, PREDICTION_VARIANCE,
-    PREDICTOR, PREDICTS, QUANTILE_WIDTH, RAW, READINGS, REPEAT, REPEATS, RESIDUAL, RESOLUTION, RESTING, REST_VALUE,
-    REST_VOTES, ROUGH, RUNS, RUN_LENGTH, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL, SMOOTH, STATS,
-    TAIL, TAIL_COUNT, TRUSTED, USUAL_LOG_RATIO, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, is_alone,
-    is_counted, reset_channel, select,
-)  # fmt: skip
-from sensormend.model.hypotheses import (  # isort: skip
-    COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, START, STUCK, THETA2, WEEK,
-    best_hypothesis, fault_size,
+    ADMITTED, COMMON_MODE, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DOUBTFUL, EXPECTED, FAULTY, FIRST_VOLATILITY,
+    JOINING, JUDGED, LEVEL_MEMORY, MEAN, MEMORY, MIN_VOLATILITY, NEW_CHANNEL, OBSERVED, PREDICTION_VARIANCE, PREDICTOR,
+    PREDICTS, QUANTILE_WIDTH, RAW, REPEAT, RESIDUAL, RESTING, SCALE, SCALED, SMOOTH, TRUSTED, is_alone, is_counted,
+    select,
 )  # fmt: skip
 
 __all__ = [
@@ -136,24 +130,18 @@ def _learn_volatility(w, network, p, s, i, new, rate):
             n += 1
     if 4 * n < s:
         return
-    step = 0.3 * new[RESOLUTION] / slope(w.cells[MEAN, i, 0], v) if new[RESOLUTION] < 1e29 else 0.0
+    step = 0.3 * new.resolution / slope(w.cells[MEAN, i, 0], v) if math.isfinite(new.resolution) else 0.0
     value = 0.5 * math.log(max(square / n, step * step, 1e-12))
-    if math.isnan(new[MODERATE]):
+    if math.isnan(new.moderate):
         half = 0.5 * QUANTILE_WIDTH * FIRST_VOLATILITY
-        new[CALM], new[MODERATE], new[ROUGH] = value - half, value, value + half
+        new.calm, new.moderate, new.rough = value - half, value, value + half
         return
-    width = max(new[ROUGH] - new[CALM], MIN_VOLATILITY * QUANTILE_WIDTH)
-    is_beyond = value > new[MODERATE] + BEYOND * width
+    width = max(new.rough - new.calm, MIN_VOLATILITY * QUANTILE_WIDTH)
+    is_beyond = value > new.moderate + BEYOND * width
     pace = 2.0 * (QUANTILE_RATE if is_beyond else max(rate, QUANTILE_RATE)) * width
-    new[CALM] += pace * (0.2 - (1.0 if value < new[CALM] else 0.0))
-    new[MODERATE] += pace * (0.5 - (1.0 if value < new[MODERATE] else 0.0))
-    new[ROUGH] += pace * (0.8 - (1.0 if value < new[ROUGH] else 0.0))
-
-
-@inlined
-def _slots_before(time, end):
-    """Return how many slots before `end` a slot is, -1 for none: a number that is small on any clock."""
-    return min(end - time, 1e6) if time >= 0.0 else -1.0
+    new.calm += pace * (0.2 - (1.0 if value < new.calm else 0.0))
+    new.moderate += pace * (0.5 - (1.0 if value < new.moderate else 0.0))
+    new.rough += pace * (0.8 - (1.0 if value < new.rough else 0.0))
 
 
 @inlined
@@ -161,15 +149,12 @@ def learn_channel(w, network, period, p, s, i):
     """Write what is known of member i after this period."""
     c = network.members[p, i]
     stats, new = w.stats[i], period.learned.stats[c]
-    for f in range(STATS):
-        new[f] = stats[f]
-    end = float(period.start + s)
-    new[LAST_TIME] = _slots_before(stats[LAST_TIME], end)
+    copy_channel(stats, new)
     n_observed = n_pairs = n_hidden = 0
     first = second = innovation = mean = 0.0
-    limit, phi, level = 4.0 * math.sqrt(stats[VARIANCE]), w.parameters[i, PHI], stats[SLOW_LEVEL]
-    last_r, last_t = stats[LAST_RESIDUAL], stats[LAST_TIME]
-    last_x = stats[LAST_VALUE]
+    limit, phi, level = 4.0 * math.sqrt(stats.variance), w.parameters[i].phi, stats.slow_level
+    last_r, last_t = stats.last_residual, stats.last_time
+    last_x = stats.last_value
     n_repeats = n_runs = n_after_repeat = n_at_rest = n_equal = 0
     repeated = False
     smallest, n_steps = np.inf, 0
@@ -192,24 +177,24 @@ def learn_channel(w, network, period, p, s, i):
             step = (w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) / (
                 w.cells[COMMON_MODE, i, t] * max(widening, 1.0)
             )
-            innovation += min(abs(step), 4.0 * stats[SIGMA])
+            innovation += min(abs(step), 4.0 * stats.sigma)
             if abs(w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) > 4.0 * w.cells[SCALE, i, t]:
                 n_tail += 1.0
             n_pairs += 1
         repeats = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
         n_equal += repeats
-        n_at_rest += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST_VALUE]) else 0
+        n_at_rest += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new.rest_value) else 0
         if repeated:
             n_after_repeat += 1
             n_runs += 1 if repeats else 0
         repeated = repeats
         if repeats:
-            if np.float32(last_x) == np.float32(new[REST_VALUE]):
-                new[REST_VOTES] = min(new[REST_VOTES] + 1.0, 10.0 * RESTING)
-            elif new[REST_VOTES] > 0.0:
-                new[REST_VOTES] -= 1.0
+            if np.float32(last_x) == np.float32(new.rest_value):
+                new.rest_votes = min(new.rest_votes + 1, 10 * RESTING)
+            elif new.rest_votes > 0:
+                new.rest_votes -= 1
             else:
-                new[REST_VALUE], new[REST_VOTES] = last_x, 1.0
+                new.rest_value, new.rest_votes = last_x, 1
         if w.cells[REPEAT, i, t] <= 0.0:
             n_repeats += 1
         elif math.isfinite(last_x) and not repeats:
@@ -224,100 +209,100 @@ def learn_channel(w, network, period, p, s, i):
                 n_gap_out += 1.0
             if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, i, t, 1.0):
                 n_far_out += 1.0
-        last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
+        last_r, last_t, last_x = w.cells[RESIDUAL, i, t], period.start + t, w.cells[RAW, i, t]
     if w.member.implausible[i]:
         # It is new once more in the next period.
-        reset_channel(new)
-        new[COMOVING] = stats[COMOVING]
+        period.learned.stats[c] = NEW_CHANNEL[0]
+        new.comoving = stats.comoving
         period.learned.count[c] = -1
         for t in range(s):
             period.learned.mean[c, t] = 0.0
         period.learned.level[c] = 0.0
         return
     if n_observed == 0:
-        _learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if stats[AGE] > 0.0 else 0.0)
+        _learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if stats.age > 0 else 0.0)
         return
-    rate = max(1.0 / (stats[AGE] + 2.0), 1.0 - MEMORY)
-    new[AGE], new[LEVEL_AGE] = stats[AGE] + 1.0, stats[LEVEL_AGE] + 1.0
+    rate = max(1.0 / (stats.age + 2.0), 1.0 - MEMORY)
+    new.age, new.level_age = stats.age + 1, stats.level_age + 1
     _learn_mean(w, network, period, p, s, i, rate)
     if not w.member.lasts[i]:
         _learn_volatility(w, network, p, s, i, new, rate)
     if n_pairs >= 3 or (n_pairs > 0 and (n_pairs == s - 1 or n_pairs == n_trusted)):
-        new[VARIANCE] += rate * (first / n_pairs - stats[VARIANCE])
-        new[COVARIANCE] += rate * (second / n_pairs - stats[COVARIANCE])
-        new[TAIL] = MEMORY * stats[TAIL] + n_tail
-        new[TAIL_COUNT] = MEMORY * stats[TAIL_COUNT] + n_pairs
-        new[SIGMA] += rate * (1.15 * innovation / n_pairs - stats[SIGMA])
+        new.variance += rate * (first / n_pairs - stats.variance)
+        new.covariance += rate * (second / n_pairs - stats.covariance)
+        new.tail = MEMORY * stats.tail + n_tail
+        new.tail_count = MEMORY * stats.tail_count + n_pairs
+        new.sigma += rate * (1.15 * innovation / n_pairs - stats.sigma)
     if n_trusted:
         mean /= n_trusted
-        new[WANDER_SQUARE] += rate * (min(mean * mean, 9.0 * stats[WANDER_SQUARE]) - stats[WANDER_SQUARE])
-        new[REPEATS] = MEMORY * stats[REPEATS] + n_repeats
-        new[READINGS] = MEMORY * stats[READINGS] + n_trusted
-        new[AT_REST] = MEMORY * stats[AT_REST] + n_at_rest
-        new[RUNS] = MEMORY * stats[RUNS] + n_runs
+        new.wander_square += rate * (min(mean * mean, 9.0 * stats.wander_square) - stats.wander_square)
+        new.repeats = MEMORY * stats.repeats + n_repeats
+        new.readings = MEMORY * stats.readings + n_trusted
+        new.at_rest = MEMORY * stats.at_rest + n_at_rest
+        new.runs = MEMORY * stats.runs + n_runs
         if n_trusted >= LATELY_READINGS and 0 < n_equal < n_trusted - 1:
-            new[LATELY_REPEATED] += LATELY * (n_equal / n_trusted - stats[LATELY_REPEATED])
-        new[RUN_READINGS] = MEMORY * stats[RUN_READINGS] + n_after_repeat
+            new.lately_repeated += LATELY * (n_equal / n_trusted - stats.lately_repeated)
+        new.run_readings = MEMORY * stats.run_readings + n_after_repeat
         if n_steps >= MIN_STEPS:
-            new[RESOLUTION] = min(smallest, COARSER * stats[RESOLUTION])
+            new.resolution = min(smallest, COARSER * stats.resolution)
     if n_hidden:
         # One step towards the width that the nominal share of hidden readings is inside of.
         outside = 1.0 - period.interval
-        pace = max(0.05, 0.5 / (1.0 + stats[AGE]))
-        new[WIDTH_GAP] *= math.exp(pace * (n_gap_out / n_hidden - outside) * 2.0)
-        new[WIDTH_FAR] *= math.exp(pace * (n_far_out / n_hidden - outside) * 2.0)
+        pace = max(0.05, 0.5 / (1.0 + stats.age))
+        new.width_gap *= math.exp(pace * (n_gap_out / n_hidden - outside) * 2.0)
+        new.width_far *= math.exp(pace * (n_far_out / n_hidden - outside) * 2.0)
     row = best_hypothesis(w.beams[i])
     best = w.beams[i, row]
-    new[FAULT_SIZE] = new[FAULT_SQUARE] = 0.0
-    if int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT:
-        new[FAULT_SIZE], _ = fault_size(w.beams[i], row)
-    new[OPEN_KIND] = best[KIND]
-    if int(best[KIND]) != SOUND and int(best[KIND]) != STUCK:
-        new[ONSET] = best[START] / s
+    new.fault_size = new.fault_square = 0.0
+    if best.kind == OFFSET or best.kind == DRIFT:
+        new.fault_size, _ = fault_size(w.beams[i], row)
+    new.open_kind = best.kind
+    if best.kind != SOUND and best.kind != STUCK:
+        new.onset = best.start / s
         n_faulty = 0
         for t in range(s):
             if w.flags[FAULTY, i, t]:
-                new[FAULT_SQUARE] += (w.cells[RESIDUAL, i, t] - new[FAULT_SIZE]) ** 2
+                new.fault_square += (w.cells[RESIDUAL, i, t] - new.fault_size) ** 2
                 n_faulty += 1
-        new[FAULT_SQUARE] /= max(n_faulty, 1)
-    new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW_LEVEL] = best[LAST_R], _slots_before(best[LAST_T], end), best[LEVEL]
-    if int(best[KIND]) != SOUND:
-        new[LAST_RESIDUAL], new[LAST_TIME] = last_r, _slots_before(last_t, end)
-    was_sound = int(stats[OPEN_KIND]) != STUCK
-    new[LONGEST_RUN] *= RUN_MEMORY
+        new.fault_square /= max(n_faulty, 1)
+    new.last_residual, new.last_time, new.slow_level = best.last_r, best.last_t, best.level
+    if best.kind != SOUND:
+        new.last_residual, new.last_time = last_r, last_t
+    was_sound = stats.open_kind != STUCK
+    new.longest_run *= RUN_MEMORY
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             x = w.cells[RAW, i, t]
-            if np.float32(x) == np.float32(new[LAST_VALUE]):
-                new[RUN_LENGTH] += 1.0
+            if np.float32(x) == np.float32(new.last_value):
+                new.run_length += 1
             else:
                 # A run counts when it is over: one that goes on must not become usual by itself.
                 if was_sound:
-                    longest = min(new[RUN_LENGTH], max(2.0 * new[LONGEST_RUN], 0.5 * s))
-                    new[LONGEST_RUN] = max(new[LONGEST_RUN], longest)
-                new[RUN_LENGTH] = 1.0
+                    longest = min(new.run_length, max(2.0 * new.longest_run, 0.5 * s))
+                    new.longest_run = max(new.longest_run, longest)
+                new.run_length = 1
             was_sound = w.flags[PREDICTS, i, t]
-            new[LAST_VALUE] = x
-    if int(best[KIND]) == GAIN and 1.0 + best[THETA2] > 1.0 and best[COUNT] > WEEK * s and not is_alone(w):
+            new.last_value = x
+    if best.kind == GAIN and 1.0 + best.theta2 > 1.0 and best.count > WEEK * s and not is_alone(w):
         # No sensor becomes more sensitive: what was learned of it was wrong, as of one that was indoors at first.
         # Without others to compare with it is the season.
-        reset_channel(new)
+        period.learned.stats[c] = NEW_CHANNEL[0]
         period.learned.count[c] = -1
         return
     # A channel that is wrong for most of its first periods was placed by wrong readings: it starts over.
-    if stats[AGE] < FIRST_PERIODS:
-        new[BAD_PERIODS] = stats[BAD_PERIODS] + (1.0 if 2 * n_trusted < n_observed else 0.0)
-        misplaced = int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT or int(best[KIND]) == GAIN
-        if 2.0 * new[BAD_PERIODS] > new[AGE] and (misplaced or stats[AGE] == 0.0):
-            reset_channel(new)
+    if stats.age < FIRST_PERIODS:
+        new.bad_periods = stats.bad_periods + (1 if 2 * n_trusted < n_observed else 0)
+        misplaced = best.kind == OFFSET or best.kind == DRIFT or best.kind == GAIN
+        if 2.0 * new.bad_periods > new.age and (misplaced or stats.age == 0):
+            period.learned.stats[c] = NEW_CHANNEL[0]
             period.learned.count[c] = -1
             return
-    pace = 0.1 * max(stats[USUAL_LOG_RATIO], 4.0) * max(rate * 5.0, 0.2)
-    if w.member.log_ratio[i] > -w.parameters[i, LOG_PRIOR]:
+    pace = 0.1 * max(stats.usual_log_ratio, 4.0) * max(rate * 5.0, 0.2)
+    if w.member.log_ratio[i] > -w.parameters[i].log_prior:
         # A period with a fault counts less, but it counts: the penalty of a restless channel can still grow.
         pace *= 0.3
-    new[USUAL_LOG_RATIO] += pace * (0.9 if w.member.log_ratio[i] > stats[USUAL_LOG_RATIO] else -0.1)
-    new[USUAL_LOG_RATIO] = max(new[USUAL_LOG_RATIO], 0.0)
+    new.usual_log_ratio += pace * (0.9 if w.member.log_ratio[i] > stats.usual_log_ratio else -0.1)
+    new.usual_log_ratio = max(new.usual_log_ratio, 0.0)
 
 
 @compiled
@@ -325,8 +310,8 @@ def learn_ripple(w, network, period, p, s):
     """Sum up products for the regression of trusted residuals on the ripple of their predictions."""
     product = square = 0.0
     for i in range(network.owned[p]):
-        limit = 3.0 * math.sqrt(w.stats[i, VARIANCE])
-        weight = 1.0 / (w.stats[i, VARIANCE] + 1e-12)
+        limit = 3.0 * math.sqrt(w.stats[i].variance)
+        weight = 1.0 / (w.stats[i].variance + 1e-12)
         for t in range(1, s - 1):
             if w.flags[PREDICTS, i, t]:
                 ripple = w.cells[EXPECTED, i, t] - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1])
@@ -343,7 +328,7 @@ def try_shrinkage(w, network, period, p, m, s):
     current = _log_error(w, m, s)
     v = network.variables[network.variable[network.members[p, 0]]]
     up = (period.start // s) % 2 == 0
-    shrinkage = min(v[SHRINKAGE] * SHRINKAGE_STEP, 0.9) if up else v[SHRINKAGE] / SHRINKAGE_STEP
+    shrinkage = min(v.shrinkage * SHRINKAGE_STEP, 0.9) if up else v.shrinkage / SHRINKAGE_STEP
     period.learned.trial[p] = 0.0
     for i in range(m):
         for j in range(m):
@@ -414,7 +399,7 @@ def learn_moments(w, network, p, m, s):
             n = take_alike(w.flags[PREDICTS], m, w.stale, t, s, w.slots)
             add_conditional_covariance(w.precision, m, w.flags[PREDICTS], t, 1.0 / s, n, w.covariance, w.algebra)
     for i in range(m):
-        w.scratch.vector[i] = max(1.0 / (w.stats[i, AGE] + 2.0), 1.0 - MEMORY)
+        w.scratch.vector[i] = max(1.0 / (w.stats[i].age + 2.0), 1.0 - MEMORY)
     for i in range(m):
         for j in range(m):
             past = math.sqrt((1.0 - w.scratch.vector[i]) * (1.0 - w.scratch.vector[j]))
@@ -422,10 +407,10 @@ def learn_moments(w, network, p, m, s):
             moments[i, j] = past * moments[i, j] + present * w.covariance[i, j]
         moments[i, i] = max(moments[i, i], 1e-12)
     v = network.variables[network.variable[network.members[p, 0]]]
-    if v[HIGH] > v[LOW]:
-        square = (forward(v[HIGH], v) - forward(v[LOW], v)) ** 2
+    if v.high > v.low:
+        square = (forward(v.high, v) - forward(v.low, v)) ** 2
         for i in range(m):
-            largest = square if w.stats[i, AGE] < FIRST_PERIODS else 0.25 * square
+            largest = square if w.stats[i].age < FIRST_PERIODS else 0.25 * square
             if moments[i, i] > largest:
                 scale = math.sqrt(largest / moments[i, i])
                 for j in range(m):
@@ -458,9 +443,9 @@ def learn_range(network, period, away):
             second_low, second_high = low, high
         if math.isfinite(second_low):
             # What two periods have shown.
-            stats[OWN_LOW] = min(stats[OWN_LOW], max(stats[FIRST_LOW], second_low))
-            stats[OWN_HIGH] = max(stats[OWN_HIGH], min(stats[FIRST_HIGH], second_high))
-            stats[FIRST_LOW], stats[FIRST_HIGH] = min(stats[FIRST_LOW], second_low), max(stats[FIRST_HIGH], second_high)
+            stats.own_low = min(stats.own_low, max(stats.first_low, second_low))
+            stats.own_high = max(stats.own_high, min(stats.first_high, second_high))
+            stats.first_low, stats.first_high = min(stats.first_low, second_low), max(stats.first_high, second_high)
     values = np.empty(channels)
     for number in range(len(network.variables)):
         v = network.variables[number]
@@ -470,18 +455,18 @@ def learn_range(network, period, away):
                 if not is_counted(network.standing[c]):
                     continue
                 stats = period.learned.stats[c]
-                value = stats[OWN_LOW] if side == 0 else -stats[OWN_HIGH]
+                value = stats.own_low if side == 0 else -stats.own_high
                 if not math.isfinite(value):
-                    value = stats[FIRST_LOW] if side == 0 else -stats[FIRST_HIGH]
+                    value = stats.first_low if side == 0 else -stats.first_high
                 if math.isfinite(value):
                     values[n] = value
                     n += 1
             if n:
                 value = select(values, n, n // EXTREMES)
                 if side == 0:
-                    v[LOW] = value
+                    v.low = value
                 else:
-                    v[HIGH] = -value
+                    v.high = -value
 
 
 @entry

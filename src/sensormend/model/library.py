@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BUILT", "PROCESSORS", "Library", "flatten", "load_library"]
+__all__ = ["BUILT", "PROCESSORS", "Library", "flatten", "load_library", "type_code"]
 
 BUILT = Path(__file__).parent / "built"
 
@@ -64,7 +64,8 @@ def flatten(arguments: tuple[Any, ...], table: array[int], types: list[str]) -> 
             if not argument.flags.c_contiguous:
                 raise TypeError("an array is not contiguous")
             table.append(id(argument))
-            types.append(f"{argument.dtype.char}{argument.ndim}")
+            dtype = argument.dtype
+            types.append(f"{dtype.char if dtype.names is None else type_code(dtype)}{argument.ndim}")
         elif isinstance(argument, tuple):
             flatten(argument, table, types)
         elif isinstance(argument, bool | np.bool_):
@@ -76,6 +77,11 @@ def flatten(arguments: tuple[Any, ...], table: array[int], types: list[str]) -> 
         else:
             table.append(int(argument))
             types.append("i")
+
+
+def type_code(dtype: np.dtype[Any]) -> str:
+    """Return what a signature has for an array of this type: a letter, and how many bytes a record has."""
+    return dtype.char if dtype.names is None else f"{dtype.char}{dtype.itemsize}"
 
 
 def load_library(sources: str) -> Library | None:

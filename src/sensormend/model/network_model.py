@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkModel"]
 
-STATE_VERSION = 8
-"""States of engines in which all that join count at once are refused."""
+STATE_VERSION = 9
+"""States of engines that have columns in place of records are refused."""
 
 DIRECTION_PERIODS = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""

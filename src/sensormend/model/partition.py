@@ -386,18 +386,24 @@ def first_profiles(deviation: NDArray[Any], group: Ints) -> Singles:
             total[number] += np.where(np.isfinite(readings), readings, 0.0).sum(axis=0)
             count[number] += np.isfinite(readings).sum(axis=0)
     common = total / np.maximum(count, 1.0)
+    # In a period that has just begun most slots are empty, and add nothing.
+    filled = np.flatnonzero(count.any(axis=0))
+    profiles = np.zeros((channels, FEATURES), np.float32)
+    if not filled.size:
+        return profiles
+    if filled.size < slots:
+        deviation, common = deviation[:, filled], common[:, filled]
 
     def uncommon(block: slice) -> Floats:
         rest: Floats = np.clip(deviation[block] - common[variable[block]], -MAX_DEVIATION, MAX_DEVIATION)
         return np.where(np.isfinite(rest), rest, 0.0)
 
-    products = np.zeros((slots, slots))
+    products = np.zeros((filled.size, filled.size))
     for block in blocks:
         products += uncommon(block).T @ uncommon(block)
     axes = np.linalg.eigh(products)[1][:, -FEATURES:]
     # An axis has no sign of its own: its largest share is positive.
     axes *= np.where(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0) < 0, -1.0, 1.0)
-    profiles = np.zeros((channels, FEATURES), np.float32)
     for block in blocks:
         profiles[block, FEATURES - axes.shape[1] :] = uncommon(block) @ axes
     return profiles

@@ -22,11 +22,8 @@ from __future__ import annotations
 
 import math
 
+from sensormend.model.arrays import DEVIATION, EXPECTED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RESIDUAL, SMOOTH
 from sensormend.model.compiling import compiled, inlined
-
-from sensormend.model.arrays import (  # isort: skip
-    DEVIATION, EXPECTED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RESIDUAL, RIPPLE, SMOOTH,
-)  # fmt: skip
 
 __all__ = [
     "add_conditional_covariance", "interpolate_gaps", "invert", "leave_one_out", "predict", "prediction_covariance",
@@ -326,7 +323,7 @@ def predict(w, network, p, m, s):
                 w.cells[PREDICTION_VARIANCE], w.algebra,
             )  # fmt: skip
     interpolate_gaps(w, m, s)
-    share = network.variables[network.variable[network.members[p, 0]], RIPPLE]
+    share = network.variables[network.variable[network.members[p, 0]]].ripple
     for i in range(m):
         w.cells[SMOOTH, i, 0], w.cells[SMOOTH, i, s - 1] = w.cells[EXPECTED, i, 0], w.cells[EXPECTED, i, s - 1]
         for t in range(1, s - 1):

@@ -16,7 +16,6 @@ import math
 
 import numpy as np
 
-from sensormend.model.arrays import BEND, CENTRE, WIDTH
 from sensormend.model.compiling import compiled
 from sensormend.recovery import FloatArray
 
@@ -110,25 +109,23 @@ def looks_circular(readings: FloatArray) -> bool:
 @compiled
 def forward(x, variable):
     """Put a reading on its variable's scale."""
-    if variable[BEND] > 0.0:
-        x = math.asinh(x / variable[BEND])
-    return max(-1e6, min(1e6, (x - variable[CENTRE]) / (variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0)))
+    if variable.bend > 0.0:
+        x = math.asinh(x / variable.bend)
+    return max(-1e6, min(1e6, (x - variable.centre) / (variable.width if variable.width > 0.0 else 1.0)))
 
 
 @compiled
 def backward(y, variable):
     """Undo `forward`; a quantity that is never negative stays so."""
-    x = y * (variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0) + variable[CENTRE]
-    if variable[BEND] > 0.0:
-        return variable[BEND] * math.sinh(max(0.0, min(700.0, x)))
+    x = y * (variable.width if variable.width > 0.0 else 1.0) + variable.centre
+    if variable.bend > 0.0:
+        return variable.bend * math.sinh(max(0.0, min(700.0, x)))
     return x
 
 
 @compiled
 def slope(y, variable):
     """Return dx / dy, by how much a reading changes per unit of its scale."""
-    if variable[BEND] > 0.0:
-        return (
-            variable[BEND] * variable[WIDTH] * math.cosh(max(0.0, min(700.0, y * variable[WIDTH] + variable[CENTRE])))
-        )
-    return variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0
+    if variable.bend > 0.0:
+        return variable.bend * variable.width * math.cosh(max(0.0, min(700.0, y * variable.width + variable.centre)))
+    return variable.width if variable.width > 0.0 else 1.0

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sensormend.model import arrays as at
 from sensormend.model import engine, estimation, learning, screening, wander
 from sensormend.model.compiling import announce_compilation
-from sensormend.model.hypotheses import FIELDS
 from sensormend.model.joining import (
     AGREED_PERIODS,
     MOST_COMPARED,
@@ -26,6 +25,7 @@ from sensormend.model.joining import (
     departure,
     moved_score,
 )
+from sensormend.model.records import CHANNEL, HYPOTHESIS, KIND_SPIKE, VARIABLE
 from sensormend.model.scales import SHAPE_PERIODS, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
 
@@ -64,6 +64,9 @@ CHANNELS = 16_384
 SAMPLED_SENSORS = 20_000
 """Sensors of a large network by which the scale of a variable is set."""
 
+OF_FAULT = ("lasting", "has_ended", "judgement", "open_kind")
+"""What is known of the fault of a channel that is open, or that ended with the last period, besides its size."""
+
 PER_CHANNEL = (
     "mean",
     "stats",
@@ -97,10 +100,7 @@ def in_spans(count: int, step: int, function: Callable[[int, int], _Returned]) -
 
 
 class EpisodeRow(NamedTuple):
-    """An episode of a period: its channel, first and last wrong slot, kind as the engine numbers it, and the rest.
-
-    `probability` is that of a fault by the readings alone.
-    """
+    """An episode of a period, with the fields of a `records.Episode`."""
 
     channel: int
     first: int
@@ -112,15 +112,6 @@ class EpisodeRow(NamedTuple):
     is_open: bool
     readings: int
     probability: float
-
-    @classmethod
-    def of(cls, row: FloatArray) -> EpisodeRow:
-        """Return the episode in a row as the engine reports it."""
-        channel, first, last, kind, size, rate, confidence, is_open, readings, probability = row.tolist()
-        return cls(
-            int(channel), int(first), int(last), int(kind), size, rate, confidence, bool(is_open), int(readings),
-            probability,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +136,10 @@ class State:
     periods: int = 0
     """Periods that were learned from."""
     mean: NDArray[np.float32] = field(init=False)
-    stats: NDArray[np.float32] = field(init=False)
-    variable_stats: FloatArray = field(init=False)
+    stats: NDArray[np.void] = field(init=False)
+    variable_stats: NDArray[np.void] = field(init=False)
     moments: NDArray[np.float32] = field(init=False)
-    hypotheses: FloatArray = field(init=False)
+    hypotheses: NDArray[np.void] = field(init=False)
     first: NDArray[np.int64] = field(init=False)
     count: NDArray[np.int32] = field(init=False)
     away: NDArray[np.int32] = field(init=False)
@@ -173,14 +164,13 @@ class State:
 
     def __post_init__(self) -> None:
         self.mean = np.zeros((0, self.slots), np.float32)
-        self.stats = np.zeros((0, at.STATS), np.float32)
-        self.variable_stats = np.zeros((self.variables, at.VARIABLE_STATS))
-        self.variable_stats[:, at.LOW], self.variable_stats[:, at.HIGH] = np.inf, -np.inf
-        self.variable_stats[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
-        self.variable_stats[:, at.TOLERANCE] = -1.0
-        self.variable_stats[:, at.VOLATILITY] = at.FIRST_VOLATILITY
+        self.stats = np.zeros(0, CHANNEL)
+        self.variable_stats = np.zeros(self.variables, VARIABLE)
+        self.variable_stats["low"], self.variable_stats["high"] = np.inf, -np.inf
+        self.variable_stats["shrinkage"] = at.FIRST_SHRINKAGE
+        self.variable_stats["volatility"] = at.FIRST_VOLATILITY
         self.moments = np.zeros((0, 0, 0), np.float32)
-        self.hypotheses = np.zeros((0, FIELDS))
+        self.hypotheses = np.zeros(0, HYPOTHESIS)
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.away = np.zeros(0, np.int32)
         self.seen = np.zeros(0, np.bool_)
@@ -232,14 +222,14 @@ class State:
 
     def set_tolerance(self, limits: Sequence[float | None]) -> None:
         """Set the accuracy of the probes of every variable; None where it is the step of the readings."""
-        self.variable_stats[:, at.TOLERANCE] = [-1.0 if limit is None else limit for limit in limits]
+        self.variable_stats["has_tolerance"] = [limit is not None for limit in limits]
+        self.variable_stats["tolerance"] = [limit or 0.0 for limit in limits]
 
     def set_references(self, reference: NDArray[np.bool_]) -> None:
         """Set which channels are never judged; what was held against them is dropped."""
         self.reference = reference
-        rows = self.stats[reference]
-        rows[:, [at.DISTANT, at.FAULT_SIZE, at.LASTING, at.UNSURE, at.OPEN_KIND]] = 0
-        self.stats[reference] = rows
+        for name in ("is_distant", "fault_size", *OF_FAULT):
+            self.stats[name][reference] = 0
 
     def grow(self, sensors: int) -> None:
         """Add sensors that were never observed, one or more."""
@@ -255,24 +245,21 @@ class State:
         """Forget all that is known of channels."""
         if not channels.size:
             return
-        new = np.empty(at.STATS, np.float32)
-        # With NUMBA_DISABLE_JIT there is no `py_func`.
-        getattr(at.reset_channel, "py_func", at.reset_channel)(new)
-        self.stats[channels], self.mean[channels] = new, 0
+        self.stats[channels], self.mean[channels] = at.NEW_CHANNEL[0], 0
         self.history[channels], self.square[channels] = np.nan, 0
         self.extremes[channels] = np.inf, -np.inf, np.inf, -np.inf
         self._drop_hypotheses(channels)
 
     def observed_periods(self) -> FloatArray:
         """Return in how many periods each channel was observed."""
-        return self.stats[:, at.AGE].astype(float)
+        return self.stats["age"].astype(float)
 
     def check(self, sensors: int) -> None:
         """Raise ValueError where arrays that were read from a file do not belong together."""
         channels = sensors * self.variables
         empty = State(self.variables, self.slots, self.interval, self.seed)
         expected = {name: (channels, *getattr(empty, name).shape[1:]) for name in PER_CHANNEL}
-        expected |= {"hypotheses": (int(self.count.sum()), FIELDS), "variable_stats": empty.variable_stats.shape}
+        expected |= {"hypotheses": (int(self.count.sum()),), "variable_stats": empty.variable_stats.shape}
         expected |= {"sample": (self.variables, self.sample.shape[1], 2), "pooled": empty.pooled.shape}
         expected |= {"spread": empty.spread.shape}
         shapes = {name: getattr(self, name).shape for name in expected}
@@ -295,16 +282,16 @@ class State:
             self._forget_history(numbers[lost])
         followed = np.flatnonzero(channels & (self.count > 0))
         rows = [self.hypotheses[self.first[c] : self.first[c] + self.count[c]] for c in followed]
-        self.hypotheses = np.concatenate([np.zeros((0, FIELDS)), *rows])
+        self.hypotheses = np.concatenate([self.hypotheses[:0], *rows])
         for name in PER_CHANNEL:
             setattr(self, name, getattr(self, name)[channels])
         self.first = np.cumsum(self.count, dtype=np.int64) - self.count
 
     def rewind(self) -> None:
         """Drop what ties the next period to the last one."""
-        self.stats[:, at.LAST_TIME] = -1
-        self.stats[:, at.LAST_RESIDUAL] = 0
-        self.stats[:, at.LAST_VALUE] = np.nan
+        self.stats["last_time"] = -1
+        self.stats["last_residual"] = 0
+        self.stats["last_value"] = np.nan
         # Means and correlations stay, so that no level has to be set again.
         self._forget_history(np.arange(self.channels))
         self.count[:] = 0
@@ -313,10 +300,9 @@ class State:
     def _forget_history(self, channels: NDArray[Any]) -> None:
         """Forget what the levels of channels were, and what followed from that: those to come are compared anew."""
         self.history[channels] = np.nan
-        rows = self.stats[channels]
-        rows[:, [at.DISTANCE, at.DISTANT, at.FAULT_SIZE, at.LASTING, at.OWN_DISTANCE, at.UNSURE, at.OPEN_KIND]] = 0
-        rows[:, at.LEVEL_AGE] = np.minimum(rows[:, at.LEVEL_AGE], 1)
-        self.stats[channels] = rows
+        for name in ("distance", "is_distant", "fault_size", "own_distance", *OF_FAULT):
+            self.stats[name][channels] = 0
+        self.stats["level_age"][channels] = np.minimum(self.stats["level_age"][channels], 1)
 
     def accept(self, channels: Sequence[int]) -> None:
         """Restart the levels of channels: where they are now is right, and the next readings show it better.
@@ -326,16 +312,11 @@ class State:
         """
         for c in channels:
             stats = self.stats[c]
-            size = float(stats[at.LASTING])
-            if size == 0:
-                size = float(stats[at.FAULT_SIZE])
-            elif np.isinf(size):
-                # That fault ended, and went into the mean, when the period was over.
-                size = 0.0
-            self.mean[c] += size
-            stats[[at.DISTANCE, at.DISTANT, at.OWN_DISTANCE, at.UNSURE, at.OPEN_KIND]] = 0
-            stats[[at.LASTING, at.FAULT_SIZE, at.LEVEL_AGE]] = 0
-            stats[at.ONSET] = self.clock
+            # A fault that ended went into the mean when the period was over.
+            self.mean[c] += 0 if stats["has_ended"] else stats["lasting"] or stats["fault_size"]
+            for name in ("distance", "is_distant", "fault_size", "own_distance", "level_age", *OF_FAULT):
+                stats[name] = 0
+            stats["onset"] = self.clock
         self._drop_hypotheses(np.asarray(channels, dtype=np.intp))
 
     def _drop_hypotheses(self, channels: NDArray[np.intp]) -> None:
@@ -350,15 +331,16 @@ class State:
     def prepare(self, readings: FloatArray) -> None:
         """Set the scales of variables that are read for the first time, and assign every channel to a partition."""
         by_variable = readings.reshape(-1, self.variables, self.slots)
-        for number in np.flatnonzero(self.variable_stats[:, at.WIDTH] == 0).tolist():
+        for number in np.flatnonzero(self.variable_stats["width"] == 0).tolist():
             values = by_variable[:: max(1, len(by_variable) // SAMPLED_SENSORS), number]
             values = values[np.isfinite(values)]
             if values.size and values.min() < values.max():
-                self.variable_stats[number, [at.CENTRE, at.WIDTH]] = find_scale(values)
+                row = self.variable_stats[number]
+                row["centre"], row["width"] = find_scale(values)
         old = 0 if self.partitions is None else self.partitions.home.size
         joining = ~self.seen & np.isfinite(readings).any(axis=1)
         if joining.any():
-            oldest = np.where(self.counts, self.stats[:, at.AGE], 0).reshape(-1, self.variables).max(axis=0)
+            oldest = np.where(self.counts, self.stats["age"], 0).reshape(-1, self.variables).max(axis=0)
             is_late = oldest[self.variable] > START_PERIODS
             late = np.flatnonzero(joining & is_late & ~self.reference)
             self.standing[late] = at.JOINING
@@ -429,7 +411,7 @@ class State:
             ratio, distance = departure(
                 scaled[c], scaled[known], self.mean[known].mean(axis=1), usual, float(self.distance[c])
             )  # fmt: skip
-            agreed[place] &= ratio <= 1 and bool(self.stats[c, at.AGE] > 0)
+            agreed[place] &= ratio <= 1 and bool(self.stats["age"][c] > 0)
             if not np.isnan(distance):
                 self.distance[c] = distance
             if not np.isnan(ratio):
@@ -470,7 +452,7 @@ class State:
         spikes, handled = self._spikes(readings, learning=learning)
         raw, readings = readings, np.where(spikes, np.nan, readings)
         # The moments of channels that are not known, or not any more, are set before anything is judged.
-        copied = not learning and bool((self.stats[:, at.AGE] == 0).any())
+        copied = not learning and bool((self.stats["age"] == 0).any())
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
             self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
@@ -483,7 +465,7 @@ class State:
             code=np.empty(shape, np.uint8), score=np.empty(shape[0]), kind=np.zeros(shape[0], np.uint8),
         )  # fmt: skip
         learned = at.Learned(
-            stats=np.empty_like(self.stats) if learning else np.empty((0, at.STATS), np.float32),
+            stats=np.empty_like(self.stats if learning else self.stats[:0]),
             mean=np.empty_like(self.mean) if learning else self.mean[:0],
             count=np.zeros(shape[0], np.int32),
             level=np.zeros(shape[0] if learning else 0, np.float32),
@@ -494,11 +476,11 @@ class State:
         blocks = in_spans(
             len(parts.members), BLOCK, lambda begin, end: engine.run_block(network, period, begin, end, learning)
         )
-        episodes = [EpisodeRow.of(row) for block in blocks for row in block[1]]
+        episodes = [EpisodeRow(*row) for block in blocks for row in block[1]]
         estimates.code[spikes] = at.SPIKE
         episodes += [
             EpisodeRow(
-                c, period.start + begin, period.start + end - 1, at.KIND_SPIKE,
+                c, period.start + begin, period.start + end - 1, KIND_SPIKE,
                 float(np.mean(raw[c, begin:end] - estimates.expected[c, begin:end])), 0.0,
                 JOINT_CONFIDENCE if handled[c, begin:end].any() else SPIKE_CONFIDENCE, False, end - begin, 1.0,
             )
@@ -509,7 +491,7 @@ class State:
             self._learn(network, period)
             # What was known before is freed first: both would be the peak of memory.
             del network, period, learned
-            self.hypotheses = np.concatenate([block[0] for block in blocks])
+            self.hypotheses = np.concatenate([block[0] for block in blocks]).view(HYPOTHESIS)[:, 0]
             self._admit(readings, estimates)
             if self.periods in SHAPE_PERIODS:
                 self._bend_scales()
@@ -517,10 +499,10 @@ class State:
 
     def _spikes(self, readings: FloatArray, *, learning: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which readings are spikes, and when devices were handled; learn how rough channels are."""
-        rests = self.stats[:, at.AT_REST] > 0.8 * self.stats[:, at.READINGS]
+        rests = self.stats["at_rest"] > 0.8 * self.stats["readings"]
         scaled = self._scaled(readings)
-        last = self._scaled(self.stats[:, at.LAST_VALUE, None].astype(float))[:, 0]
-        usual = np.where((self.stats[:, at.AGE] >= SPIKE_PERIODS) & ~rests, self.roughness, 0).astype(np.float32)
+        last = self._scaled(self.stats["last_value"][:, None].astype(float))[:, 0]
+        usual = np.where((self.stats["age"] >= SPIKE_PERIODS) & ~rests, self.roughness, 0).astype(np.float32)
         spread = self.spread[self.variable, 1]
 
         def find(channels: Any, part: float) -> NDArray[np.bool_]:
@@ -546,8 +528,8 @@ class State:
         spikes[self.reference] = False
         if learning:
             scaled[spikes] = np.nan
-            today = screening.roughness_of(scaled, last, self.roughness)
-            rate = np.where(self.roughness > 0, np.maximum(1 / (self.stats[:, at.AGE] + 2), 1 - screening.MEMORY), 1)
+            today, age = screening.roughness_of(scaled, last, self.roughness), self.stats["age"].astype(np.float32)
+            rate = np.where(self.roughness > 0, np.maximum(1 / (age + 2), 1 - screening.MEMORY), 1)
             moved = self.roughness + rate * (today - self.roughness)
             self.roughness = np.where(np.isfinite(moved), moved, self.roughness).astype(np.float32)
             for number in range(self.variables):
@@ -560,7 +542,7 @@ class State:
     def comoving(self) -> NDArray[np.bool_]:
         """Return which channels move with the others, and about as much as they do; those hardly known count."""
         moves, variance = self._unexplained_below(engine.MAX_UNEXPLAINED**2), self._own_variance()
-        known = self.stats[:, at.AGE] >= estimation.OWN_PERIODS
+        known = self.stats["age"] >= estimation.OWN_PERIODS
         for number in range(self.variables):
             channels = slice(number, None, self.variables)
             counted = known[channels] & self.counts[channels]
@@ -571,7 +553,7 @@ class State:
 
     def explained(self) -> NDArray[np.bool_]:
         """Return which channels the others explain well enough to say where they are; those hardly known count."""
-        return self._unexplained_below(estimation.MAX_UNEXPLAINED) | (self.stats[:, at.AGE] < estimation.OWN_PERIODS)
+        return self._unexplained_below(estimation.MAX_UNEXPLAINED) | (self.stats["age"] < estimation.OWN_PERIODS)
 
     def _own_variance(self) -> NDArray[np.float32]:
         """Return the variance of every channel's deviations; 0 where nothing is known."""
@@ -581,7 +563,7 @@ class State:
 
     def _unexplained_below(self, share: float) -> NDArray[np.bool_]:
         """Return the channels of whose variance less than a share is left in their residuals."""
-        return np.asarray(self.stats[:, at.VARIANCE] < share * self._own_variance())
+        return np.asarray(self.stats["variance"] < share * self._own_variance())
 
     def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings
@@ -591,8 +573,9 @@ class State:
             self.sample = np.concatenate([self.sample, pairs], axis=1)
         learning.learn_range(network, period, self.away)
         # Of one or two readings what two periods have shown may be the wrong way round.
-        ends = self.variable_stats[:, [at.LOW, at.HIGH]]
-        self.variable_stats[:, [at.LOW, at.HIGH]] = np.where(np.isfinite(ends), np.sort(ends, axis=1), ends)
+        low, high = self.variable_stats["low"], self.variable_stats["high"]
+        if (swapped := np.isfinite(low) & (low > high)).any():
+            low[swapped], high[swapped] = high[swapped], low[swapped]
         wander.update_wander(network, period, network.wander, self.periods)
         self._learn_predictions(network, period)
         self._pool_volatility(period.learned.stats)
@@ -618,46 +601,46 @@ class State:
         variable = np.where(self.counts[network.members[:, 0]], variable, -1)
         tried = np.arange(len(variable)) < engine.TRIAL_PARTITIONS
         step = learning.SHRINKAGE_STEP
-        which, factor = (at.TRIAL_UP, step) if self.clock % 2 == 0 else (at.TRIAL_DOWN, 1 / step)
+        which, factor = ("trial_up", step) if self.clock % 2 == 0 else ("trial_down", 1 / step)
         for number, row in enumerate(self.variable_stats):
             trial = period.learned.trial[tried & (variable == number)]
             if trial.size:
                 row[which] = 0.9 * row[which] + float(trial.mean())
                 # Another shrinkage is taken when it predicted hidden readings better by 1 % over about ten trials.
                 if row[which] < -0.02:
-                    row[at.SHRINKAGE] = np.clip(row[at.SHRINKAGE] * factor, 1e-4, 0.9)
-                    row[at.TRIAL_UP] = row[at.TRIAL_DOWN] = 0.0
+                    row["shrinkage"] = np.clip(row["shrinkage"] * factor, 1e-4, 0.9)
+                    row["trial_up"] = row["trial_down"] = 0.0
             product, square = period.learned.ripple[variable == number].sum(axis=0)
             if square > 0:
                 rate = max(1 / (self.periods + 5), 0.02)
-                row[at.RIPPLE] += rate * (float(np.clip(product / square, 0, 1)) - row[at.RIPPLE])
+                row["ripple"] += rate * (float(np.clip(product / square, 0, 1)) - row["ripple"])
 
-    def _pool_volatility(self, stats: NDArray[np.float32]) -> None:
+    def _pool_volatility(self, stats: NDArray[np.void]) -> None:
         """Set the volatility of every variable to that of its median channel."""
-        known = np.flatnonzero((stats[:, at.AGE] >= KNOWN_PERIODS) & self.counts)
-        width = (stats[known, at.ROUGH] - stats[known, at.CALM]) / at.QUANTILE_WIDTH
+        known = np.flatnonzero((stats["age"] >= KNOWN_PERIODS) & self.counts)
+        width = (stats["rough"][known] - stats["calm"][known]) / at.QUANTILE_WIDTH
         variable = known % self.variables
         for number, row in enumerate(self.variable_stats):
             of_variable = width[variable == number][:SAMPLED_SENSORS]
             of_variable = of_variable[~np.isnan(of_variable)]
             if np.isfinite(of_variable).any():
-                row[at.VOLATILITY] = float(screening.median_of(of_variable))
+                row["volatility"] = float(screening.median_of(of_variable))
 
     def _scaled(self, readings: FloatArray) -> NDArray[np.float32]:
         """Put readings on their variables' scales."""
         out = np.empty(readings.shape, np.float32)
         for number, row in enumerate(self.variable_stats):
-            width, bend = row[at.WIDTH] if row[at.WIDTH] > 0 else 1.0, row[at.BEND]
+            width, bend = row["width"] if row["width"] > 0 else 1.0, row["bend"]
             for begin in range(number, len(readings), CHANNELS * self.variables):
                 part = slice(begin, begin + CHANNELS * self.variables, self.variables)
                 bent = np.arcsinh(readings[part] / bend) if bend > 0 else readings[part]
-                out[part] = np.clip((bent - row[at.CENTRE]) / width, -1e6, 1e6)
+                out[part] = np.clip((bent - row["centre"]) / width, -1e6, 1e6)
         return out
 
     def _bend_scales(self) -> None:
         """Move variables that have a long tail to the asinh scale, with all that was learned of them."""
         for number, row in enumerate(self.variable_stats):
-            if row[at.BEND] > 0 or row[at.WIDTH] == 0:
+            if row["bend"] > 0 or row["width"] == 0:
                 continue
             bend = find_bend(self.sample[number])
             if bend == 0:
@@ -665,18 +648,18 @@ class State:
             values = self.sample[number, :, 0]
             values = values[np.isfinite(values)]
             channels = slice(number, None, self.variables)
-            level = self.mean[channels].astype(float) * row[at.WIDTH] + row[at.CENTRE]
+            level = self.mean[channels].astype(float) * row["width"] + row["centre"]
             middle = level.mean(axis=1)
             centre, width = find_scale(values, bend)
             # The slope of the new scale over the old one, at each channel's level.
-            stretch = row[at.WIDTH] / (width * np.sqrt(bend**2 + middle**2))
-            row[at.CENTRE], row[at.WIDTH], row[at.BEND] = centre, width, bend
+            stretch = row["width"] / (width * np.sqrt(bend**2 + middle**2))
+            row["centre"], row["width"], row["bend"] = centre, width, bend
             self.mean[channels] = (np.arcsinh(level / bend) - centre) / width
             stats = self.stats[channels]
-            lengths = [at.SIGMA, at.LAST_RESIDUAL, at.SLOW_LEVEL]
-            squares = [at.VARIANCE, at.COVARIANCE, at.WANDER_SQUARE]
-            stats[:, lengths] *= stretch[:, None]
-            stats[:, squares] *= stretch[:, None] ** 2
+            for name in ("sigma", "last_residual", "slow_level"):
+                stats[name] *= stretch
+            for name in ("variance", "covariance", "wander_square"):
+                stats[name] *= stretch**2
             self._forget_history(np.arange(self.channels)[channels])
             self.pooled[number] = 0
             self.extremes[channels] = np.inf, -np.inf, np.inf, -np.inf
@@ -714,5 +697,9 @@ class State:
             )
         for part in fields(cls):
             if not part.init:
-                setattr(state, part.name, arrays[part.name].copy())
+                array, own = arrays[part.name].copy(), getattr(state, part.name).dtype
+                if own.names and array.dtype != own:
+                    raise ValueError("other fields")
+                # A file has the fields of a record, and not its class.
+                setattr(state, part.name, array.view(own) if own.names else array)
         return state

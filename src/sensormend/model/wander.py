@@ -26,15 +26,13 @@ import math
 
 import numpy as np
 
+from sensormend.model.arrays import DOUBTFUL, MIN_OTHERS, REFERENCE_COUNT, RESTING, WRONG, is_counted, median
 from sensormend.model.compiling import allocating, compiled, entry
-from sensormend.model.hypotheses import DRIFT, GAIN, NOISE, OFFSET, SOUND, STUCK, WEEK
+from sensormend.model.hypotheses import WEEK
 from sensormend.model.scales import forward, slope
 
-from sensormend.model.arrays import (  # isort: skip
-    AGE, AT_REST, COVARIANCE, DISTANCE, DISTANT, DOUBT, DOUBTFUL, FAULT_SIZE, FAULT_SQUARE, HIGH, LASTING,
-    LAST_RESIDUAL, LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OPEN_KIND, OWN_DISTANCE, RATIO, READINGS, REFERENCE_COUNT,
-    RESOLUTION, RESTING, REST_VOTES, SIGMA, SLOW_LEVEL, SUPPORT, TOLERANCE, UNSURE, USUAL_LOG_RATIO, VARIANCE, WRONG,
-    is_counted, median,
+from sensormend.model.records import (  # isort: skip
+    SURE, DRIFT, ESTABLISHED, GAIN, NOISE, NOT_JUDGED, OFFSET, SOUND, STUCK, UNSURE,
 )  # fmt: skip
 
 __all__ = [
@@ -113,9 +111,8 @@ real archives, most of them rivers and reservoirs, one in six was one."""
 FIRST_WEEK, FIRST_WEEK_SUPPORT = 0.4, 22.0
 """The part of the limit that a fault needs in its first week, and what is added over the square of the number of
 others, up to 1: 0.6 with ten others, all of it with up to six. Many others tell a fault before the wander does."""
-JUMP, ESTABLISHED = 2.0, -2.0
-"""Periods within which a jump that is farther off than that is established, and stays wrong after a week; and the value
-of UNSURE then."""
+JUMP = 2.0
+"""Periods within which a jump that is farther off than that is established, and stays wrong after a week."""
 SAME_TIME = 0.1
 """Periods between the beginnings of two faults within which they began together."""
 MONTH = 30
@@ -136,7 +133,7 @@ SAMPLED = 2000
 def student(z, n):
     """Return the quantile of Student's t with n degrees of freedom that z is of a normal variable.
 
-    Wallace's approximation (1959), within a tenth from 3 degrees of freedom on.
+    Wallace's approximation (1959), within a tenth from 3 degrees of freedom on up to 3.3, from 6 on up to 5.3.
     """
     n = max(n, 2.0)
     return math.sqrt(n * (math.exp(min(z * z * (n - 5.0 / 6.0) / (n - 2.0 / 3.0 + 0.1 / n) ** 2, 50.0)) - 1.0))
@@ -145,7 +142,7 @@ def student(z, n):
 @compiled
 def learn_weights(w, network, p, m, i):
     """Move the slow weights of owned member i towards those of its prediction, -W_ij / W_ii."""
-    rate = max(WEIGHT_RATE, 1.0 / (w.stats[i, AGE] + 1.0))
+    rate = max(WEIGHT_RATE, 1.0 / (w.stats[i].age + 1.0))
     row = network.weights[p, i]
     for j in range(m):
         if j != i:
@@ -269,13 +266,13 @@ def _restart_level(network, period, wander, c, n):
         n_observed += math.isfinite(period.readings[c, t])
         n_bad += period.estimates.code[c, t] >= DOUBTFUL
     if 2 * n_bad < n_observed or n_observed == 0 or period.estimates.kind[c] == STUCK:
-        stats[ONSET] = now + 1.0
+        stats.onset = now + 1.0
         return
     v = network.variables[network.variable[c]]
-    low, high = forward(v[LOW], v), forward(v[HIGH], v)
+    low, high = forward(v.low, v), forward(v.high, v)
     margin = 0.25 * (high - low)
     level = _own_level(network, period, c, 0)
-    lasted = now + 1.0 - stats[ONSET]
+    lasted = now + 1.0 - stats.onset
     if lasted > MONTH or (lasted > WEEK and low - margin < level < high + margin):
         mean = 0.0
         for t in range(s):
@@ -304,17 +301,17 @@ def _close_fault(period, wander, c, n, span, size):
     and a change that is not usual is not seen again.
     """
     stats = period.learned.stats[c]
-    stats[LASTING] = np.inf
+    stats.has_ended = True
     for t in range(period.learned.mean.shape[1]):
         period.learned.mean[c, t] += size
     _shift_history(wander.history[c], n, span, size)
-    stats[LAST_RESIDUAL] -= size
-    stats[SLOW_LEVEL] = stats[UNSURE] = 0.0
-    if stats[FAULT_SQUARE] > stats[VARIANCE]:
-        factor = min(stats[FAULT_SQUARE] / max(stats[VARIANCE], 1e-30), 16.0)
-        stats[VARIANCE] *= factor
-        stats[SIGMA] *= math.sqrt(factor)
-    stats[USUAL_LOG_RATIO] += 1.0
+    stats.last_residual -= size
+    stats.slow_level, stats.judgement = 0.0, NOT_JUDGED
+    if stats.fault_square > stats.variance:
+        factor = min(stats.fault_square / max(stats.variance, 1e-30), 16.0)
+        stats.variance *= factor
+        stats.sigma *= math.sqrt(factor)
+    stats.usual_log_ratio += 1.0
 
 
 def transfer_weights(old, weights, new, numbers):
@@ -390,14 +387,14 @@ def _limit(network, period, wander, p, i, span, predicted, out):
     c = network.members[p, i]
     v, stats = network.variables[network.variable[c]], period.learned.stats[c]
     pooled = wander.pooled[network.variable[c]]
-    _spread(wander.square[c], pooled, stats[LEVEL_AGE], span, out)
+    _spread(wander.square[c], pooled, stats.level_age, span, out)
     movement = math.sqrt(predicted * predicted + out[2] * out[2])
-    spread = out[0] * math.sqrt(1.0 + FEW_OTHERS / stats[SUPPORT])
-    limit = student(Z + Z_SUPPORT / stats[SUPPORT], out[1]) * spread * movement
+    spread = out[0] * math.sqrt(1.0 + FEW_OTHERS / stats.support)
+    limit = student(Z + Z_SUPPORT / stats.support, out[1]) * spread * movement
     # Nothing is a fault that is smaller than the step of the readings, the tolerance, or what a usual reading is off.
-    step = stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
-    least = max(step, v[TOLERANCE]) / slope(wander.history[c, 0, 0], v)
-    least = max(least, MIN_MOVE * math.sqrt(network.moments[p, i, i]), math.sqrt(stats[VARIANCE]))
+    step = stats.resolution if math.isfinite(stats.resolution) else 0.0
+    least = max(step, v.tolerance) / slope(wander.history[c, 0, 0], v)
+    least = max(least, MIN_MOVE * math.sqrt(network.moments[p, i, i]), math.sqrt(stats.variance))
     return max(limit, least)
 
 
@@ -417,11 +414,7 @@ def _calibrate(network, period, wander, n, is_sound):
         for p in range(len(network.owned)):
             for i in range(network.owned[p]):
                 c = network.members[p, i]
-                if (
-                    not is_sound[c]
-                    or period.learned.stats[c, LEVEL_AGE] <= span + 2**k
-                    or network.size[p] <= MIN_OTHERS
-                ):
+                if not is_sound[c] or period.learned.stats[c].level_age <= span + 2**k or network.size[p] <= MIN_OTHERS:
                     continue
                 number = network.variable[c]
                 predicted = _predicted_change(network, wander, p, i, n, span, k)
@@ -435,9 +428,9 @@ def _calibrate(network, period, wander, n, is_sound):
                     usual = wander.pooled[number, lag, 1]
                     if wander.pooled[number, lag, 2] >= 4.0:
                         rho = min(rho, MAX_SQUARE * max(usual, wander.square[c, lag]))
-                    age = max(period.learned.stats[c, LEVEL_AGE] - span, 1.0)
+                    age = max(period.learned.stats[c].level_age - span, 1.0)
                     rate = max(every / 200.0, every / (age + every))
-                    if period.learned.stats[c, DISTANT] > 0.0:
+                    if period.learned.stats[c].is_distant:
                         rate *= DISTANT_RATE
                     wander.square[c, lag] += rate * (rho - wander.square[c, lag])
                     if not is_counted(network.standing[c]):
@@ -473,11 +466,11 @@ def update_wander(network, period, wander, n):
         for t in range(s):
             n_observed += 1 if math.isfinite(period.readings[c, t]) else 0
             n_wrong += 1 if period.estimates.code[c, t] >= WRONG else 0
-        is_sound[c] = n_observed > 0 and 2 * n_wrong < n_observed and stats[c, OPEN_KIND] == SOUND
-        stats[c, LASTING] = 0.0
-        if stats[c, AGE] > 0.0:
-            own[c] = _own_level(network, period, c, max(0, int((stats[c, ONSET] - now) * s)))
-            is_first = stats[c, LEVEL_AGE] <= 1.0 or math.isnan(wander.history[c, 0, 0])
+        is_sound[c] = n_observed > 0 and 2 * n_wrong < n_observed and stats[c].open_kind == SOUND
+        stats[c].lasting, stats[c].has_ended = 0.0, False
+        if stats[c].age > 0:
+            own[c] = _own_level(network, period, c, max(0, int((stats[c].onset - now) * s)))
+            is_first = stats[c].level_age <= 1 or math.isnan(wander.history[c, 0, 0])
             _push_level(wander.history[c], period.learned.level[c], n, is_first)
     _calibrate(network, period, wander, n, is_sound)
     for p in range(len(network.owned)):
@@ -490,9 +483,9 @@ def update_wander(network, period, wander, n):
         middle = _middle(network, own, p, scratch)
         for i in range(network.owned[p]):
             c = network.members[p, i]
-            if stats[c, AGE] == 0.0 or network.reference[c]:
+            if stats[c].age == 0 or network.reference[c]:
                 continue
-            if is_sound[c] and stats[c, DISTANT] == 0.0:
+            if is_sound[c] and not stats[c].is_distant:
                 _widen(wander.extremes[c], own[c], own[c] - middle)
             total = square = 0.0
             for j in range(network.size[p]):
@@ -503,12 +496,12 @@ def update_wander(network, period, wander, n):
             support = max(total * total / square, math.sqrt(max(n_others, 0)), least_support) if square > 0.0 else 1.0
             # Where a prediction is the small difference of large parts, what is wrong with each of them is enlarged.
             support /= max(1.0, square)
-            stats[c, SUPPORT] = max(1.0, support * _explained_share(stats[c], network.moments[p, i, i], s))
+            stats[c].support = max(1.0, support * _explained_share(stats[c], network.moments[p, i, i], s))
             if n_others < MIN_OTHERS:
                 _restart_level(network, period, wander, c, n)
-            elif int(stats[c, OPEN_KIND]) != SOUND and int(stats[c, OPEN_KIND]) != STUCK:
+            elif stats[c].open_kind != SOUND and stats[c].open_kind != STUCK:
                 _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio, scratch)
-                size[c] = stats[c, OWN_DISTANCE]
+                size[c] = stats[c].own_distance
             else:
                 _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, scratch)
         _accept_common(network, period, wander, p, n, n_others + 1, ratio, size, now)
@@ -522,8 +515,8 @@ def _explained_share(stats, variance, s):
     eta is the standard error of a period's mean residual, of s slots with memory phi, over the standard deviation of
     the channel: .03 to .10 in a network of thermometers, .1 to .2 in air quality, .2 and more in rivers and on ice.
     """
-    phi = max(0.0, min(MAX_MEMORY, stats[COVARIANCE] / max(stats[VARIANCE], 1e-30)))
-    eta = math.sqrt(stats[VARIANCE] / max(variance, 1e-30) * min(1.0, (1.0 + phi) / ((1.0 - phi) * s)))
+    phi = max(0.0, min(MAX_MEMORY, stats.covariance / max(stats.variance, 1e-30)))
+    eta = math.sqrt(stats.variance / max(variance, 1e-30) * min(1.0, (1.0 + phi) / ((1.0 - phi) * s)))
     return min(1.0, WELL_EXPLAINED / max(eta, 1e-6))
 
 
@@ -536,12 +529,12 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     c = network.members[p, i]
     stats, s = period.learned.stats[c], period.readings.shape[1]
     v = network.variables[network.variable[c]]
-    now, kind = float(period.start // s), int(stats[OPEN_KIND])
+    now, kind = float(period.start // s), stats.open_kind
     n_observed = n_bad = 0
     for t in range(s):
         n_observed += 1 if math.isfinite(period.readings[c, t]) else 0
         n_bad += 1 if period.estimates.code[c, t] >= DOUBTFUL else 0
-    lasted = now + 1.0 - stats[ONSET]
+    lasted = now + 1.0 - stats.onset
     if lasted < MIN_SPAN or math.isnan(own[c]) or (lasted >= 1.0 and 2 * n_bad < n_observed):
         return
     span = int(max(1.0, min(math.ceil(lasted), float(LONGEST))))
@@ -550,56 +543,56 @@ def _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio,
     before = wander.history[c, k, place]
     predicted = _predicted_change(network, wander, p, i, n, span, k)
     change = own[c] - before - predicted
-    is_new = int(network.stats[c, OPEN_KIND]) == SOUND
+    is_new = network.stats[c].open_kind == SOUND
     rate = 1.0 if is_new else max(OWN_SMOOTHING, 1.0 / span)
-    stats[OWN_DISTANCE] += rate * (change - stats[OWN_DISTANCE])
-    noise = stats[FAULT_SQUARE] if kind == NOISE or kind == GAIN else 0.0
+    stats.own_distance += rate * (change - stats.own_distance)
+    noise = stats.fault_square if kind == NOISE or kind == GAIN else 0.0
     limit = _limit(network, period, wander, p, i, span, predicted, scratch)
     is_explained = scratch[0] < MAX_SPREAD
-    value = math.sqrt(stats[OWN_DISTANCE] * stats[OWN_DISTANCE] + noise) / limit
+    value = math.sqrt(stats.own_distance * stats.own_distance + noise) / limit
     # The others may have changed in the same way, and be held for wrong as well.
     predicted = _predicted_by_readings(network, wander, own, p, i, n, span, k)
     limit = _limit(network, period, wander, p, i, span, predicted, scratch)
     doubt = min(value, math.sqrt((own[c] - before - predicted) ** 2 + noise) / limit)
     rate = 1.0 if is_new else max(RATIO_SMOOTHING, 1.0 / span)
-    stats[RATIO] += rate * (value - stats[RATIO])
-    stats[DOUBT] += rate * (doubt - stats[DOUBT])
-    ratio[c] = stats[DOUBT]
-    least = 1.0 if stats[UNSURE] >= 0.0 else STILL_WRONG
+    stats.ratio += rate * (value - stats.ratio)
+    stats.doubt += rate * (doubt - stats.doubt)
+    ratio[c] = stats.doubt
+    least = 1.0 if stats.judgement == NOT_JUDGED or stats.judgement == UNSURE else STILL_WRONG
     if wander.extremes[c, 0] <= own[c] <= wander.extremes[c, 1]:
         # It was at such levels before: few others cannot tell that it should not be.
         least *= 1.0 + OWN_RANGE / (n_others * n_others)
-    if lasted <= JUMP and stats[DOUBT] > _few_others(stats[SUPPORT]):
-        stats[UNSURE] = ESTABLISHED
-    is_established = stats[UNSURE] == ESTABLISHED
+    if lasted <= JUMP and stats.doubt > _few_others(stats.support):
+        stats.judgement = ESTABLISHED
+    is_established = stats.judgement == ESTABLISHED
     if lasted > WEEK and not is_established:
-        least *= _few_others(stats[SUPPORT])
+        least *= _few_others(stats.support)
     elif lasted <= WEEK:
-        least *= min(1.0, FIRST_WEEK + FIRST_WEEK_SUPPORT / (stats[SUPPORT] * stats[SUPPORT]))
-    low, high = forward(v[LOW], v), forward(v[HIGH], v)
+        least *= min(1.0, FIRST_WEEK + FIRST_WEEK_SUPPORT / (stats.support * stats.support))
+    low, high = forward(v.low, v), forward(v.high, v)
     margin = 0.25 * (high - low)
     is_rough = (
-        (kind == NOISE or kind == GAIN) and lasted > WEEK and stats[DOUBT] < ROUGH_DOUBT and noise < margin * margin
+        (kind == NOISE or kind == GAIN) and lasted > WEEK and stats.doubt < ROUGH_DOUBT and noise < margin * margin
     )
     # What it was like before is hardly known.
-    is_young = span >= 2 and stats[LEVEL_AGE] - span < YOUNG / stats[SUPPORT] and stats[DOUBT] < ROUGH_DOUBT
-    is_slow = lasted > WEEK and not is_established and stats[SUPPORT] < SLOW_SUPPORT
+    is_young = span >= 2 and stats.level_age - span < YOUNG / stats.support and stats.doubt < ROUGH_DOUBT
+    is_slow = lasted > WEEK and not is_established and stats.support < SLOW_SUPPORT
     is_level = kind == OFFSET or kind == DRIFT
     is_as_before = is_level and _is_as_before(
         network, period, wander, own, p, i, k, place, own[c] - period.learned.level[c]
     )
-    if stats[DOUBT] < least or not is_explained or is_rough or is_young or is_slow or is_as_before:
-        stats[UNSURE] = 1.0
+    if stats.doubt < least or not is_explained or is_rough or is_young or is_slow or is_as_before:
+        stats.judgement = UNSURE
     else:
-        stats[UNSURE] = ESTABLISHED if is_established else -1.0
+        stats.judgement = ESTABLISHED if is_established else SURE
     if not low - margin <= own[c] <= high + margin:
         # No variable is where none of its readings was.
         return
     # How rough a channel is changes with the seasons.
-    if (span >= 2 and stats[RATIO] < ACCEPTED_SHARE) or (is_rough and lasted > 2.0 * WEEK):
-        _close_fault(period, wander, c, n, span, stats[FAULT_SIZE])
+    if (span >= 2 and stats.ratio < ACCEPTED_SHARE) or (is_rough and lasted > 2.0 * WEEK):
+        _close_fault(period, wander, c, n, span, stats.fault_size)
         ratio[c] = 0.0
-    elif (ratio[c] > 1.0 and is_level and _has_returned(network, own, p, i, stats[OWN_DISTANCE], scratch)) or (
+    elif (ratio[c] > 1.0 and is_level and _has_returned(network, own, p, i, stats.own_distance, scratch)) or (
         (is_young and span > MONTH)
         or (lasted > WEEK and _is_refuted(wander.extremes[c], own[c] - middle, period.learned.level[c] - middle))
         or (lasted > WEEK and is_as_before)
@@ -648,7 +641,7 @@ def _is_as_before(network, period, wander, own, p, i, k, before, size):
     levels from before a fault of this size in the histories of means of 2^k periods.
     """
     c = network.members[p, i]
-    support, level = period.learned.stats[c, SUPPORT], wander.history[c, k, before]
+    support, level = period.learned.stats[c].support, wander.history[c, k, before]
     if support < REFUTED_SUPPORT or math.isnan(level):
         return False
     share = REFUTED_CHANGE * min(1.0, (SLOW_SUPPORT / support) ** 2)
@@ -696,10 +689,10 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
     c = network.members[p, i]
     stats, s = period.learned.stats[c], period.readings.shape[1]
     now = float(period.start // s)
-    stats[UNSURE] = 0.0
-    rests = stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING
-    if not is_sound or rests or stats[LEVEL_AGE] < FOLLOWED_FROM:
-        stats[DISTANT] = 0.0
+    stats.judgement = NOT_JUDGED
+    rests = stats.at_rest > 0.8 * stats.readings and stats.rest_votes >= RESTING
+    if not is_sound or rests or stats.level_age < FOLLOWED_FROM:
+        stats.is_distant = False
         return
     level = wander.history[c, 0, n % RING]
     best, change, begun = 0.0, 0.0, 0.0
@@ -707,7 +700,7 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
     for lag in range(3, LAGS):
         span = 2**lag
         k = _scale_of(span)
-        if stats[LEVEL_AGE] <= span + 2**k:
+        if stats.level_age <= span + 2**k:
             break
         predicted = _predicted_change(network, wander, p, i, n, span, k)
         moved = _change(wander.history[c], n, span, k)
@@ -732,11 +725,11 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
     if wander.extremes[c, 0] <= level <= wander.extremes[c, 1]:
         best /= 1.0 + OWN_RANGE / (n_others * n_others)
     ratio[c], size[c], onset[c] = best if is_explained else min(best, 1.0), change, begun
-    stats[DISTANCE] = change
-    is_distant = best > (STILL_DISTANT if stats[DISTANT] > 0.0 else 1.0)
-    if is_distant and stats[DISTANT] == 0.0:
-        stats[ONSET] = begun
-    stats[DISTANT] = 1.0 if is_distant else 0.0
+    stats.distance = change
+    is_distant = best > (STILL_DISTANT if stats.is_distant else 1.0)
+    if is_distant and not stats.is_distant:
+        stats.onset = begun
+    stats.is_distant = is_distant
 
 
 @compiled
@@ -757,12 +750,12 @@ def _accept_common(network, period, wander, p, n, n_observed, ratio, size, now):
     for i in range(network.owned[p]):
         c = network.members[p, i]
         alike = n_up if size[c] > 0.0 else n_down
-        kind = int(stats[c, OPEN_KIND])
+        kind = stats[c].open_kind
         is_common = ratio[c] > COMMON_SHARE and alike >= 2 and 3 * alike >= n_observed
         if is_common or ((kind == OFFSET or kind == DRIFT) and _jumped_together(network, stats, p, i)):
-            if (kind == OFFSET or kind == DRIFT or kind == GAIN) and now + 1.0 - stats[c, ONSET] >= 2.0:
-                _close_fault(period, wander, c, n, ALL, stats[c, FAULT_SIZE])
-            stats[c, DISTANT] = ratio[c] = 0.0
+            if (kind == OFFSET or kind == DRIFT or kind == GAIN) and now + 1.0 - stats[c].onset >= 2.0:
+                _close_fault(period, wander, c, n, ALL, stats[c].fault_size)
+            stats[c].is_distant, ratio[c] = False, 0.0
 
 
 @compiled
@@ -774,10 +767,10 @@ def _jumped_together(network, stats, p, i):
         other = network.members[p, j]
         if j == i:
             continue
-        weight, kind = abs(network.weights[p, i, j]), int(stats[other, OPEN_KIND])
+        weight, kind = abs(network.weights[p, i, j]), stats[other].open_kind
         total += weight
-        is_alike = (kind == OFFSET or kind == DRIFT) and stats[other, FAULT_SIZE] * stats[c, FAULT_SIZE] > 0.0
-        if is_alike and abs(stats[other, ONSET] - stats[c, ONSET]) < SAME_TIME:
+        is_alike = (kind == OFFSET or kind == DRIFT) and stats[other].fault_size * stats[c].fault_size > 0.0
+        if is_alike and abs(stats[other].onset - stats[c].onset) < SAME_TIME:
             together += weight
     return total > 0.0 and 3.0 * together > total
 
@@ -790,7 +783,7 @@ def _begin_faults(network, period, ratio, size, onset):
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
-            if ratio[c] <= BEGIN_FROM * _few_others(stats[c, SUPPORT]) or int(stats[c, OPEN_KIND]) != SOUND:
+            if ratio[c] <= BEGIN_FROM * _few_others(stats[c].support) or stats[c].open_kind != SOUND:
                 continue
             is_farthest = True
             for j in range(network.size[p]):
@@ -798,17 +791,17 @@ def _begin_faults(network, period, ratio, size, onset):
                 if ratio[other] <= ratio[c] or abs(weights[p, i, j]) < MIN_WEIGHT:
                     continue
                 # What is wrong with one that has a fault does not predict any more, but what is left of it may.
-                is_followed = int(stats[other, OPEN_KIND]) != SOUND
+                is_followed = stats[other].open_kind != SOUND
                 if not is_followed or 3.0 * abs(weights[p, i, j] * size[other]) > abs(size[c]):
                     is_farthest = False
             if not is_farthest:
                 continue
             # The mean is set back, so that the residual shows all of the change.
-            shift = size[c] - stats[c, SLOW_LEVEL]
+            shift = size[c] - stats[c].slow_level
             for t in range(s):
                 period.learned.mean[c, t] -= shift
-            stats[c, LASTING] = stats[c, OWN_DISTANCE] = size[c]
-            stats[c, ONSET] = onset[c]
-            stats[c, DISTANT], stats[c, UNSURE] = 0.0, -1.0
-            stats[c, LAST_RESIDUAL] += shift
-            stats[c, SLOW_LEVEL] = 0.0
+            stats[c].lasting = stats[c].own_distance = size[c]
+            stats[c].onset = onset[c]
+            stats[c].is_distant, stats[c].judgement = False, SURE
+            stats[c].last_residual += shift
+            stats[c].slow_level = 0.0

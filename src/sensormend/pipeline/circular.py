@@ -122,7 +122,8 @@ def in_degrees(
 ) -> Recovery:
     """Return the recovery of `components` for the minibatch itself.
 
-    A direction has the worse verdict of its two components. One that is wrong or missing is estimated, since the
+    A direction has the worse verdict of its two components, but no spikes: a light wind, and waves of a new sea among
+    an old swell, come from anywhere for an hour. One that is wrong or missing is estimated, since the
     correction of a component corrects no direction; its interval is the half width, across the direction, of the
     intervals of both. Where that reaches half a turn there is no estimate.
 
@@ -152,8 +153,9 @@ def in_degrees(
         return getattr(recovery, name)[:, cosine], getattr(recovery, name)[:, sine]
 
     reading, present = minibatch[:, cosine], np.isfinite(minibatch[:, cosine])
-    wrong, doubtful = np.logical_or(*both("wrong")), np.logical_or(*both("doubtful"))
-    doubtful &= ~wrong
+    spikes = np.logical_or(*both("spikes"))
+    wrong, doubtful = np.logical_or(*both("wrong")) & ~spikes, np.logical_or(*both("doubtful"))
+    doubtful &= ~wrong & ~spikes
     x, y = recovery.expected[:, cosine], recovery.expected[:, sine]
     angle = np.arctan2(y, x)
     expected = in_turn(np.degrees(angle), start)
@@ -174,7 +176,7 @@ def in_degrees(
     columns["expected"][:, cosine] = expected
     columns["outliers"][:, cosine] = np.where(wrong & present, wrapped(reading - expected), 0.0)
     columns["wrong"][:, cosine], columns["doubtful"][:, cosine] = wrong, doubtful
-    columns["spikes"][:, cosine] = np.logical_or(*both("spikes"))
+    columns["spikes"][:, cosine] = False
     columns["corrected"][:, cosine] = False
     faulty = np.logical_or(*both("faulty"))
     columns["faulty"][:, cosine], columns["suspect"][:, cosine] = faulty, np.logical_or(*both("suspect")) & ~faulty
@@ -194,6 +196,8 @@ def in_degrees(
         variable = direction.get(fault.variable)
         if variable is None or fault.sensor not in row_of:
             faults.append(fault)
+            continue
+        if fault.kind == "spike":
             continue
         end = None if fault.end is None else max(fault.end + 1 - first_slot, 0)
         own = row_of[fault.sensor], variable, slice(max(fault.start - first_slot, 0), end)

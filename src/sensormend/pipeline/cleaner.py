@@ -43,7 +43,7 @@ __all__ = [
     "walk",
 ]
 
-STATE_VERSION = 6
+STATE_VERSION = 7
 """States of another version are refused."""
 
 NEVER = np.iinfo(np.int64).min // 4
@@ -153,6 +153,8 @@ class Cleaner:
     circular
         The variables that are directions in degrees, each with the start of its turn, 0 or -180. The model gets their
         cosine and sine.
+    unjudged
+        The variables that are not judged, each with the names of the sensors of which this is so, none for all.
     maintenance
         The users' notes.
     gone_after
@@ -188,6 +190,7 @@ class Cleaner:
         valid: Mapping[str, tuple[float, float]] | None = None,
         tolerance: Mapping[str, float] | None = None,
         circular: Mapping[str, float] | None = None,
+        unjudged: Mapping[str, Sequence[str]] | None = None,
         maintenance: Maintenance | None = None,
         gone_after: int = Options.gone_after,
         interval: float = 0.9,
@@ -231,6 +234,7 @@ class Cleaner:
         self._model_periods = ModelPeriods()
         # By sensor and variable: the number of recalibrations that the model has taken in.
         self._recalibrations: dict[tuple[str, int], int] = {}
+        self._unjudged = {name: tuple(sensors) for name, sensors in (unjudged or {}).items()}
         # By variable: the period from which it passes through, since it turned out to be a direction.
         self._unjudged_from: dict[int, int] = {}
         # By sensor and variable name: the times of the first and the last reading, where they are known beforehand.
@@ -379,6 +383,7 @@ class Cleaner:
             "given": [self._model_periods.count, self._model_periods.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
             "circular": self.circular,
+            "unjudged": {name: list(sensors) for name, sensors in self._unjudged.items()},
             "unjudged_from": [list(entry) for entry in self._unjudged_from.items()],
             "problems": [[name, *entry] for name, entry in self._problems.items()],
         }
@@ -397,6 +402,7 @@ class Cleaner:
             recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
             circular, unjudged_from = settings["circular"], dict(settings["unjudged_from"])
             problems = {name: (count, first, error) for name, count, first, error in settings["problems"]}
+            unjudged = {name: tuple(sensors) for name, sensors in settings["unjudged"].items()}
             resolution = arrays["resolution"]
             accepted = AcceptedRange(**{part.name: arrays[f"accepted_{part.name}"] for part in fields(AcceptedRange)})
         except (KeyError, TypeError, ValueError) as error:
@@ -406,7 +412,7 @@ class Cleaner:
         self._index, self.period, self._last_period = NameIndex(sensors), period, last_period
         self._model_periods, self._recalibrations = model_periods, recalibrations
         self._accepted, self._resolution = accepted, resolution
-        self._unjudged_from, self._problems = unjudged_from, problems
+        self._unjudged, self._unjudged_from, self._problems = unjudged, unjudged_from, problems
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
         if isinstance(self.model, NetworkModel):
@@ -450,12 +456,14 @@ class Cleaner:
             grid, readings, channel, shape[0] * shape[1], self._fill, self._valid,
             dict(zip(self._circular, self._turns, strict=True)),
         )  # fmt: skip
-        names = [self.sensors[row] for row in sensors]
+        all_names = self.sensors
+        names = [all_names[row] for row in sensors.tolist()]
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
         if _is_network(self.model) and names:
             impossible = self._accepted.impossible(placed.value.reshape(shape), sensors)
             impossible[np.isin(names, self._references)] = False
+            impossible[self._without_level(names)] = False
             placed = placed.without(impossible.reshape(-1))
         seen = np.isfinite(placed.value) & ~placed.implausible & ~placed.coded
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
@@ -527,7 +535,7 @@ class Cleaner:
         """Run the model on a period with or without learning; return also what it could not take, in words."""
         if not names:
             return Recovery.unjudged(minibatch), ""
-        unjudged = np.zeros(minibatch.shape[:2], dtype=bool)
+        unjudged = self._without_level(names)
         unjudged[:, self._new_directions(minibatch, names, period)] = True
         recalibrated = self._new_recalibrations(names, period)
         # A peek changes nothing, including the accepted levels.
@@ -557,6 +565,15 @@ class Cleaner:
             self._recalibrations.update(recalibrated)
         recovery = in_degrees(recovery, minibatch, self._circular, self._turns, names, first_slot)
         return _passed_through(recovery, minibatch, unjudged, names), problem
+
+    def _without_level(self, names: Sequence[str]) -> BoolArray:
+        """Return which channels of the sensors are not judged from the start, (sensor, variable)."""
+        unjudged = np.zeros((len(names), len(self.variables)), dtype=bool)
+        for number, variable in enumerate(self.variables):
+            if variable in self._unjudged:
+                sensors = self._unjudged[variable]
+                unjudged[:, number] = np.isin(names, sensors) if sensors else True
+        return unjudged
 
     def _components_of(self, variable: int) -> list[int]:
         """Return the model's variables that stand for a variable."""
@@ -795,6 +812,7 @@ def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> C
         },
         tolerance=options.tolerance,
         circular=survey.circular,
+        unjudged={name: channels.sensors for name, channels in survey.unjudged.items()},
         maintenance=Maintenance.read(options.maintenance) if options.maintenance else None,
         gone_after=options.gone_after,
         interval=options.interval,

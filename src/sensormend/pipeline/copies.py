@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.sentences import enumeration
 from sensormend.readings import DAY
 from sensormend.recovery import FloatArray
 
@@ -188,12 +189,8 @@ def sentences(groups: Sequence[dict[str, list[str]]]) -> list[str]:
         names, more = group["sensors"][:MOST_NAMES], len(group["sensors"]) - MOST_NAMES
         names = [*names, f"{more} others"] if more > 0 else names
         variables = [name or "readings" for name in group["variables"]]
-        lines.append(f"{_enumerated(names)} have the same {_enumerated(variables)}")
+        lines.append(f"{enumeration(names)} have the same {enumeration(variables)}")
     if len(groups) > MOST_SENTENCES:
         more = len(groups) - MOST_SENTENCES
         lines.append(f"{more} more groups of sensors have the same readings: see copies in run.json")
     return lines
-
-
-def _enumerated(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

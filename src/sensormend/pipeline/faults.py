@@ -59,7 +59,7 @@ class FaultInterval:
 
     @property
     def doubtful(self) -> bool:
-        """Whether its confidence is low enough that it may be no fault."""
+        """Whether its confidence is low enough that there may be no fault."""
         return self.confidence <= 0.5
 
 

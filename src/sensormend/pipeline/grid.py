@@ -6,15 +6,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.pipeline.circular import in_turn
-from sensormend.pipeline.times import in_words
-from sensormend.readings import DAY, Readings
+from sensormend.pipeline.times import duration, in_words
+from sensormend.readings import DAY, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST
 
@@ -52,6 +52,31 @@ class Grid:
                 f"a period of {in_words(self.period)} is not a whole number of steps of {in_words(self.step)}"
             )
 
+    @classmethod
+    def of_run(cls, run: Mapping[str, Any]) -> Self | None:
+        """Return the grid in the content of run.json; None where it has none.
+
+        Examples
+        --------
+        >>> Grid.of_run({"grid": Grid(900_000_000, DAY, early=60_000_000).record()})
+        Grid(step=900000000, period=86400000000, early=60000000, cut=0)
+        """
+        try:
+            grid = run["grid"]
+            early, cut = (round(float(grid.get(name, 0)) * SECOND) for name in ("early_seconds", "cut_seconds"))
+            return cls(duration(grid["step"]), duration(grid["period"]), early, cut)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, ConfigError):
+            return None
+
+    def record(self) -> dict[str, Any]:
+        """Return the grid as run.json has it."""
+        return {
+            "step": in_words(self.step),
+            "period": in_words(self.period),
+            "early_seconds": self.early / SECOND,
+            "cut_seconds": self.cut / SECOND,
+        }
+
     @property
     def origin(self) -> int:
         """The start of period 0."""
@@ -69,6 +94,10 @@ class Grid:
     def slot_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the slots within their periods."""
         return (time + (self.early - self.origin)) % self.period // self.step
+
+    def slot_start(self, time: _Number) -> _Number:
+        """Return the starts of the slots that contain some times."""
+        return self.slots_until(time) * self.step + ANCHOR
 
     def slots_until(self, time: _Number) -> _Number:
         """Return the number of slots, counted over all periods, that have ended by a time."""

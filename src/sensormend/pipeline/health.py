@@ -18,7 +18,6 @@ __all__ = [
     "HEALTH",
     "LETTERS",
     "NO_ROWS",
-    "SEVERITY",
     "SPIKE",
     "Health",
     "by_trouble",
@@ -39,9 +38,6 @@ NO_ROWS, ABSENT = -1, "nothing"
 
 LETTERS = dict(zip(".sfuxon", (ABSENT, *HEALTH), strict=True))
 """The letters of the states in a health matrix."""
-
-SEVERITY = ".sfnuox"
-"""The letters, the worst last: several days in one cell show the worst of them."""
 
 MAX_CELLS = 750
 """Cells in a row of a health matrix; beyond that a cell covers several days."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.files import harmless, original, read_table, replacing, sync
+from sensormend.files import harmless, open_text, original, read_table, replacing, sync
 from sensormend.pipeline.times import iso, parse_time
 from sensormend.readings import NameIndex
 from sensormend.recovery import BoolArray
@@ -234,7 +234,7 @@ def _replace(path: Path, text: str, notes: tuple[Note, ...], problem: str) -> No
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with open_text(path) as file:
             return file.read()
     except FileNotFoundError:
         return ""
@@ -280,16 +280,19 @@ def _note(cells: Mapping[str, str], where: str) -> Note:
     return note
 
 
-def check_note(note: Note, where: str) -> None:
+def check_note(note: Note, where: str = "") -> None:
     """Raise ConfigError for a note that says nothing; `where` is its place in a file."""
     if note.end <= note.start:
-        raise ConfigError(f"{where}: to is not after from")
-    if note.action in FIXED and note.start == -EVER and note.end == EVER:
-        raise ConfigError(f"{where}: {note.action} needs a time, from or to")
-    if note.action == "muted" and note.end == EVER:
-        raise ConfigError(f"{where}: muted needs a time, to")
-    if note.action == "comment" and not note.comment:
-        raise ConfigError(f"{where}: comment needs words")
+        problem = "to is not after from"
+    elif note.action in FIXED and note.start == -EVER and note.end == EVER:
+        problem = f"{note.action} needs a time, from or to"
+    elif note.action == "muted" and note.end == EVER:
+        problem = "muted needs a time, to"
+    elif note.action == "comment" and not note.comment:
+        problem = "a comment needs words"
+    else:
+        return
+    raise ConfigError(f"{where}: {problem}" if where else problem)
 
 
 def as_time(text: str, where: str) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError, shown
+from sensormend.files import open_text
 from sensormend.methods import BATCH, ONLINE
 from sensormend.pipeline.times import duration, in_words
 from sensormend.readings import DAY
@@ -30,7 +31,6 @@ __all__ = [
     "column",
     "declarations",
     "flag",
-    "listed",
     "matches",
     "number",
     "option",
@@ -38,6 +38,7 @@ __all__ = [
     "read_toml",
     "refused",
     "span",
+    "split_names",
     "text",
     "whole",
 ]
@@ -144,7 +145,7 @@ _seed = _validator(_is_whole, "a whole number")
 
 def choice(*words: str) -> Validator:
     """Return a validator of a choice of words."""
-    return _validator(lambda value: value in words, " or ".join(words), str)
+    return _validator(lambda value: value in words, " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))), str)
 
 
 def text(name: str, value: Any) -> str:
@@ -187,7 +188,7 @@ def _sensor_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _typed_names(typed: Sequence[str]) -> list[str]:
-    return [name for entry in typed for name in listed(entry)]
+    return [name for entry in typed for name in split_names(entry)]
 
 
 def _per_variable(value: Any) -> Mapping[str, Any]:
@@ -228,12 +229,12 @@ def _tolerances(name: str, value: Any) -> dict[str, float]:
     return {variable: float(entry) for variable, entry in _per_variable(value).items()}
 
 
-def listed(typed: str) -> list[str]:
+def split_names(typed: str) -> list[str]:
     """Return the parts of a comma-separated text.
 
     Examples
     --------
-    >>> listed("temp, humidity")
+    >>> split_names("temp, humidity")
     ['temp', 'humidity']
     """
     return [name.strip() for name in typed.split(",") if name.strip()]
@@ -295,7 +296,7 @@ class Options:
         (),
         group="columns",
         command="clean",
-        parse=listed,
+        parse=split_names,
         leading_hyphen=True,
     )
     networks: str | None = option(
@@ -311,10 +312,10 @@ class Options:
         "The columns that are variables, where each has its own: temp,humidity.",
         (),
         group="columns",
-        parse=listed,
+        parse=split_names,
     )
     sensors: tuple[str, ...] = option(
-        _columns, "The columns that are sensors, where each has its own: a,b,c.", (), group="columns", parse=listed
+        _columns, "The columns that are sensors, where each has its own: a,b,c.", (), group="columns", parse=split_names
     )
     step: int | None = _data(span, "The step of the grid: 15min, 1h. Several readings in a step are averaged.")
     period: int | None = _data(span, "The cycle that repeats: 1d, 7d.")
@@ -507,7 +508,8 @@ def matches(sensor: str, known: str) -> bool:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with open_text(path) as file:
+            return tomllib.loads(file.read())
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:

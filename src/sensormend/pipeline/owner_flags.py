@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.grid import ANCHOR, Grid
+from sensormend.pipeline.grid import Grid
 from sensormend.readings import NameIndex, Readings, Rows, recoded
 
-__all__ = ["APART", "WRONG", "says_wrong", "with_owner_flags", "words", "wrong_flags"]
+__all__ = ["APART", "WRONG", "only_faults", "says_wrong", "with_owner_flags", "words", "wrong_flags"]
 
 WRONG = ("4", "255", "bad", "fail", "wrong", "<-3>")
 """Flags that say that a reading is wrong, in lower case: those of QARTOD and IOC, of SaQC, words, and that of NERRS."""
+
+GOOD = frozenset(("1", "0", "good", "ok", "pass", "passed", "valid", "approved", "a", "g", "p", "v", "<0>", "<1>"))
+"""Flags that say that a reading is good, in lower case."""
 
 APART = "; "
 """What stands between the flags of a slot whose readings have different ones."""
@@ -35,6 +38,18 @@ def says_wrong(flag: str, wrong: Collection[str] = WRONG) -> bool:
     True
     """
     return any(not _spellings(part, wrong).isdisjoint(wrong) for part in flag.split(APART.strip()))
+
+
+def only_faults(flags: Iterable[str]) -> bool:
+    """Return whether owners flag only what is odd, so that a reading without a flag is a good one.
+
+    Examples
+    --------
+    >>> only_faults(["bad", "corrected"]), only_faults(["1", "4"]), only_faults([])
+    (True, False, False)
+    """
+    spellings = [_spellings(part, WRONG) for flag in flags for part in flag.split(APART.strip())]
+    return bool(spellings) and all(GOOD.isdisjoint(spelled) for spelled in spellings)
 
 
 def words(flags: Iterable[object]) -> Collection[str]:
@@ -68,7 +83,7 @@ def with_owner_flags(rows: Rows, flagged: Readings, flags: Sequence[str], grid: 
         The flags, of which the first one is empty.
     """
     named = recoded(flagged, rows)
-    time = named.time if grid is None else (named.time + (grid.early - ANCHOR)) // grid.step * grid.step + ANCHOR
+    time = named.time if grid is None else grid.slot_start(named.time)
     times, rank = np.unique(np.concatenate([rows.time, time]), return_inverse=True)
     width = len(named.variables) * times.size
 

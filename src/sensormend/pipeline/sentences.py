@@ -17,6 +17,7 @@ __all__ = [
     "comma",
     "contradiction_sentence",
     "counted",
+    "enumeration",
     "fault_sentence",
     "faults_in_words",
     "how_far_judged",
@@ -246,7 +247,9 @@ def what_it_does(reason: str, size: float, rate: float, sums: ReadingSums, span:
     if reason == "implausible" and climbs:
         climb = verb("climbs", "climbed") if change > 0 else verb("falls", "fell")
         return f"{climb} from {number(sums.first_value)} to {number(sums.last_value)}"
-    gain = f"{number(size)} times as much as" if math.isfinite(size) else "more or less than"
+    gain = "more or less than"
+    if math.isfinite(size):
+        gain = f"{number(size)} times as much as" if size > 0 else "against what"
     # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
     far = f"up to {unsigned(sums.farthest)} off, too far to be true" if sums.square else "an impossible value"
     expected = f" where {number(mean - sums.distance / count)} was expected" if sums.square else ", far from all others"
@@ -284,6 +287,21 @@ def percent(part: float, whole: float = 1.0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def enumeration(words: Sequence[str], most: int | None = None) -> str:
+    """Join words with commas and "and"; of more than `most`, the first ones and the number of the others.
+
+    Examples
+    --------
+    >>> enumeration(["a", "b", "c"]), enumeration(["a", "b"]), enumeration(["a"]), enumeration([])
+    ('a, b and c', 'a and b', 'a', '')
+    >>> enumeration(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    if most is not None and len(words) > most:
+        words = [*words[:most], f"{len(words) - most:,} more"]
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
 def counted(count: int, singular: str, plural: str = "") -> str:
     """Return a count with its noun.
 
@@ -304,8 +322,13 @@ def states_in_words(states: Mapping[str, int]) -> str:
     '45 of 50 sensors are healthy. 4 are faulty, 1 is silent.'
     >>> states_in_words({"healthy": 3}), states_in_words({"healthy": 1}), states_in_words({"learning": 2})
     ('All 3 sensors are healthy.', '1 sensor is healthy.', 'Nothing is judged yet, of 2 sensors.')
-    >>> states_in_words({"ended": 2, "faulty": 1})
-    'None of 3 sensors is healthy. 1 is faulty, 2 have ended.'
+    >>> states_in_words({"ended": 1, "faulty": 1, "healthy": 1}), states_in_words({"faulty": 2})
+    ('1 of 3 sensors is healthy. 1 is faulty, 1 has ended.', 'None of 2 sensors is healthy. 2 are faulty.')
+
+    A sensor that has ended is not known to be ill.
+
+    >>> states_in_words({"ended": 4, "suspect": 1}), states_in_words({"ended": 1})
+    ('4 of 5 sensors have ended. 1 is suspect.', '1 sensor has ended.')
     """
     total, healthy = sum(states.values()), states.get("healthy", 0)
     sensors = counted(total, "sensor")
@@ -321,7 +344,12 @@ def states_in_words(states: Mapping[str, int]) -> str:
         if states.get(state)
     ]
     ended = states.get("ended", 0)
-    others += [f"{ended:,} {'has' if ended == 1 else 'have'} ended"] if ended else []
+    have_ended = f"{'has' if ended == 1 else 'have'} ended"
+    if ended and not healthy:
+        all_of_them = f"All {sensors}" if total > 1 else sensors
+        first = f"{all_of_them if ended == total else f'{ended:,} of {sensors}'} {have_ended}."
+        return f"{first} {', '.join(others)}." if others else first
+    others += [f"{ended:,} {have_ended}"] if ended else []
     first = f"{healthy:,} of {sensors} {_is_or_are(healthy)} healthy" if healthy else f"None of {sensors} is healthy"
     return f"{first}. {', '.join(others)}."
 

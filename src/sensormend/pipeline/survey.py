@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, InputError
 from sensormend.pipeline.circular import OUTSIDE, TURN, is_direction, names_direction
 from sensormend.pipeline.grid import ANCHOR, Grid
+from sensormend.pipeline.levels import WithoutLevel, without_level
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.times import in_words
 from sensormend.pipeline.units import UsualRange, split_unit
@@ -72,6 +73,8 @@ class Survey:
         The variables that are directions in degrees, each with the start of its turn: 0 or -180.
     usual
         What the variables usually read.
+    unjudged
+        The variables with counters and states, which are not judged.
     """
 
     grid: Grid
@@ -79,6 +82,7 @@ class Survey:
     notes: tuple[str, ...] = ()
     circular: dict[str, float] = field(default_factory=dict)
     usual: dict[str, UsualRange] = field(default_factory=dict)
+    unjudged: dict[str, WithoutLevel] = field(default_factory=dict)
 
 
 def survey_readings(sample: Readings, options: Options) -> Survey:
@@ -87,12 +91,24 @@ def survey_readings(sample: Readings, options: Options) -> Survey:
         raise InputError("there is no reading at all")
     sample = _by_channel(sample)
     _refuse_contradictions(sample)
+    single: list[str] = []
+    if options.step is None and not _repeats(sample):
+        # A table of one reading, or of one for each sensor, is no reason to stop.
+        options = replace(options, step=HOUR)
+        single = ["every sensor has a single reading: the step is taken to be an hour"]
     grid, notes = _time_grid(sample, options)
+    notes = [*single, *notes]
     if not options.one_pass:
         # An archive's periods begin with its first reading, so that verdicts do not depend on the zone of its clock.
         first = int(sample.time.min()) + grid.early - ANCHOR
         grid = replace(grid, cut=first % grid.period // grid.step * grid.step)
     return _surveyed(sample, options, grid, notes)
+
+
+def _repeats(sample: Readings) -> bool:
+    """Return whether any channel has readings of two times; the sample is sorted by channel and time."""
+    same = (np.diff(sample.sensor) == 0) & (np.diff(sample.variable) == 0)
+    return bool((same & (np.diff(sample.time) > 0)).any())
 
 
 def survey_start(sample: Readings, options: Options) -> Survey:
@@ -111,7 +127,49 @@ def _surveyed(sample: Readings, options: Options, grid: Grid, notes: Sequence[st
     fill, guessed = _fill(sample, options)
     circular = _circular(sample, fill, options)
     directions = [f"{name or 'the variable'} is a direction: it is judged by its cosine and sine" for name in circular]
-    return Survey(grid, fill, (*notes, *guessed, *directions), circular, _usual(sample, fill, circular))
+    unjudged = _unjudged(sample, fill, circular)
+    not_judged = [_in_words(name, channels) for name, channels in unjudged.items()]
+    return Survey(
+        grid, fill, (*notes, *guessed, *directions, *not_judged), circular, _usual(sample, fill, circular), unjudged
+    )
+
+
+MOST_NAMES = 5
+"""Sensors that a remark names."""
+
+
+def _unjudged(
+    sample: Readings, fill: Mapping[str, Sequence[float]], circular: Mapping[str, float]
+) -> dict[str, WithoutLevel]:
+    """Return the variables with counters and states."""
+    unjudged = {}
+    for index, variable in enumerate(sample.variables):
+        if variable not in circular:
+            own = sample.taken(sample.variable == index)
+            channels = without_level(own.taken(~np.isin(own.value, fill[variable])))
+            if channels is not None:
+                unjudged[variable] = channels
+    return unjudged
+
+
+def _in_words(variable: str, channels: WithoutLevel) -> str:
+    """Return which channels are not judged, in words.
+
+    Examples
+    --------
+    >>> _in_words("energy", WithoutLevel(("counter",)))
+    'energy is a counter: it is not judged'
+    >>> _in_words("", WithoutLevel(("counter", "state"), ("pump", "meter")))
+    'pump and meter are counters or states: they are not judged'
+    """
+    named = list(channels.sensors[:MOST_NAMES])
+    if len(channels.sensors) > MOST_NAMES:
+        named.append(f"{len(channels.sensors) - MOST_NAMES} others")
+    who = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else "".join(named)
+    who = f"{variable} of {who}" if who and variable else who or variable or "the variable"
+    if len(named) > 1:
+        return f"{who} are {' or '.join(f'{kind}s' for kind in channels.kinds)}: they are not judged"
+    return f"{who} is {' or '.join(f'a {kind}' for kind in channels.kinds)}: it is not judged"
 
 
 def _usual(

@@ -183,7 +183,11 @@ class FaultEpisode:
         if self.reason == "spike":
             return f"{name} {words}."
         preposition = "since" if open_since else "within" if "drifted" in words else "for"
-        return f"{name} {words}{comma(words)} {preposition} {open_since or how_long(span)}."
+        doubt = ""
+        if 0 < 2 * self.wrong < sum(self.slots.values()) and self.reason not in ("silent", "fill"):
+            # What lasts is doubtful once it could be the sensor's own wander: its readings are kept.
+            doubt = f"; most of its readings {'are' if open_since else 'were'} only doubtful"
+        return f"{name} {words}{comma(words)} {preposition} {open_since or how_long(span)}{doubt}."
 
 
 COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")
@@ -258,6 +262,7 @@ class Tally:
             (flag == Flag.SUSPECT).sum(axis=1),
             (flag == Flag.NOT_EVALUATED).sum(axis=1),
         )
+        self._lengthen_silences(self.grid.start_of(cleaned_period.period), sensor, variable)
         self._note_readings(cleaned_period.period, sensor, variable, n > 0, value)
         self._copies.add(sensor, variable, np.where(fill, np.nan, value), cleaned_period.resolution)
         self._note_faults(cleaned_period, sensor, variable)
@@ -270,6 +275,21 @@ class Tally:
             self._last_period = np.pad(self._last_period, pad)
             self._last_value = np.pad(self._last_value, pad[1:], constant_values=np.nan)
             self._settled = np.pad(self._settled, pad[1:])
+
+    def _is_silent(self, channel: tuple[int, int], fault: FaultEpisode) -> bool:
+        """Return whether a fault is a silence after which no reading has come."""
+        return SILENT in fault.slots and int(self._span[1][channel]) < fault.start
+
+    def _lengthen_silences(self, now: int, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
+        """Lengthen the silences of channels that have rows again: while one counts as gone it has none."""
+        waiting = {
+            channel: fault
+            for channel, fault in self._open.items()
+            if fault.end < now and self._is_silent(channel, fault)
+        }
+        if waiting:
+            for channel in waiting.keys() & set(zip(sensor.tolist(), variable.tolist(), strict=True)):
+                waiting[channel].end = waiting[channel].reach = now
 
     def _note_readings(
         self,
@@ -428,8 +448,10 @@ class Tally:
 
     def pop_finished(self, end: int) -> list[FaultInterval]:
         """Return and remove the faults that ended before `end`, the end of the last period."""
-        lasting = [fault for fault in self.faults if fault.reach >= end]
-        self.faults = [fault for fault in self.faults if fault.reach < end]
+        # A silence may become longer until its sensor reports again, also where it counts as gone.
+        silent = {id(fault) for channel, fault in self._open.items() if self._is_silent(channel, fault)}
+        lasting = [fault for fault in self.faults if fault.reach >= end or id(fault) in silent]
+        self.faults = [fault for fault in self.faults if fault.reach < end and id(fault) not in silent]
         intervals = with_incidents(self._intervals(), self._incident_ends)
         index = NameIndex(self.sensors)
         for fault in self.faults:
@@ -438,7 +460,7 @@ class Tally:
                 self._settled[channel] = max(int(self._settled[channel]), fault.end)
         self.faults = lasting
         self._latest = {key: fault for key, fault in self._latest.items() if fault.reach >= end}
-        self._open = {key: fault for key, fault in self._open.items() if fault.reach >= end}
+        self._open = {key: fault for key, fault in self._open.items() if fault.reach >= end or id(fault) in silent}
         self._episodes = {key: fault for key, fault in self._episodes.items() if fault.reach >= end}
         return intervals
 
@@ -543,9 +565,10 @@ class Tally:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays of a state file."""
         place_of = {id(fault): index for index, fault in enumerate(self.faults)}
+        names = [entry.name for entry in fields(FaultEpisode)]
         settings = {
             "sensors": list(self.sensors),
-            "faults": [[_plain(getattr(fault, entry.name)) for entry in fields(FaultEpisode)] for fault in self.faults],
+            "faults": [[_plain(getattr(fault, name)) for name in names] for fault in self.faults],
             "open": [[*key, place_of[id(fault)]] for key, fault in self._open.items()],
             "episodes": [[*key, place_of[id(fault)]] for key, fault in self._episodes.items()],
             "latest": [[*key, place_of[id(fault)]] for key, fault in self._latest.items()],

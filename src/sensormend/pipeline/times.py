@@ -12,7 +12,7 @@ from sensormend.errors import ConfigError, InputError
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 from sensormend.recovery import BoolArray
 
-__all__ = ["FAR_AWAY", "duration", "in_words", "iso", "parse_time", "plausible_periods"]
+__all__ = ["FAR_AWAY", "duration", "in_words", "iso", "parse_time", "plausible_periods", "utc"]
 
 UNITS = {
     "ms": SECOND // 1000, "s": SECOND, "sec": SECOND, "second": SECOND,
@@ -50,6 +50,17 @@ def parse_time(text: str) -> int:
         raise InputError(f"a time looks like 2019-01-31T14:00, in UTC; got {text!r}") from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def utc(time: int | None) -> str | None:
+    """Format a time as ISO 8601 with its zone, since receivers may take a time without one for local time.
+
+    Examples
+    --------
+    >>> utc(1_546_300_800_000_000)
+    '2019-01-01T00:00:00Z'
+    """
+    return None if time is None else f"{iso(time)}Z"
 
 
 def duration(value: str | timedelta) -> int:

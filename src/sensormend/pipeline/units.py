@@ -9,7 +9,17 @@ from typing import Any
 
 from sensormend.pipeline.options import EVERY, Options
 
-__all__ = ["UsualRange", "axis_label", "collect_units", "described", "likely_unit", "split_unit", "without_unit"]
+__all__ = [
+    "UsualRange",
+    "axis_label",
+    "collect_units",
+    "described",
+    "likely_unit",
+    "sent",
+    "spelled",
+    "split_unit",
+    "without_unit",
+]
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,16 @@ IN_NAMES = (
 
 _SPELLED = {"hpa": "hPa", "kpa": "kPa", "ntu": "NTU", "fnu": "FNU"}
 _IN_NAMES = tuple((re.compile(rf"(.*)[ _.-]{end}"), unit) for end, unit in IN_NAMES)
+_SPELLINGS = {
+    **dict.fromkeys(("c", "cel", "degc", "celsius", "degreecelsius", "degreescelsius"), "°C"),
+    **dict.fromkeys(("f", "[degf]", "degf", "fahrenheit", "degreefahrenheit", "degreesfahrenheit"), "°F"),
+    **dict.fromkeys(("ug/m3", "μg/m3", "µg/m3", "µg/m³", "ugm-3"), "µg/m³"),
+    **dict.fromkeys(("us/cm", "μs/cm"), "µS/cm"),
+    **dict.fromkeys(("%rh", "percent", "pct"), "%"),
+    "hpa": "hPa",
+}
+"""Spellings of units in messages, lower case and without spaces, points and degree signs."""
+
 _TEMPERATURE = re.compile(r"(\w+[ _.-])?(temp|temperature|tair|airtemp|dew ?p(t|oint)?)\d*|t(air|water|soil)")
 _PRESSURE = re.compile(r"((air|atm\w*|baro\w*)[ _.-]?)?pres(s|sure)?|baro\w*|slp")
 _HUMIDITY = re.compile(r"rh\d*|rel\w*[ _.-]?hum\w*|hum(idity)?")
@@ -92,6 +112,17 @@ def likely_unit(variable: str, usual: UsualRange | None = None) -> str:
     return "ppm" if name == "co2" and 350 <= low < 600 and high <= 10_000 else ""
 
 
+def spelled(unit: str) -> str:
+    """Return a unit as people write it; one that is not known as it is.
+
+    Examples
+    --------
+    >>> [spelled(unit) for unit in ("C", "Deg C", "Cel", "ug/m3", "uS/cm", "mbar", "FNU")]
+    ['°C', '°C', '°C', 'µg/m³', 'µS/cm', 'mbar', 'FNU']
+    """
+    return _SPELLINGS.get(re.sub(r"[\s_.°^]+", "", unit).lower(), unit)
+
+
 def split_unit(name: str) -> tuple[str, str]:
     """Return the name of a column without its unit, and the unit in brackets at its end.
 
@@ -115,6 +146,11 @@ def without_unit(name: str) -> str:
     name, _ = split_unit(name)
     ends = (pattern.fullmatch(name.lower()) for pattern, _ in _IN_NAMES)
     return next((name[: match.end(1)] for match in ends if match), "") or name
+
+
+def sent(units: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return units of messages or files as `described` takes them."""
+    return {variable: {"units": unit} for variable, unit in units.items()}
 
 
 def described(

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +23,7 @@ from sensormend.pipeline.health import HEALTH, SPIKE, by_trouble, days_per_cell,
 from sensormend.pipeline.sentences import counted
 from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import axis_label
-from sensormend.plot.style import Colours, bare, blank, heading, styled
+from sensormend.plot.style import Colours, bare, blank, dates_below, heading, styled
 from sensormend.readings import DAY, HOUR, MEANINGS, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray
 
@@ -161,7 +160,7 @@ def beside(
     all_rows = _rows(rows)
     own, name, quantity = _channel(all_rows, sensor, variable)
     place = _place(own, microseconds(time), name)
-    time, step = int(own.time[place]), _step(own)
+    time, step = int(own.time[place]), own.usual_step
     # Rows per reading are not on the grid; they are compared by the nearest slot.
     all_rows, own = (
         replace(some, time=time + np.round((some.time - time) / step).astype(np.int64) * step)
@@ -264,7 +263,7 @@ def _channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str,
 
 def _draw_channel(axes: Any, shown: Rows, colours: Colours, quantity: str, source: Any) -> float:
     """Draw rows of one channel: raw, cleaned with its interval, faults shaded; return the height of the legend."""
-    step = _step(shown)
+    step = shown.usual_step
     own = shown.with_gaps(step)
     clock, raw, words, spikes = _clock(own.time), own.value, shade_words(own), own.reason == SPIKE
     bottom, top = _limits(np.concatenate([own.cleaned, own.lower, own.upper]), raw)
@@ -350,7 +349,7 @@ def _draw_health(axes: Any, panel: Rows, colours: Colours) -> None:
     from matplotlib.patches import Patch
 
     first, last = int(panel.time.min()) // DAY, int(panel.time.max()) // DAY
-    days = days_per_cell(first, last, _step(panel.taken(panel.sensor == panel.sensor[0])))
+    days = days_per_cell(first, last, panel.taken(panel.sensor == panel.sensor[0]).usual_step)
     channels, state = states_by_cell(panel, first, last, days)
     order, few = by_trouble(state), len(channels) <= MAX_NAMES
     names = [channels[row][0] for row in order]
@@ -403,10 +402,7 @@ def _draw_distances(
 
 def _finish(axes: Any, colours: Colours, *, grid: bool = True) -> None:
     """Remove the frame, and write dates below the axis, as fine as its span needs."""
-    dates: Any = import_module("matplotlib.dates")
-    ticks = dates.AutoDateLocator(minticks=4, maxticks=9)
-    axes.xaxis.set_major_locator(ticks)
-    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(ticks))
+    dates_below(axes, least=4, most=9)
     bare(axes, colour=colours.greys[2])
     if grid:
         axes.grid(axis="y", color=colours.greys[3], lw=0.6, zorder=0)
@@ -425,12 +421,6 @@ def _span(rows: Rows) -> str:
     return f"{_when(int(rows.time[0]))} to {_when(int(rows.time[-1]))}"
 
 
-def _step(own: Rows) -> int:
-    intervals = np.diff(own.time)
-    intervals = intervals[intervals > 0]
-    return int(np.median(intervals)) if intervals.size else HOUR
-
-
 def _balance(rows: Rows) -> str:
     """Return counts of the network in one line."""
     total, missing = len(rows), int((rows.flag == Flag.MISSING).sum())
@@ -445,7 +435,7 @@ def _balance(rows: Rows) -> str:
 def _place(own: Rows, time: int, name: str) -> int:
     """Return the index of the row whose slot contains a time."""
     place = int(np.searchsorted(own.time, time, side="right")) - 1
-    if place < 0 or time > own.time[place] + max(_step(own), HOUR):
+    if place < 0 or time > own.time[place] + max(own.usual_step, HOUR):
         raise InputError(f"{name} has no row at {_when(time)}; its rows go from {_span(own)}")
     return place
 

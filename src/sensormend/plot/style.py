@@ -11,8 +11,8 @@ from typing import Any
 
 from sensormend.errors import SensormendError
 
-__all__ = ["BLUE", "DARK", "GREYS", "INK", "LIGHT", "ORANGE", "Colours", "bare", "blank", "heading", "save",
-           "save_both", "styled"]  # fmt: skip
+__all__ = ["BLUE", "DARK", "GREYS", "INK", "LIGHT", "ORANGE", "Colours", "bare", "blank", "dates_below", "heading",
+           "save", "save_both", "styled"]  # fmt: skip
 
 # From Okabe and Ito's palette, which can be distinguished with every kind of colour blindness.
 BLUE, ORANGE = "#0072b2", "#d55e00"
@@ -107,3 +107,11 @@ def bare(axes: Any, *, sides: tuple[str, ...] = ("bottom",), colour: str = GREYS
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set(visible=side in sides, color=colour)
     axes.tick_params(labelsize=9, width=0.6)
+
+
+def dates_below(axes: Any, *, least: int, most: int) -> None:
+    """Write `least` to `most` dates below the axis, as fine as its span needs."""
+    dates: Any = import_module("matplotlib.dates")
+    ticks = dates.AutoDateLocator(minticks=least, maxticks=most)
+    axes.xaxis.set_major_locator(ticks)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(ticks))

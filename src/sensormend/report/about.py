@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sensormend.pipeline.sentences import counted, how_long, how_often, percent
+from sensormend.pipeline.sentences import counted, enumeration, how_long, how_often, percent
 from sensormend.pipeline.times import in_words
 from sensormend.readings import DAY, MEANINGS, Flag
 from sensormend.report.markup import (
     LONGEST_NAME,
     Html,
     concat,
-    enumeration,
     escape,
     html_table,
     minute,
@@ -20,11 +19,15 @@ from sensormend.report.markup import (
     shortened,
     span,
     tag,
+    worded,
 )
 from sensormend.report.report_data import ReportData
 from sensormend.views.overview import wrong_and_filled
 
 __all__ = ["header_section", "provenance_section"]
+
+MAX_NAMED = 6
+"""Most variables that the head names."""
 
 FLAG_WORDS = {
     Flag.GOOD: "the reading was trusted and not changed",
@@ -58,7 +61,7 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
     """Return the head of the page; `contents` has the name and the title of each section."""
     network = data.network
     variables = [name[:LONGEST_NAME] for name in network.variables if name]
-    measured = f" · {enumeration(variables)}" if variables else ""
+    measured = f" · {enumeration(variables, MAX_NAMED)}" if variables else ""
     return tag(
         "header",
         tag("p", "Report on a sensor network", class_="over"),
@@ -69,7 +72,7 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
             "without a zone",
             class_="span",
         ),
-        tag("p", network.sentence, class_="says"),
+        tag("p", worded(network.sentence), class_="says"),
         tag(
             "ul",
             *(tag("li", tag("b", number), tag("span", meaning)) for number, meaning in _key_numbers(data)),

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sensormend.pipeline.channel_states import ChannelName
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.health import FILL, SPIKE
 from sensormend.readings import DAY, Flag
-from sensormend.report.report_data import ChannelFaults, ReportData
+from sensormend.report.report_data import ReportData
 from sensormend.views.atlas import atlas, moment
 from sensormend.views.attention import attention
 from sensormend.views.calibration import calibration
@@ -63,7 +64,7 @@ def embedded_data(data: ReportData) -> dict[str, Any]:
     if any(row.times is not None for row in distances.rows):
         answers["calibration"] = [_answer(replace(distances, total=len(distances.rows), next=None))]
     answers["notes"] = [_answer(SensorNotes(editable=False, file="", applies="", items=[]))]
-    sensors = [_sensor(data, trouble, answers) for trouble in data.troubles[:MAX_SENSORS]]
+    sensors = [_sensor(data, name, answers) for name in list(data.troubles)[:MAX_SENSORS]]
     return {"network": data.network, "answers": answers, "sensors": sensors, "moment": utc(at)}
 
 
@@ -73,19 +74,18 @@ def _answer(answer: object, part: str | None = None, sensor: str = "", variable:
     return {"of": of, "answer": answer}
 
 
-def _sensor(data: ReportData, trouble: ChannelFaults, answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _sensor(data: ReportData, channel: ChannelName, answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Add the answers on one channel; return what its part of the report shows."""
-    reader, name, variable = data.reader, trouble.sensor, trouble.variable
-    begin, end = _span(data, trouble)
+    reader, (name, variable), troubles = data.reader, channel, data.troubles[channel]
+    begin, end = _span(data, troubles)
     own = series(reader, name, variable, begin, end, POINTS)
     # Nothing beyond the chart is inside the file.
     own = replace(own, first=utc(begin), last=utc(end - data.step), requested=None)
     # The tables of a watch may reach further than what is reported.
-    inside = tuple(fault for fault in trouble.faults if fault.start < end and fault.end > begin) or trouble.faults
-    longest = replace(trouble, faults=inside).longest
+    longest = _longest([fault for fault in troubles if fault.start < end and fault.end > begin] or troubles)
     beside = neighbours(reader, name, variable, longest.start + data.step)
     beside = replace(beside, items=beside.items[:MAX_NEIGHBOURS])
-    faults = fault_page(reader, sensor=name, variable=variable, sort="from", order="desc", fold=False, limit=MAX_FAULTS)
+    faults = fault_page(reader, sensor=name, variable=variable, sort="from", order="desc", limit=MAX_FAULTS)
     views: dict[str, object] = {
         "sensor": sensor_view(reader, name, variable),
         "series": own,
@@ -109,14 +109,19 @@ def _sensor(data: ReportData, trouble: ChannelFaults, answers: dict[str, list[di
             "neighbours": bool(beside.items)}  # fmt: skip
 
 
-def _span(data: ReportData, trouble: ChannelFaults) -> tuple[int, int]:
+def _longest(faults: Sequence[FaultInterval]) -> FaultInterval:
+    """Return the longest fault, a silence only where there is nothing else."""
+    return max(faults, key=lambda fault: (fault.reason != "silent", fault.end - fault.start))
+
+
+def _span(data: ReportData, faults: Sequence[FaultInterval]) -> tuple[int, int]:
     """Return the span of whole days that shows most of a channel's faults."""
     length = int(np.clip(SLOTS * data.step, SHORTEST, LONGEST))
-    longest = trouble.longest
+    longest = _longest(faults)
     shown_length = min(int(AROUND * (longest.end - longest.start)), LONGEST)
     # Of a fault that lasts, the start matters.
-    faults = [longest] if shown_length > length else trouble.faults
-    begin, end = telling_span(faults, data.start, data.end, max(length, shown_length))
+    shown = [longest] if shown_length > length else faults
+    begin, end = telling_span(shown, data.start, data.end, max(length, shown_length))
     return max(begin // DAY * DAY, data.start), min(-(-end // DAY) * DAY, data.end)
 
 

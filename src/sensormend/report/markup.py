@@ -16,7 +16,6 @@ __all__ = [
     "channel_name",
     "concat",
     "date",
-    "enumeration",
     "escape",
     "html_table",
     "minute",
@@ -25,6 +24,7 @@ __all__ = [
     "shortened",
     "span",
     "tag",
+    "worded",
 ]
 
 LONGEST_NAME, LONGEST_LINE, LONGEST_QUOTE = 80, 28, 300
@@ -152,6 +152,24 @@ def minute(time: int) -> str:
     return f"{date(time)}, {str(np.datetime64(time, 'us').astype('datetime64[m]'))[-5:]}"
 
 
+def worded(sentence: str) -> str:
+    """Return a sentence with its dates as the report writes them.
+
+    Examples
+    --------
+    >>> worded("From 2024-03-01 to 2024-05-28, 2 % of the readings were wrong.")
+    'From 1 March 2024 to 28 May 2024, 2 % of the readings were wrong.'
+    """
+    return re.sub(r"\b\d{4}-\d\d-\d\d\b", lambda day: _written(day[0]), sentence)
+
+
+def _written(day: str) -> str:
+    try:
+        return date(int(np.datetime64(day, "us").astype(np.int64)))
+    except ValueError:
+        return day
+
+
 def span(start: int, end: int) -> str:
     """Format a span; `end` is excluded.
 
@@ -192,16 +210,3 @@ def rounded(value: float) -> str:
     if abs(value) < 1e-5:
         return f"{value:.2g}"
     return f"{value:.{max(0, 1 - math.floor(math.log10(abs(value))))}f}"
-
-
-def enumeration(words: Sequence[str], most: int = 6) -> str:
-    """Join words with commas and "and".
-
-    Examples
-    --------
-    >>> enumeration(["a", "b", "c"]), enumeration(["a", "b", "c"], most=2)
-    ('a, b and c', 'a, b and 1 more')
-    """
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most:,} more"
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""

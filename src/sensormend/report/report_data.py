@@ -27,7 +27,6 @@ from sensormend.views.reader import OutReader
 __all__ = [
     "CAUSES",
     "ChannelCounts",
-    "ChannelFaults",
     "EstimatedSpan",
     "ReportData",
     "RowCounts",
@@ -380,31 +379,6 @@ def _root(weight: Any, total: Any) -> float:
 
 
 @dataclass(frozen=True)
-class ChannelFaults:
-    """The faults of a channel, and their total duration in microseconds by reason."""
-
-    sensor: str
-    variable: str
-    reasons: Counter[str]
-    faults: tuple[FaultInterval, ...]
-
-    @property
-    def silent(self) -> int:
-        """The total duration of silence, microseconds."""
-        return self.reasons["silent"]
-
-    @property
-    def faulty(self) -> int:
-        """The total duration of all other faults, microseconds."""
-        return self.reasons.total() - self.silent
-
-    @property
-    def longest(self) -> FaultInterval:
-        """The longest of its faults, a silence only where there is nothing else."""
-        return max(self.faults, key=lambda fault: (fault.reason != "silent", fault.end - fault.start))
-
-
-@dataclass(frozen=True)
 class ReportData:
     """The data of the report.
 
@@ -421,7 +395,7 @@ class ReportData:
     now, faults
         The state of every channel, and all faults.
     troubles
-        Channels with faults that are not doubtful, the worst first.
+        Channels with faults that are not doubtful, each with these: the longest faulty first, then the longest silent.
     variables
         Those that have charts.
     """
@@ -434,7 +408,7 @@ class ReportData:
     matrix: Matrix
     now: dict[ChannelName, ChannelStatus]
     faults: tuple[FaultInterval, ...]
-    troubles: tuple[ChannelFaults, ...]
+    troubles: dict[ChannelName, list[FaultInterval]]
     variables: tuple[str, ...]
 
     @property
@@ -497,19 +471,19 @@ def read_report_data(reader: OutReader, done: Callable[[float], None] | None = N
     )
 
 
-def _faults_by_channel(reader: OutReader, faults: Iterable[FaultInterval]) -> tuple[ChannelFaults, ...]:
+def _faults_by_channel(reader: OutReader, faults: Iterable[FaultInterval]) -> dict[ChannelName, list[FaultInterval]]:
     by_channel: dict[ChannelName, list[FaultInterval]] = {}
     for fault in (fault for fault in faults if not fault.doubtful):
         # A sensor that is silent in all its variables has one line, without a variable.
         variables = reader.channels.get(fault.sensor, ()) if fault.reason == "silent" and not fault.variable else ()
         for variable in variables or (fault.variable,):
             by_channel.setdefault((fault.sensor, variable), []).append(fault)
-    channels = []
-    for (sensor, variable), own in by_channel.items():
-        reasons: Counter[str] = Counter()
-        for fault in own:
-            reasons[fault.reason] += fault.end - fault.start
-        channels.append(ChannelFaults(sensor, variable, reasons, tuple(own)))
-    return tuple(
-        sorted(channels, key=lambda channel: (-channel.faulty, -channel.silent, channel.sensor, channel.variable))
-    )
+
+    def order(name: ChannelName) -> tuple[int, int, ChannelName]:
+        faulty, silent = (
+            sum(fault.end - fault.start for fault in by_channel[name] if (fault.reason == "silent") == is_silent)
+            for is_silent in (False, True)
+        )
+        return -faulty, -silent, name
+
+    return {name: by_channel[name] for name in sorted(by_channel, key=order)}

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.faults import ReadingSums, distances_from
-from sensormend.pipeline.sentences import comma, how_long, how_often, readable, what_it_does, who
+from sensormend.pipeline.sentences import comma, enumeration, how_long, how_often, readable, what_it_does, who
 from sensormend.readings import REASONS, SECOND, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.deliveries import Alert, AlertedChannel
 
 __all__ = [
     "WITHDRAWN",
-    "Incident",
+    "OpenFault",
     "faulty_sentence",
     "healthy_sentence",
     "one_per_incident",
@@ -41,7 +41,7 @@ MOST_NAMED = 8
 
 
 @dataclass
-class Incident:
+class OpenFault:
     """An open fault of one channel in the live service.
 
     Attributes
@@ -81,7 +81,7 @@ class Incident:
         """Whether it is sure enough for an alert."""
         return self.confidence >= SURE_CONFIDENCE
 
-    def add(self, later: Incident) -> None:
+    def add(self, later: OpenFault) -> None:
         """Add the readings of a later period."""
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
@@ -90,11 +90,11 @@ class Incident:
         self.sums.add(later.sums)
 
 
-def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> Incident:
-    """Return an incident of the wrong readings of a channel in a period."""
+def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> OpenFault:
+    """Return the wrong readings of a channel in a period as a fault."""
     codes, counts = np.unique(rows.reason[cells][wrong], return_counts=True)
     value, cleaned = rows.value[cells][wrong], rows.cleaned[cells][wrong]
-    return Incident(
+    return OpenFault(
         start=int(rows.time[cells][wrong][0]),
         readings=int(value.size),
         confidence=0.0,
@@ -104,11 +104,11 @@ def sum_readings(rows: Rows, cells: slice, wrong: BoolArray) -> Incident:
     )
 
 
-def faulty_sentence(name: str, incident: Incident, since: int, now: int, *, again: bool = False) -> str:
+def faulty_sentence(name: str, fault: OpenFault, since: int, now: int, *, again: bool = False) -> str:
     """Return the sentence for a sensor that turned faulty, or that is faulty when it reports again."""
-    action = what_it_does(incident.reason, incident.size, incident.rate, incident.sums, now - since, over=False)
+    action = what_it_does(fault.reason, fault.size, fault.rate, fault.sums, now - since, over=False)
     turned = "reports again, but is faulty" if again else "turned faulty"
-    return f"{name} {turned}: it {action}{comma(action)} since {readable(since)}{_bracketed(incident.reason)}"
+    return f"{name} {turned}: it {action}{comma(action)} since {readable(since)}{_bracketed(fault.reason)}"
 
 
 def silent_sentence(name: str, last: int, usual: int) -> str:
@@ -200,11 +200,10 @@ def _incident(group: list[Alert]) -> Alert:
     first, since = group[0], min(alert.since for alert in group)
     names = [who(alert.sensor, alert.variable) for alert in group]
     shown = names if len(names) <= MOST_NAMED + 1 else [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED:,} others"]
-    subject = f"{', '.join(shown[:-1])} and {shown[-1]}"
+    subject = enumeration(shown)
     if len({alert.sensor for alert in group}) == 1:
         # Variables of one device: its name once.
-        variables = [alert.variable or "value" for alert in group]
-        subject = f"{', '.join(variables[:-1])} and {variables[-1]} of {first.sensor}"
+        subject = f"{enumeration([alert.variable or 'value' for alert in group])} of {first.sensor}"
     reasons = Counter(alert.reason for alert in group if alert.reason)
     kinds = ", ".join(reason for reason, _ in reasons.most_common())
     sentence = {

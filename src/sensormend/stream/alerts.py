@@ -23,7 +23,7 @@ from sensormend.readings import DAY, HOUR, REASONS, Flag, NameIndex, Readings, R
 from sensormend.recovery import BoolArray
 from sensormend.stream.alert_messages import (
     WITHDRAWN,
-    Incident,
+    OpenFault,
     faulty_sentence,
     healthy_sentence,
     one_per_incident,
@@ -120,7 +120,7 @@ class ChannelRecord:
     streak: int = 0
     streak_start: int = 0
     doubtful: bool = False
-    fault: Incident | None = None
+    fault: OpenFault | None = None
     silent_since: int | None = None
     gone: bool = False
     reports: int = 0
@@ -181,7 +181,7 @@ class PeriodVerdict:
         The numbers of all faults of each channel with wrong readings in the period, also of those that are over.
     """
 
-    faults: dict[ChannelName, Incident] = field(default_factory=dict)
+    faults: dict[ChannelName, OpenFault] = field(default_factory=dict)
     questionable: frozenset[ChannelName] = frozenset()
     episodes: dict[ChannelName, list[int]] = field(default_factory=dict)
 
@@ -197,7 +197,7 @@ def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     questionable = present.any(axis=1) & (wrong[newest] | (flag[newest] == Flag.SUSPECT))
     channels = sensor * len(rows.variables) + variable
     start, times = grid.start_of(cleaned_period.period), grid.times_of(cleaned_period.period)
-    faults: dict[ChannelName, Incident] = {}
+    faults: dict[ChannelName, OpenFault] = {}
     episodes: dict[ChannelName, list[int]] = {}
     for fault in cleaned_period.faults:
         channel = int(fault.sensor) * len(rows.variables) + fault.variable
@@ -212,11 +212,11 @@ def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
             episodes.setdefault(name, []).append(fault.id)
         if fault.end is not None or not mask.any() or (name in faults and faults[name].confidence >= fault.probability):
             continue
-        incident = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
-        incident.reasons, incident.size, incident.rate = {fault.kind: incident.readings}, fault.size, fault.rate
-        incident.start, incident.confidence = fault.start, fault.probability
-        incident.readings += max(0, (start - fault.start) // grid.step)
-        faults[name] = incident
+        summed = sum_readings(rows, slice(row * slots, (row + 1) * slots), mask)
+        summed.reasons, summed.size, summed.rate = {fault.kind: summed.readings}, fault.size, fault.rate
+        summed.start, summed.confidence = fault.start, fault.probability
+        summed.readings += max(0, (start - fault.start) // grid.step)
+        faults[name] = summed
     # The model never sees impossible readings; that they are wrong is sure.
     impossible = wrong & (rows.reason.reshape(-1, slots) == IMPLAUSIBLE)
     for row in np.flatnonzero(present.any(axis=1) & impossible[newest]).tolist():
@@ -468,7 +468,7 @@ class Alerts:
         self._questionable = {(sensor, variable): since for sensor, variable, since in state["questionable"]}
         self._channels = {}
         for sensor, variable, values in state["channels"]:
-            fault = values["fault"] and Incident(**{**values["fault"], "sums": ReadingSums(**values["fault"]["sums"])})
+            fault = values["fault"] and OpenFault(**{**values["fault"], "sums": ReadingSums(**values["fault"]["sums"])})
             self._channels[sensor, variable] = ChannelRecord(**{**values, "fault": fault})
 
     def _begin(self, time: int) -> None:
@@ -489,7 +489,7 @@ class Alerts:
         mask[[self._places[name] for name in names]] = True
         return mask
 
-    def _due_faults(self, verdict: PeriodVerdict, now: int, step: int) -> dict[ChannelName, Incident]:
+    def _due_faults(self, verdict: PeriodVerdict, now: int, step: int) -> dict[ChannelName, OpenFault]:
         """Return the sure faults that have lasted long enough, and those that began with one of them."""
         sure = [(name, fault) for name, fault in verdict.faults.items() if fault.sure]
         due = {
@@ -509,7 +509,7 @@ class Alerts:
         }
         return due | joining
 
-    def _turn_faulty(self, name: ChannelName, channel: ChannelRecord, fault: Incident, now: int) -> Alert | None:
+    def _turn_faulty(self, name: ChannelName, channel: ChannelRecord, fault: OpenFault, now: int) -> Alert | None:
         """Mark a channel as faulty, and return the alert if it is due."""
         channel.streak, channel.doubtful, channel.fault, channel.reason = 0, False, fault, fault.reason
         if not channel.faulty:
@@ -549,7 +549,7 @@ class Alerts:
         since = f" ({counted(times, 'fault')} since {readable(channel.first_at)})" if times > 1 else ""
         return f"; it comes and goes{since}, and counts as healthy again after {needed} without a fault or silence"
 
-    def _apply_faulty_period(self, name: ChannelName, fault: Incident, start: int, end: int) -> Alert | None:
+    def _apply_faulty_period(self, name: ChannelName, fault: OpenFault, start: int, end: int) -> Alert | None:
         """Apply a faulty period to a channel that has no sure fault."""
         channel = self._channel(name, start)
         if channel.fault is None:
@@ -656,7 +656,7 @@ def _overdue(turning: BoolArray, last: NDArray[np.int64], now: int, usual: NDArr
 
 
 def _faulty_alert(
-    name: ChannelName, channel: ChannelRecord, fault: Incident, before: str, now: int, text: str
+    name: ChannelName, channel: ChannelRecord, fault: OpenFault, before: str, now: int, text: str
 ) -> Alert:
     """Return the alert that a channel is faulty, with its newest wrong reading."""
     value = fault.sums.last_value if math.isfinite(fault.sums.last_value) else None

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sensormend.errors import SensormendError
-from sensormend.pipeline.options import EVERY, Options
+from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import survey_readings, survey_start
 from sensormend.pipeline.times import in_words, iso
-from sensormend.pipeline.units import split_unit
+from sensormend.pipeline.units import UsualRange, collect_units, described, sent, split_unit
 from sensormend.readings import NOTHING, Readings
 from sensormend.stream.arrivals import Rejected
 
@@ -42,6 +42,8 @@ class FeedSummary:
         Inputs that are not readings.
     notes
         Remarks on how files were read.
+    live
+        Whether they are of a feed, the format of whose messages can be named.
     """
 
     formats: tuple[str, ...]
@@ -52,6 +54,7 @@ class FeedSummary:
     passed: tuple[str, ...] = ()
     rejected: Sequence[Rejected] = ()
     notes: tuple[str, ...] = ()
+    live: bool = True
 
     @classmethod
     def of(
@@ -67,20 +70,18 @@ class FeedSummary:
         notes: Sequence[str] = (),
     ) -> FeedSummary:
         """Summarise readings of a live feed, or of an archive, whose grid is derived differently."""
-        # Units in the names of variables, then those of messages, then those of the user.
-        known = {name: unit for name in readings.variables if (unit := split_unit(name)[1])} | dict(units or {})
-        known |= dict.fromkeys(readings.variables, options.units[EVERY]) if EVERY in options.units else {}
-        known |= {name: unit for name, unit in options.units.items() if name != EVERY}
         step = period = None
+        usual: Mapping[str, UsualRange] = {}
         extra: tuple[str, ...] = ()
         if _repeats(readings):
             try:
                 survey = (survey_start if live else survey_readings)(readings, options)
-                step, period, extra = survey.grid.step, survey.grid.period, survey.notes
+                step, period, extra, usual = survey.grid.step, survey.grid.period, survey.notes, survey.usual
             except SensormendError as error:
                 extra = (str(error),)
+        known = collect_units(described(readings.variables, options, sent(units or {}), usual)).get("units", {})
         return cls(
-            tuple(formats), readings, step, period, known, tuple(sorted(passed)), rejected, (*notes, *extra)
+            tuple(formats), readings, step, period, known, tuple(sorted(passed)), rejected, (*notes, *extra), live
         )  # fmt: skip
 
     def lines(self) -> list[tuple[str, str, str]]:
@@ -90,7 +91,8 @@ class FeedSummary:
         variables = [readings.variables[code] for code in np.unique(readings.variable).tolist()]
         shown = [_with_unit(name, self.units.get(name, "")) for name in variables]
         grid = f"{in_words(self.step)} in a period of {in_words(self.period)}" if self.step and self.period else ""
-        lines = [("format", sentence, "--format (messages), --sensor, --time, --value") for sentence in self.formats]
+        columns = "--sensor, --time, --value"
+        lines = [("format", sentence, f"--format, {columns}" if self.live else columns) for sentence in self.formats]
         lines += [
             ("sensors", _counted(sensors), "--sensor; {sensor} in the pattern of topics"),
             ("variables", _counted(shown), "--variables, --variable"),

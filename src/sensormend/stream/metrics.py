@@ -5,27 +5,23 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-import socket
-import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.files import Closing
 from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.health import Health
 from sensormend.readings import SECOND
 from sensormend.stream.deliveries import SinkState
+from sensormend.stream.http_server import HttpServer, RequestHandler
 from sensormend.stream.sinks.messages import valid_text
 
-__all__ = ["MOST_CHANNELS", "BoundedServer", "Metrics", "MetricsServer"]
+__all__ = ["MOST_CHANNELS", "Metrics", "MetricsServer"]
 
 MAX_SILENCE = 60.0
 """Seconds without a heartbeat of the service's loop after which the health fails. The loop runs several times a second;
@@ -39,9 +35,6 @@ MOST_CHANNELS = 200
 """Most channels that have gauges of their own, three each: Prometheus keeps every series that it ever saw."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-MOST_CONNECTIONS, CONNECTION_TIME = 64, 15.0
-"""Connections at once, each a thread, and seconds for which one may last: a scrape takes milliseconds."""
 
 
 class _Histogram:
@@ -228,7 +221,7 @@ def _free(folder: Path) -> float:
         return float("nan")
 
 
-class MetricsServer(Closing):
+class MetricsServer(HttpServer):
     """Serves `/metrics` for Prometheus and `/healthz` for monitoring.
 
     `/healthz` answers 200 while the service works, and 503 while its loop has no heartbeat, the source is not
@@ -237,69 +230,18 @@ class MetricsServer(Closing):
     """
 
     def __init__(self, metrics: Metrics, host: str = "127.0.0.1", port: int = 9464) -> None:
-        attributes = {"metrics": metrics, "registry": metrics.registry()}
+        registry = metrics.registry()
         try:
-            self._server = BoundedServer((host, port), type("Handler", (_RequestHandler,), attributes))
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ConfigError(f"metrics cannot be shown at {host}:{port}: {reason}; choose another place") from None
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop the server."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+            super().__init__(host, port, _MetricsHandler, "metrics", metrics=metrics, registry=registry)
+        except OSError as error:
+            raise ConfigError(f"metrics cannot be shown at {host}:{port}: {error}; choose another place") from None
 
 
-class BoundedServer(ThreadingHTTPServer):
-    """Answers each connection in a thread: `MOST_CONNECTIONS` at a time, `CONNECTION_TIME` seconds each."""
-
-    daemon_threads = True
-    request_queue_size = 128
-    # Otherwise a second service would share the port of the first, on systems that allow it.
-    allow_reuse_port = False
-
-    def __init__(self, address: tuple[str, int], handler: Any) -> None:
-        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        super().__init__(address, handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, or close the connection if there are too many."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and close the connection of a client that is too slow."""
-        slow = threading.Timer(CONNECTION_TIME, _close_connection, (request,))
-        slow.daemon = True
-        slow.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            slow.cancel()
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing when a client closes the connection."""
-
-
-def _close_connection(request: socket.socket) -> None:
-    with suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
-
-
-class _RequestHandler(BaseHTTPRequestHandler):
+class _MetricsHandler(RequestHandler):
     metrics: Metrics
     registry: Any
-    timeout = 5
-    server_version, sys_version = "sensormend", ""
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802
         path = self.path.partition("?")[0]
         if path == "/metrics":
             from prometheus_client.exposition import choose_encoder
@@ -320,14 +262,5 @@ class _RequestHandler(BaseHTTPRequestHandler):
 
     do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse  # noqa: N815
 
-    def _answer(self, status: int, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store", **(more or {})}
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Log nothing: a scrape comes every few seconds."""
+    def _answer(self, status: int, kind: str, body: bytes, more: Mapping[str, str] | None = None) -> None:
+        self.answer(status, {"Content-Type": kind, "Cache-Control": "no-store", **(more or {})}, body)

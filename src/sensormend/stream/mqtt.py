@@ -351,7 +351,12 @@ class MqttConnection:
                 # The broker reads nothing more, and the thread would wait for it.
                 with suppress(OSError):
                     socket.shutdown(sockets.SHUT_RDWR)
-        self._client.loop_stop()
+        client = self._client
+        client.loop_stop()
+        # paho closes the pair of sockets that wakes its thread when the client is deleted. As long as the client calls
+        # us, the two hold each other until Python looks for such circles, which a service of years does too rarely.
+        client.on_connect = client.on_subscribe = client.on_message = None
+        client.on_publish = client.on_disconnect = client.on_socket_close = None
 
     def _is_full(self) -> bool:
         return len(self._arrived) >= MOST_MESSAGES or self._size >= LARGEST_GROUP

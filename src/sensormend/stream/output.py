@@ -29,8 +29,8 @@ from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.times import in_words, iso
-from sensormend.pipeline.units import collect_units, described
+from sensormend.pipeline.times import iso
+from sensormend.pipeline.units import collect_units, described, sent
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.integrity import is_readable
@@ -372,8 +372,8 @@ class Output:
         else:
             self.writer.write_file(path, rows, {"reached": iso(reached), "made": now()})
 
-    def describe(self, stream: Stream, settings: Mapping[str, Any]) -> None:
-        """Write faults.csv, sensors.csv, alerts.json and run.json."""
+    def describe(self, stream: Stream, settings: Mapping[str, Any], units: Mapping[str, str] | None = None) -> None:
+        """Write faults.csv, sensors.csv, alerts.json and run.json; `units` are those that messages have."""
         sensors = [asdict(health) | {"state": _stored_state(health.state)} for health in stream.health()]
         write_json(self.folder / "state" / "alerts.json", {"at": now(), "sensors": sensors})
         if stream.cleaner is not None and stream.closed is not None:
@@ -385,7 +385,7 @@ class Output:
             self._settled = []
             places = Places(coordinates={**stream.coordinates, **stream.places.coordinates})
             write_csv(self.folder / "sensors.csv", SENSORS_HEADER, map(astuple, tally.summaries(places, faults)))
-        write_json(self.folder / "run.json", self._record(stream, settings))
+        write_json(self.folder / "run.json", self._record(stream, settings, units or {}))
 
     def tidy(self, stream: Stream) -> None:
         """Merge the files of each date that is over, and drop what is older than `late_for` and `keep`."""
@@ -426,15 +426,13 @@ class Output:
         """Close the files."""
         self.writer.close()
 
-    def _record(self, stream: Stream, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _record(self, stream: Stream, settings: Mapping[str, Any], units: Mapping[str, str]) -> dict[str, Any]:
         record: dict[str, Any] = {"command": "watch", "started": self._started, "updated": now(), **settings}
         if stream.cleaner is not None:
             grid, tally = stream.cleaner.grid, stream.tally
             copies = tally.copies()
             record |= {
-                "grid": {
-                    "step": in_words(grid.step), "period": in_words(grid.period), "early_seconds": grid.early / 1e6
-                },
+                "grid": grid.record(),
                 "fill": stream.survey.fill,
                 "variables": list(stream.cleaner.variables),
                 "sensors": len(stream.sensors),
@@ -446,7 +444,7 @@ class Output:
                 "withheld": stream.cleaner.withheld,
                 "copies": copies,
                 "notes": [*stream.survey.notes, *sentences(copies), *stream.cleaner.remarks()],
-                **collect_units(described(stream.cleaner.variables, stream.options)),
+                **collect_units(described(stream.cleaner.variables, stream.options, sent(units))),
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}
 

@@ -19,6 +19,7 @@ from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.published import method_sentence
 from sensormend.pipeline.times import iso
+from sensormend.pipeline.units import likely_unit
 from sensormend.readings import Readings, Rows
 from sensormend.stream.addresses import plain
 from sensormend.stream.admission import NOT_KNOWN, RARE, UNKNOWN
@@ -122,6 +123,8 @@ class Service:
         Opens the source, given its mark and the state of the service.
     workers
         Functions that open the workers for sinks, given the store, by name.
+    units
+        Where the units of variables are put as they become known, for the sinks.
     on_event
         Called with every event after it was written, and with None after each pass of the loop.
     """
@@ -133,11 +136,12 @@ class Service:
         *,
         workers: dict[str, Callable[[Store], DeliveryWorker]] | None = None,
         metrics: Metrics | None = None,
+        units: dict[str, str] | None = None,
         on_event: Callable[[Event | None], None] = lambda event: None,
     ) -> None:
         self.settings, self.out = settings, settings.out
         self._open_source, self._open_workers, self._on_event = source, workers or {}, on_event
-        self.metrics = metrics or Metrics()
+        self.metrics, self.units = metrics or Metrics(), {} if units is None else units
         self._state = ServiceState(self.out)
         self._stopping = threading.Event()
         self._counts = dict.fromkeys(("periods", "late", "rejected"), 0)
@@ -193,6 +197,7 @@ class Service:
         self._counts |= saved.get("counts", {})
         self._lost, self._damage = saved.get("lost", 0), saved.get("damage", [])
         self._newest = saved.get("newest")
+        self.units |= saved.get("units", {})
         self._output = Output(
             self.out,
             late_for=settings.late_for,
@@ -269,6 +274,7 @@ class Service:
                 self._take(End())
                 return
             if not arrived.empty:
+                self._learn_units(source)
                 self._take(arrived)
             elif self._silent():
                 self._take(Tick(self._now()))
@@ -284,6 +290,14 @@ class Service:
             if time.monotonic() >= self._measure_at:
                 self._update_metrics()
             self._on_event(None)
+
+    def _learn_units(self, source: Source) -> None:
+        """Take over the units of messages, and those that follow from the first readings; the first one counts."""
+        usual = self.stream.survey.usual if self.stream.cleaner is not None else {}
+        likely = {variable: likely_unit(variable, known) for variable, known in usual.items()}
+        for variable, unit in (*source.units.items(), *likely.items()):
+            if unit:
+                self.units.setdefault(variable, unit)
 
     def _summarise(self, source: Source, arrived: Arrived | None) -> None:
         """Log once what the feed is taken for, after its first readings."""
@@ -485,6 +499,7 @@ class Service:
             "total": total,
             "lost": self._lost,
             "newest": self._newest,
+            "units": self.units,
             "damage": self._damage,
             "manifest": self._output.manifest.to_dict(),
         }
@@ -492,7 +507,8 @@ class Service:
 
     def _describe(self) -> None:
         started, damage = time.monotonic(), {"damage": self._damage} if self._damage else {}
-        self._retry(partial(self._output.describe, self.stream, {**self.settings.to_dict(), **self._counts, **damage}))
+        settings = {**self.settings.to_dict(), **self._counts, **damage}
+        self._retry(partial(self._output.describe, self.stream, settings, self.units))
         self._describe_at = time.monotonic() + max(TABLES_INTERVAL, TABLES_FACTOR * (time.monotonic() - started))
         self._changed = False
 
@@ -557,14 +573,15 @@ def open_service(
     """
     check_source(settings.source)
     ServiceState(settings.out).check()
-    workers = open_workers(settings)
+    units: dict[str, str] = {}
+    workers = open_workers(settings, units)
     with ExitStack() as stack:
         metrics = Metrics(settings.out)
         metrics.connected = False  # until the source is open
         _serve_metrics(metrics, settings, stack)
         if dashboard is not None:
             stack.enter_context(dashboard(settings))
-        yield Service(settings, partial(_open_source, settings), workers=workers, metrics=metrics)
+        yield Service(settings, partial(_open_source, settings), workers=workers, metrics=metrics, units=units)
 
 
 def _open_source(settings: Settings, mark: Any, state: ServiceState) -> Source:

@@ -23,13 +23,13 @@ from sensormend.pipeline.options import (
     choice,
     declarations,
     flag,
-    listed,
     number,
     option,
     path,
     read_toml,
     refused,
     span,
+    split_names,
     text,
     whole,
 )
@@ -176,13 +176,17 @@ class MqttSettings:
     """The options of a connection to a broker."""
 
     topics: tuple[str, ...] = option(
-        texts, "What to subscribe to, with commas between; by default what SOURCE says.", (), group="feed", parse=listed
+        texts,
+        "What to subscribe to, with commas between; by default what SOURCE says.",
+        (),
+        group="feed",
+        parse=split_names,
     )
     pattern: tuple[str, ...] = option(
-        texts, "What topics mean: city/{sensor}/{variable}.", (), group="feed", parse=listed
+        texts, "What topics mean: city/{sensor}/{variable}.", (), group="feed", parse=split_names
     )
     user: str | None = option(
-        text, f"Who we are to the broker. The password is in --password-file or in {PASSWORD}.", group="feed"
+        text, f"The user name at the broker. The password is in --password-file or in {PASSWORD}.", group="feed"
     )
     password: str | None = option(text, "By default that of the address, or of the environment.", secret=True)
     password_file: Path | None = option(path, "A file with the password.", group="feed")
@@ -220,9 +224,11 @@ class AlertSettings:
         whole, "Sound periods in a row until it is healthy again; 2 by default.", 2, group="alerts"
     )
     stood: int = option(
-        span, "How long a sure fault has to stand until it is reported; 1h by default.", HOUR, group="alerts"
+        span, "How long a sure fault has to last before it is reported; 1h by default.", HOUR, group="alerts"
     )
-    stood_readings: int = option(whole, "In how many readings; 3 by default.", 3, group="alerts")
+    stood_readings: int = option(
+        whole, "The least number of its wrong readings before it is reported; 3 by default.", 3, group="alerts"
+    )
     url: str | None = option(
         web_address,
         "The address of the dashboard, for links in alerts: https://sensors.example.org.",

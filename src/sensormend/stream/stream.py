@@ -174,7 +174,7 @@ class Stream:
         self._late: dict[int, int] = {}
         # The number of ended slots that were processed, and the time until which readings were judged.
         self._slot, self._judged = NEVER, NEVER
-        self._last_peek: tuple[object, CleanedPeriod] | None = None
+        self._last_peeks: dict[int, tuple[object, CleanedPeriod]] = {}
         self.maintenance = Maintenance()
         self.pace = NetworkPace()
         self.cleaner: Cleaner | None = None
@@ -345,11 +345,16 @@ class Stream:
         mask = (cleaner.grid.period_of(times) == period) & (times < until)
         if len(cleaner.variables) < len(self.variables):
             mask &= np.array([name in cleaner.variables for name in self.variables.all])[self.buffer.column("variable")]
-        key = (cleaner.period, period, until, int(mask.sum()), cleaner.maintenance)
-        if self._last_peek is None or self._last_peek[0] != key:
+        # A period that is over stays as it is while late readings of it are waited for.
+        until = min(until, cleaner.grid.start_of(period + 1) - cleaner.grid.early)
+        key = (cleaner.period, until, int(mask.sum()), cleaner.maintenance)
+        known = self._last_peeks.get(period)
+        if known is None or known[0] != key:
             readings = self._buffered(mask)
-            self._last_peek = key, cleaner.peek(_of_variables(readings, cleaner.variables), period)
-        return self._last_peek[1]
+            known = key, cleaner.peek(_of_variables(readings, cleaner.variables), period)
+        self._last_peeks = {number: entry for number, entry in self._last_peeks.items() if abs(number - period) == 1}
+        self._last_peeks[period] = known
+        return known[1]
 
     @staticmethod
     def _end_of(grid: Grid, slots: int) -> int:
@@ -388,7 +393,7 @@ class Stream:
         dropped = self._keep_buffered(common[self.buffer.column("variable")])
         self.buffer.renumber(np.cumsum(common) - 1)
         self.variables = NameIndex(list(compress(self.variables.all, common)))
-        self._last_peek = None
+        self._last_peeks = {}
         self._dropped_variables = tuple(dict.fromkeys([*self._dropped_variables, *names]))[:MANY_VARIABLES]
         yield ReadingsRejected(rejections(dropped, RARE))
         yield Problem("variables that too few messages carry are passed over", {"variables": listed(names, most=20)})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sensormend.pipeline.channel_states import ChannelName, open_faults
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.sentences import ADVICE, size_words
+from sensormend.pipeline.sentences import ADVICE, readable, size_words
 from sensormend.readings import DAY, SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
 from sensormend.views.fault_list import how_sure, incident_sentence, incidents
@@ -125,12 +125,20 @@ def _entry(
         seconds=lasted / SECOND,
         size_words=size_words(status.reason, size, rate) if len(incident) <= 1 else "",
         sure=how_sure(score, status.reason, fault.confidence if fault is not None else math.nan),
-        sentence=incident_sentence(incident) if incident else status.sentence,
+        sentence=_sentence(incident, end) if incident else status.sentence,
         advice=ADVICE.get(status.reason, ""),
         urgency=round((times if math.isfinite(times) else 1.0) * wrong / DAY, 3),
         count=max(len(incident), 1),
         known="" if known is None else _known(known),
     )
+
+
+def _sentence(incident: tuple[FaultInterval, ...], end: int) -> str:
+    """Return the sentence on an incident; a sensor whose fault is over counts as faulty until it was sound for long."""
+    words = incident_sentence(incident)
+    if incident[-1].end >= end:
+        return words
+    return f"{words} It was over at {readable(incident[-1].end)}, not long enough ago to count as healthy."
 
 
 def _known(note: Note) -> str:

@@ -17,13 +17,16 @@ from sensormend.pipeline.channel_states import (
     final_states,
     is_open,
 )
-from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.faults import FaultInterval, ReadingSums, distances_from
 from sensormend.pipeline.health import Health
-from sensormend.pipeline.sentences import how_long, number, readable, who
-from sensormend.readings import DAY
+from sensormend.pipeline.sentences import comma, how_long, number, readable, what_it_does, who
+from sensormend.readings import DAY, Flag
 from sensormend.views.reader import OutReader
 
 __all__ = ["ChannelStatus", "all_faults", "channel_statuses"]
+
+FOREVER = 2**62
+"""Later than any time."""
 
 UNREMARKABLE = ("healthy", "learning")
 """States that have no reason and no start."""
@@ -85,7 +88,7 @@ def _statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
         value = entry.last_value if heard == entry.last else math.nan
         repair = now.state in WRONG or (now.state == "ended" and alert is not None)
         status = ChannelStatus(*name, str(now.state), now.reason, now.since, heard, value, needs_repair=repair)
-        statuses[name] = replace(status, sentence=_sentence(status, tables_end)) if repair else status
+        statuses[name] = replace(status, sentence=_sentence(reader, status, tables_end)) if repair else status
     return statuses
 
 
@@ -132,7 +135,7 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     return faults
 
 
-def _sentence(status: ChannelStatus, end: int | None) -> str:
+def _sentence(reader: OutReader, status: ChannelStatus, end: int | None) -> str:
     """Return what is wrong with a channel at the end of the tables."""
     name, since = who(status.sensor, status.variable), status.since
     last = "no number ever came from it"
@@ -143,9 +146,26 @@ def _sentence(status: ChannelStatus, end: int | None) -> str:
         return f"{name} has ended: {last}. It stays on this list until maintenance.csv has it as removed."
     if status.state == "silent":
         return f"{name} is silent: {last}."
+    if does := _what_it_does(reader, status):
+        return f"{name} {does}{comma(does)} since {readable(since or 0)}; its period is not over."
     lasted = f" for {how_long(end - since)}" if end is not None and since is not None and end > since else ""
     why = f": {status.reason}" if status.reason not in ("", "faulty") else ""
     return f"{name} is faulty{lasted}{why}; its period is not over."
+
+
+def _what_it_does(reader: OutReader, status: ChannelStatus) -> str:
+    """Return what a channel does by its wrong readings of a period that is not over; empty where there is none."""
+    if reader.provisional is None or status.since is None or not status.reason:
+        return ""
+    rows = reader.provisional.taken([status.sensor], status.since, FOREVER, status.variable)
+    rows = rows.taken(np.flatnonzero((rows.flag == Flag.FAIL) & np.isfinite(rows.value)))
+    if not len(rows):
+        return ""
+    sums = ReadingSums.of(rows.value, distances_from(rows.value, rows.cleaned))
+    if not sums.square:
+        return ""
+    span = int(rows.time[-1]) + reader.step - status.since
+    return what_it_does(status.reason, math.nan, 0.0, sums, span, over=False)
 
 
 def _last_provisional(reader: OutReader) -> dict[ChannelName, int]:

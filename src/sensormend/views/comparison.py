@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.files import read_table
+from sensormend.files import open_text, read_table
 from sensormend.io.folder import Archive
 from sensormend.io.sources import listed
-from sensormend.pipeline.owner_flags import says_wrong, words, wrong_flags
-from sensormend.pipeline.times import duration, parse_time
-from sensormend.readings import DAY, Flag, Rows
+from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.maintenance import EVER, as_time
+from sensormend.pipeline.owner_flags import only_faults, says_wrong, words, wrong_flags
+from sensormend.readings import DAY, HOUR, Flag, Rows
 from sensormend.recovery import BoolArray
 from sensormend.views.reader import OutReader, finite, page_of, utc
 
@@ -28,7 +29,6 @@ __all__ = ["Agreement", "Comparison", "Differences", "OwnerAgreement", "compare"
 SPAN = 31 * DAY
 """The rows that are in memory at a time."""
 
-ALWAYS = np.iinfo(np.int64).max // 4
 
 Channel = tuple[str, str]
 
@@ -196,24 +196,27 @@ def _check_owner_flags(archive: Archive, wrong: Collection[str]) -> None:
 
 
 def _owned(archive: Archive, wrong: Collection[str]) -> Iterator[tuple[Rows, BoolArray, BoolArray]]:
-    """Yield all rows, which of them have a flag of the owners, and which of these say that they are wrong."""
+    """Yield all rows, which of them the owners judged, and which of these they call wrong.
+
+    They judged what has a flag; where they flag only what is odd, all readings.
+    """
+    all_judged = only_faults(_flags_of(archive.run()))
     for rows in _spans(archive):
         if rows.owner is not None:
             meaning = np.array([says_wrong(word, wrong) for word in rows.owner_flags])
-            yield rows, rows.owner > 0, meaning[rows.owner]
+            yield rows, (rows.owner > 0) | all_judged, meaning[rows.owner]
 
 
 def _labelled(archive: Archive, labels: _Labels) -> Iterator[tuple[Rows, BoolArray, BoolArray]]:
     """Yield all rows, which of them are labelled, and which of these are wrong."""
-    grid = archive.run().get("grid", {})
-    step, early = duration(grid.get("step", "1h")), round(grid.get("early_seconds", 0) * 1e6)
+    grid = Grid.of_run(archive.run()) or Grid(HOUR, DAY)
     unknown = sorted({sensor for sensor, _ in labels.channels} - {*archive.names, "*"})
     if unknown:
         archive.check_sensor(unknown[0])
     for rows in _spans(archive):
         compared, wrong = np.zeros((2, len(rows)), dtype=bool)
         for sensor, variable, own in _channels(rows):
-            compared[own], wrong[own] = labels.of(sensor, variable, rows.time[own], step, early)
+            compared[own], wrong[own] = labels.of(sensor, variable, rows.time[own], grid.step, grid.early)
         yield rows, compared, wrong
 
 
@@ -301,10 +304,10 @@ class _Labels:
     @classmethod
     def read(cls, path: Path, wrong: Collection[str]) -> _Labels:
         try:
-            with path.open(encoding="utf-8-sig") as file:
+            with open_text(path, "utf-8-sig") as file:
                 header = {name.strip().lower() for name in file.readline().split(",")}
         except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "it is not text in UTF-8"
+            why = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or error
             raise ConfigError(f"{path} cannot be read: {why}") from None
         spans: dict[Channel, list[tuple[int, int]]] = defaultdict(list)
         readings: dict[Channel, list[tuple[int, bool]]] = defaultdict(list)
@@ -314,14 +317,15 @@ class _Labels:
                     f"{path} has times without flags: it needs sensor, time, flag, or spans: sensor, from, to"
                 )
             for where, cells in read_table(path, {"sensor": (), "time": (), "flag": ("label",)}):
-                time = _time(cells["time"], f"{where}, time", 0)
+                time = as_time(cells["time"], f"{where}, time")
                 readings[cells["sensor"], cells.get("variable", "")].append((time, says_wrong(cells["flag"], wrong)))
         else:
             for where, cells in read_table(path, {"sensor": (), "from": (), "to": ()}):
-                span = (_time(cells["from"], f"{where}, from", -ALWAYS), _time(cells["to"], f"{where}, to", ALWAYS))
-                if span[1] <= span[0]:
+                start = as_time(cells["from"], f"{where}, from") if cells["from"] else -EVER
+                end = as_time(cells["to"], f"{where}, to") if cells["to"] else EVER
+                if end <= start:
                     raise ConfigError(f"{where}: to is not after from")
-                spans[cells["sensor"], cells.get("variable", "")].append(span)
+                spans[cells["sensor"], cells.get("variable", "")].append((start, end))
         times = {}
         for channel, entries in readings.items():
             entries.sort()
@@ -345,12 +349,3 @@ class _Labels:
             compared[slot[inside]] = True
             wrong[slot[inside & is_wrong]] = True
         return compared, wrong
-
-
-def _time(text: str, where: str, default: int) -> int:
-    if not text and default:
-        return default
-    try:
-        return parse_time(text)
-    except ValueError:
-        raise ConfigError(f"{where}: a time is written like 2020-03-01 or 2020-03-01T06:00; got {text!r}") from None

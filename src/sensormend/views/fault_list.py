@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sensormend.pipeline.channel_states import is_open
@@ -68,6 +68,8 @@ class FaultEntry:
         The size of an offset, a drift or a gain as text: "+2.1, rising".
     incident
         The start of the first fault of its incident, as in faults.csv.
+    others
+        The other variables of the sensor that were silent from the same time to the same time.
     """
 
     sensor: str
@@ -86,6 +88,7 @@ class FaultEntry:
     size_words: str = ""
     count: int = 1
     incident: str | None = None
+    others: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -165,15 +168,22 @@ def incidents(faults: Iterable[FaultInterval]) -> list[tuple[FaultInterval, ...]
 
 
 def _folded(faults: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
-    """Return the lines of the list: an incident each, but all single wrong readings of a channel."""
+    """Return the lines of the list: an incident each, but all single wrong readings of a channel.
+
+    Variables of a sensor that are silent from the same time to the same time are one line, too.
+    """
     spikes: dict[tuple[str, str], list[FaultInterval]] = {}
+    silences: dict[tuple[str, int, int], list[FaultInterval]] = {}
     lines: list[tuple[FaultInterval, ...]] = []
     for incident in incidents(faults):
+        first = incident[0]
         if all(fault.reason == "spike" for fault in incident):
-            spikes.setdefault((incident[0].sensor, incident[0].variable), []).extend(incident)
+            spikes.setdefault((first.sensor, first.variable), []).extend(incident)
+        elif len(incident) == 1 and first.reason == "silent":
+            silences.setdefault((first.sensor, first.start, first.end), []).append(first)
         else:
             lines.append(incident)
-    return [*lines, *map(tuple, spikes.values())]
+    return [*lines, *map(tuple, spikes.values()), *map(tuple, silences.values())]
 
 
 def open_incident(reader: OutReader, sensor: str, variable: str) -> FaultEntry | None:
@@ -248,12 +258,42 @@ def _entry(line: tuple[FaultInterval, ...], tables_end: int | None) -> FaultEntr
         reason=fault.reason,
         score=finite(fault.score),
         sure=how_sure(fault.score, fault.reason, fault.confidence),
-        sentence=fault.sentence if len(line) == 1 else _single_readings(line) if spikes else incident_sentence(line),
+        sentence=_sentence(line),
         size=finite(fault.size) if is_one else None,
         rate=finite(fault.rate) if is_one else None,
         confidence=finite(fault.confidence),
         size_words=size_words(fault.reason, fault.size, fault.rate) if is_one else "",
         incident=utc(line[0].start if line[0].incident is None else line[0].incident),
+        others=[other.variable for other in line[1:]] if _are_silent_together(line) else [],
+    )
+
+
+def _sentence(line: tuple[FaultInterval, ...]) -> str:
+    if len(line) > 1 and all(fault.reason == "spike" for fault in line):
+        return _single_readings(line)
+    if _are_silent_together(line):
+        return _silences(line)
+    return incident_sentence(line)
+
+
+def _are_silent_together(line: tuple[FaultInterval, ...]) -> bool:
+    return line[0].reason == "silent" and len({fault.variable for fault in line}) > 1
+
+
+def _silences(line: tuple[FaultInterval, ...]) -> str:
+    """Return one sentence on variables of a sensor that are silent together.
+
+    Examples
+    --------
+    >>> def silence(variable):
+    ...     return FaultInterval("a", variable, 0, 9, "silent", 1.0, f"a {variable} has sent nothing since then.")
+    >>> _silences((silence("rh"), silence("temp")))
+    'a rh and temp have sent nothing since then.'
+    """
+    first, names = line[0], [fault.variable for fault in line]
+    together = who(first.sensor, f"{', '.join(names[:-1])} and {names[-1]}")
+    return first.sentence.replace(who(first.sensor, first.variable), together, 1).replace(
+        " has sent ", " have sent ", 1
     )
 
 
@@ -262,6 +302,8 @@ def _score(fault: FaultInterval) -> float:
 
 
 def _length(line: tuple[FaultInterval, ...]) -> int:
+    if _are_silent_together(line):
+        return line[0].end - line[0].start
     return sum(fault.end - fault.start for fault in line)
 
 

@@ -18,6 +18,7 @@ from sensormend.pipeline.sentences import (
     without_number,
 )
 from sensormend.pipeline.times import parse_time
+from sensormend.pipeline.units import axis_label
 from sensormend.readings import DAY, SECOND, Flag
 from sensormend.views.channel_status import all_faults, channel_statuses
 from sensormend.views.reader import OutReader, utc
@@ -47,8 +48,8 @@ class NetworkOverview:
     wrong, filled, filled_days
         The shares of wrong readings and of estimates in an archive, or in the last days of a feed, and the number of
         these days.
-    variables
-        Names of the variables; a single empty one where it has none.
+    variables, units
+        Names of the variables; a single empty one where it has none. And their units, as far as they are known.
     first, last
         The times of the first and the last row, provisional ones too.
     step, period
@@ -78,6 +79,7 @@ class NetworkOverview:
     filled: float | None
     filled_days: int
     variables: list[str]
+    units: dict[str, str]
     first: str | None
     last: str | None
     step: float
@@ -118,6 +120,7 @@ def network_overview(reader: OutReader) -> NetworkOverview:
         filled=filled,
         filled_days=0 if days is None else days[1] - days[0] + 1,
         variables=list(reader.variables),
+        units={name: unit for name in reader.variables if (unit := axis_label(name, run)[1])},
         first=utc(span[0]) if span else None,
         last=utc(span[1]) if span else None,
         step=reader.step / SECOND,
@@ -193,7 +196,7 @@ def _sentence(states: dict[str, int], live: bool, days: tuple[int, int] | None, 
         first, last = (readable(date * DAY).split()[0] for date in days)
         span = f"From {first} to {last}" if count > 1 else f"On {first}"
         was = f"{percent(wrong)} of the readings were wrong and " if wrong is not None else ""
-        return f"{words} {span} {was}{share} of the values are estimates."
+        return f"{words} {span}, {was}{share} of the values are estimates."
     span = f"the last {count} days" if count > 1 else "the last day"
     return f"{words} {share[0].upper()}{share[1:]} of the values of {span} are estimates."
 

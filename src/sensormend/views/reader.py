@@ -16,17 +16,17 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 
-from sensormend.errors import ConfigError, InputError, StorageError
+from sensormend.errors import InputError, StorageError
 from sensormend.files import Closing, is_locked, signature
 from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sql import first_line, literal
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
-from sensormend.pipeline.grid import ANCHOR
+from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import Health
-from sensormend.pipeline.times import duration, iso, parse_time
-from sensormend.readings import DAY, HOUR, SECOND, Rows, recoded
+from sensormend.pipeline.times import parse_time, utc
+from sensormend.readings import DAY, HOUR, Rows, recoded
 from sensormend.recovery import FloatArray
 from sensormend.views.daily_counts import DailyCounts
 
@@ -189,12 +189,13 @@ class OutReader(Closing):
     @property
     def step(self) -> int:
         """The length of a slot."""
-        return self._grid("step", HOUR)
+        return self._grid.step
 
     @property
     def period(self) -> int | None:
         """The length of a period; None where it is not known."""
-        return self._grid("period", 0) or None
+        grid = Grid.of_run(self.run)
+        return None if grid is None else grid.period
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -247,11 +248,7 @@ class OutReader(Closing):
 
     def slot(self, time: int) -> int:
         """Return the start of the slot that contains a time."""
-        try:
-            early = round(float(self.run["grid"]["early_seconds"]) * SECOND)
-        except (KeyError, TypeError, ValueError):
-            early = 0
-        return (time + early - ANCHOR) // self.step * self.step + ANCHOR
+        return self._grid.slot_start(time)
 
     def final(self) -> int | None:
         """Return the end of the last slot that is final; None where none is."""
@@ -292,11 +289,9 @@ class OutReader(Closing):
         archive = self.archive
         return None if archive is None else self.cached("span", self.rows_seen, archive.span)
 
-    def _grid(self, name: str, default: int) -> int:
-        try:
-            return duration(self.run["grid"][name])
-        except (KeyError, TypeError, ConfigError):
-            return default
+    @property
+    def _grid(self) -> Grid:
+        return Grid.of_run(self.run) or Grid(HOUR, DAY)
 
     def written(self, day: int) -> object:
         """Return a value that changes when the rows of a day do."""
@@ -324,17 +319,6 @@ class OutReader(Closing):
         """Return `read` of a file, cached until the file changes."""
         path = self.folder / FILES[name]
         return self.cached(("file", name), signature(path), lambda: read(path))
-
-
-def utc(time: int | None) -> str | None:
-    """Format a time as ISO 8601 with a Z.
-
-    Examples
-    --------
-    >>> utc(1_546_300_800_000_000)
-    '2019-01-01T00:00:00Z'
-    """
-    return None if time is None else f"{iso(time)}Z"
 
 
 def numbers(values: FloatArray) -> list[float | None]:

@@ -13,7 +13,7 @@ from sensormend.errors import ConfigError, InputError
 from sensormend.pipeline.channel_states import STATES
 from sensormend.pipeline.faults import SensorSummary
 from sensormend.pipeline.health import FILL
-from sensormend.pipeline.maintenance import ACTIONS, EVER, FIXED, Maintenance, Note, remove_note, write_note
+from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, check_note, remove_note, write_note
 from sensormend.pipeline.sentences import ADVICE, counted, how_long, readable
 from sensormend.pipeline.times import parse_time
 from sensormend.pipeline.units import axis_label
@@ -234,7 +234,8 @@ def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
     }.get(status.state, "Healthy")
     if status.needs_repair and not faults:
         return f"{state}. {status.sentence}"
-    return f"{state}; {counted(faults, 'fault') if faults else 'no fault'} so far."
+    so_far = "" if status.state == "ended" or not reader.live else " so far"
+    return f"{state}; {counted(faults, 'fault') if faults else 'no fault'}{so_far}."
 
 
 @dataclass(frozen=True)
@@ -327,17 +328,11 @@ def _note_of(reader: OutReader, entry: NoteEntry) -> Note:
         raise ConfigError(f"an action is {', '.join(ACTIONS)}; got {entry.action[:40]!r}")
     begin = -EVER if entry.start is None else parse_time(entry.start)
     stop = EVER if entry.end is None else parse_time(entry.end)
-    if stop <= begin:
-        raise ConfigError("to is not after from")
-    if entry.action in FIXED and entry.start is None and entry.end is None:
-        raise ConfigError(f"{entry.action} needs a time, from or to")
-    if entry.action == "muted" and entry.end is None:
-        raise ConfigError("muted needs a time, to")
     by, comment = (" ".join(text.split()) for text in (entry.by, entry.comment))
-    if entry.action == "comment" and not comment:
-        raise ConfigError("a comment needs words")
     at = None if entry.at is None else parse_time(entry.at)
-    return Note(entry.sensor, begin, stop, entry.action, named, by, at, comment)
+    note = Note(entry.sensor, begin, stop, entry.action, named, by, at, comment)
+    check_note(note)
+    return note
 
 
 def _open_end(time: int) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -71,6 +71,15 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 """Error responses that every route may return."""
 
+TABLE: dict[str, Any] = {
+    "response_class": Response,
+    "responses": {200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "a table"}},
+}
+"""The description of a route that returns a CSV table."""
+
+Limited = Callable[[Callable[[], object]], Awaitable[Response]]
+"""Returns the response with the result of a slow function, of which few run at a time."""
+
 State = Literal["", "healthy", "recovering", "suspect", "faulty", "silent", "learning", "ended"]
 Words = Annotated[str, Query(max_length=200)]
 Name = Annotated[str, Query(alias="sensor", min_length=1, max_length=500, description="The exact name of a sensor.")]
@@ -133,27 +142,46 @@ class NewNote(BaseModel):
 
 def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> APIRouter:
     """Return the routes of the API; notes are added to the file `edit`, and `ending` ends the event streams."""
-    writing = threading.Lock()
     slow = anyio.CapacityLimiter(MAX_SLOW)
     api = APIRouter(prefix="/api", dependencies=[Depends(reader.refresh)])
-
-    def described(kind: type, **more: Any) -> dict[str, Any]:
-        return {"response_model": model_of(kind), "response_class": JSONResponse, **more}
 
     async def limited(make: Callable[[], object]) -> Response:
         return await anyio.to_thread.run_sync(lambda: _json(make()), limiter=slow)
 
-    @api.get("/network", **described(NetworkOverview))
+    _add_network_routes(api, reader, edit, limited)
+    _add_sensor_routes(api, reader, edit, limited)
+    _add_fault_routes(api, reader)
+
+    @api.get(
+        "/events",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "news"}},
+    )
+    async def get_events(request: Request) -> StreamingResponse:
+        """Return a stream of events: `hello`, then `changed` with what has changed, and `ping` in between."""
+        return StreamingResponse(_changes(reader, request, ending), media_type="text/event-stream")
+
+    return api
+
+
+def _described(kind: type) -> dict[str, Any]:
+    return {"response_model": model_of(kind), "response_class": JSONResponse}
+
+
+def _add_network_routes(api: APIRouter, reader: OutReader, edit: Path | None, limited: Limited) -> None:
+    """Add the routes of all sensors together."""
+
+    @api.get("/network", **_described(NetworkOverview))
     def get_network() -> Response:
         """Return the present state of the network."""
         return _json(network_overview(reader))
 
-    @api.get("/attention", **described(Attention))
+    @api.get("/attention", **_described(Attention))
     def get_attention(offset: Offset = 0, limit: Annotated[int, Query(ge=1, le=500)] = 5) -> Response:
         """Return the sensors that need repair, by the size of their fault over the usual error times its length."""
         return _json(attention(reader, notes=read_maintenance(edit), offset=offset, limit=limit))
 
-    @api.get("/matrix", **described(Matrix))
+    @api.get("/matrix", **_described(Matrix))
     async def get_matrix(
         variable: Variable = None,
         start: From = None,
@@ -171,7 +199,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
                            offset=offset, limit=limit)
         )  # fmt: skip
 
-    @api.get("/calibration", **described(Calibration))
+    @api.get("/calibration", **_described(Calibration))
     async def get_calibration(
         variable: Variable = None,
         search: Words = "",
@@ -186,22 +214,22 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
             )
         )
 
-    @api.get("/owners", **described(OwnerAgreement))
+    @api.get("/owners", **_described(OwnerAgreement))
     async def get_owners(offset: Offset = 0, limit: Annotated[int, Query(ge=1, le=500)] = 10) -> Response:
         """Return how the flags agree with those that came with the readings, and the channels that differ most."""
         return await limited(lambda: owner_agreement(reader, offset=offset, limit=limit))
 
-    @api.get("/places", **described(Atlas))
+    @api.get("/places", **_described(Atlas))
     def get_places() -> Response:
         """Return the map: positions of sensors, and their Voronoi cells."""
         return _json(atlas(reader))
 
-    @api.get("/moment", **described(Moment))
+    @api.get("/moment", **_described(Moment))
     def get_moment(time: Time = None, variable: Variable = None) -> Response:
         """Return the values of every sensor on the map in the slot of a time; the latest by default."""
         return _json(moment(reader, _time("time", time), variable))
 
-    @api.get("/sensors", **described(SensorPage))
+    @api.get("/sensors", **_described(SensorPage))
     def get_sensors(
         search: Words = "",
         state: State = "",
@@ -215,12 +243,17 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
             sensor_page(reader, search=search, state=state, variable=variable, sort=sort, offset=offset, limit=limit)
         )
 
-    @api.get("/sensor", **described(SensorView))
+
+def _add_sensor_routes(api: APIRouter, reader: OutReader, edit: Path | None, limited: Limited) -> None:
+    """Add the routes of one sensor."""
+    writing = threading.Lock()
+
+    @api.get("/sensor", **_described(SensorView))
     def get_sensor(name: Name, variable: Variable = None) -> Response:
         """Return one sensor: its state and its metrics."""
         return _json(sensor_view(reader, name, variable))
 
-    @api.get("/series", **described(Series))
+    @api.get("/series", **_described(Series))
     async def get_series(
         name: Name,
         variable: Variable = None,
@@ -232,14 +265,14 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         begin, stop = _time("from", start), _time("to", end)
         return await limited(lambda: series(reader, name, variable, begin, stop, points))
 
-    @api.get("/notes", **described(SensorNotes))
+    @api.get("/notes", **_described(SensorNotes))
     def get_notes(name: Name) -> Response:
         """Return the maintenance notes on a sensor."""
         return _json(sensor_notes(reader, edit, name))
 
     if edit is not None:
 
-        @api.post("/notes", **described(SensorNotes))
+        @api.post("/notes", **_described(SensorNotes))
         def post_note(note: NewNote) -> Response:
             """Add a line to maintenance.csv, or remove one, and return the notes on the sensor."""
             for name, time in (("from", note.start), ("to", note.end), ("at", note.at)):
@@ -255,13 +288,13 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
                 raise HTTPException(503, f"the note was not added to {edit.name}: {cause}") from None
             return _json(notes)
 
-    @api.get("/neighbours", **described(Neighbours))
+    @api.get("/neighbours", **_described(Neighbours))
     async def get_neighbours(name: Name, variable: Variable = None, at: Time = None) -> Response:
         """Return the sensors most correlated with one in the days before a time."""
         end = _time("at", at)
         return await limited(lambda: neighbours(reader, name, variable, end))
 
-    @api.get("/explain", **described(Explanation))
+    @api.get("/explain", **_described(Explanation))
     async def get_explanation(
         name: Name,
         time: Annotated[str, _when()],
@@ -272,7 +305,18 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         assert at is not None
         return await limited(lambda: explanation(reader, name, at, variable))
 
-    @api.get("/faults", **described(fault_list.FaultPage))
+    @api.get("/rows.csv", **TABLE)
+    def get_rows_table(name: Name, variable: Variable = None, start: From = None, end: To = None) -> Response:
+        """Return the rows of one sensor as a CSV table, at most 50,000 lines."""
+        table = row_lines(reader, name, variable, _time("from", start), _time("to", end), MAX_LINES)
+        headers = {"Content-Disposition": "attachment"}
+        return Response(table.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _add_fault_routes(api: APIRouter, reader: OutReader) -> None:
+    """Add the routes of the list of faults."""
+
+    @api.get("/faults", **_described(fault_list.FaultPage))
     def get_faults(
         chosen: Annotated[dict[str, Any], Depends(_filters)],
         offset: Offset = 0,
@@ -286,11 +330,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         """
         return _json(fault_list.fault_page(reader, **chosen, offset=offset, limit=limit, fold=fold))
 
-    @api.get(
-        "/faults.csv",
-        response_class=Response,
-        responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "a table"}},
-    )
+    @api.get("/faults.csv", **TABLE)
     def get_faults_table(chosen: Annotated[dict[str, Any], Depends(_filters)]) -> Response:
         """Return the faults as a CSV table, at most 50,000 lines."""
         faults = fault_list.fault_page(reader, **chosen, limit=MAX_LINES, fold=False).items
@@ -302,28 +342,6 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)
         headers = {"Content-Disposition": 'attachment; filename="faults.csv"'}
         return Response(text.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=headers)
-
-    @api.get(
-        "/rows.csv",
-        response_class=Response,
-        responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "a table"}},
-    )
-    def get_rows_table(name: Name, variable: Variable = None, start: From = None, end: To = None) -> Response:
-        """Return the rows of one sensor as a CSV table, at most 50,000 lines."""
-        table = row_lines(reader, name, variable, _time("from", start), _time("to", end), MAX_LINES)
-        headers = {"Content-Disposition": "attachment"}
-        return Response(table.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=headers)
-
-    @api.get(
-        "/events",
-        response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "news"}},
-    )
-    async def get_events(request: Request) -> StreamingResponse:
-        """Return a stream of events: `hello`, then `changed` with what has changed, and `ping` in between."""
-        return StreamingResponse(_changes(reader, request, ending), media_type="text/event-stream")
-
-    return api
 
 
 async def _changes(reader: OutReader, request: Request, ending: threading.Event) -> AsyncIterator[str]:

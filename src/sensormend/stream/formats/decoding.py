@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from sensormend.io.table_layout import MISSING
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import MOVED, Position
+from sensormend.pipeline.units import spelled
 from sensormend.readings import DAY, Readings
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.formats.presets import (
@@ -390,6 +391,7 @@ class Decoder:
                     positions.setdefault((sensor, resolved.time), {})[resolved.unit] = resolved.value
                 else:
                     self._buffer.add(sensor, variable, resolved.time, resolved.value)
+                    self._record_unit(variable, resolved.unit)
             except InvalidReadingError as refused:
                 self._buffer.refuse(str(refused), record)
         for (sensor, time), position in positions.items():
@@ -526,12 +528,15 @@ class Decoder:
             variable = name or self._topic.variable
             self._buffer.add(sensor, variable, time, value)
             unit = (units.get(name) if isinstance(units, Mapping) else None) or preset.known_units.get(name)
-            if isinstance(unit, str) and unit and len(self.units) < MOST_PASSED:
-                self.units.setdefault(variable or "", unit)
+            self._record_unit(variable, unit)
         if chosen and preset.latitude:
             latitude, longitude = (_first(row, paths) for paths in (preset.latitude, preset.longitude))
             self._buffer.add_position(sensor, time, latitude, longitude)
         return bool(passed)
+
+    def _record_unit(self, variable: str | None, unit: Any) -> None:
+        if isinstance(unit, str) and unit and len(self.units) < MOST_PASSED:
+            self.units.setdefault(variable or "", spelled(unit))
 
     def _read_sensor(self, message: Any, row: Mapping[str, Any], preset: Preset) -> Any:
         if self._options.sensor is not None:

@@ -573,6 +573,11 @@ _AIRGRADIENT_UNITS = {
     "atmpCompensated": "°C", "rhum": "%", "rhumCompensated": "%",
 }  # fmt: skip
 
+_PURPLEAIR_UNITS = {"temperature": "°F", "humidity": "%", "current_temp_f": "°F", "current_humidity": "%"}
+_COMMUNITY_UNITS = {"P1": "µg/m³", "P2": "µg/m³", "temperature": "°C", "humidity": "%", "pressure": "Pa"}
+_RTL_433_UNITS = {"temperature_C": "°C", "temperature_F": "°F", "humidity": "%", "pressure_hPa": "hPa"}
+_ZIGBEE_UNITS = {"temperature": "°C", "humidity": "%", "pressure": "hPa"}
+
 PRESETS = (
     Preset(
         "ttn",
@@ -611,6 +616,7 @@ PRESETS = (
         "PurpleAir",
         test=_is_purpleair,
         rows=_purpleair,
+        known_units=_PURPLEAIR_UNITS,
         latitude=("latitude",),
         longitude=("longitude",),
         apart=_PURPLEAIR_APART,
@@ -620,6 +626,7 @@ PRESETS = (
         "sensor.community",
         keys=("sensordatavalues",),
         rows=_sensor_community,
+        known_units=_COMMUNITY_UNITS,
         latitude=("latitude",),
         longitude=("longitude",),
         # How often the device has measured; of `samples` and the rest its firmware says no more.
@@ -629,7 +636,7 @@ PRESETS = (
         "cloudevents", "CloudEvents", keys=("specversion", "source", "type"), rows=_events, values="data", wraps=True
     ),
     Preset("tasmota", "Tasmota", test=_is_tasmota, rows=_tasmota, sensor=("sensor", "probe"), local=True),
-    Preset("zigbee2mqtt", "zigbee2mqtt", test=_is_zigbee, rows=_zigbee),
+    Preset("zigbee2mqtt", "zigbee2mqtt", test=_is_zigbee, rows=_zigbee, known_units=_ZIGBEE_UNITS),
     Preset(
         "airgradient",
         "AirGradient",
@@ -646,6 +653,7 @@ PRESETS = (
         "rtl_433",
         test=_is_rtl_433,
         rows=_rtl_433,
+        known_units=_RTL_433_UNITS,
         apart=frozenset(("noise", "freq", "freq1", "freq2", "subtype", "time")),
         local=True,
     ),

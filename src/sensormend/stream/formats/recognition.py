@@ -108,6 +108,8 @@ def find_layout(entry: Mapping[str, Any], options: Options, topic: TopicFields) 
     kinds = {key: _kind(key, value, options) for key, value in entry.items()}
     present = _present_options(options, kinds)
     timed = _has_time(kinds, entry, present)
+    if not timed and (key := _inner_time(kinds, entry)) is not None:
+        present, timed = replace(present, time=key), True
     if not timed:
         kinds[_ARRIVAL] = "time"
         present = replace(present, time=_ARRIVAL)
@@ -233,6 +235,17 @@ def _has_time(kinds: dict[str, Kind], entry: Mapping[str, Any], options: Options
     ):
         raise InvalidReadingError(NOT_A_TIME)
     return False
+
+
+def _inner_time(kinds: Mapping[str, Kind], entry: Mapping[str, Any]) -> str | None:
+    """Return the key of the only time within a nested object, like `params.ts`; None for none or several."""
+    inner = [
+        key
+        for key, kind in kinds.items()
+        if "." in key and _normal(key.rpartition(".")[2]) in _TIME_NAMES
+        if kind == "time" or (kind == "number" and not _is_small(entry[key]))
+    ]
+    return inner[0] if len(inner) == 1 else None
 
 
 def _is_small(value: Any) -> bool:

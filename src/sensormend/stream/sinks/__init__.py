@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sensormend.errors import ConfigError
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
 
 __all__ = ["open_alert", "open_sink", "open_workers"]
 
+NO_UNITS: Mapping[str, str] = MappingProxyType({})
 
-def open_sink(address: str, settings: Settings | None = None) -> Sink:
+
+def open_sink(address: str, settings: Settings | None = None, units: Mapping[str, str] = NO_UNITS) -> Sink:
     """Return the sink of an address, not connected yet; see `SINK_ADDRESSES`.
 
     The settings have the trusted certificates, the login where it is the broker of the source, and whether Home
-    Assistant is to discover the sensors.
+    Assistant is to discover the sensors; `units` has those of variables, also such as become known later.
     """
     if address.startswith(SCHEMES):
         from sensormend.stream.sinks.postgres_sink import PostgresSink
@@ -50,7 +53,7 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
         from sensormend.stream.sinks.messages import NO_DETAILS, AlertDetails
         from sensormend.stream.sinks.mqtt_sink import MqttSink
 
-        details = NO_DETAILS if settings is None else AlertDetails(settings.alerts.url, settings.options)
+        details = NO_DETAILS if settings is None else AlertDetails(settings.alerts.url, settings.options, units)
         home_assistant = settings is not None and settings.home_assistant
         return MqttSink(_broker(address, settings), home_assistant=home_assistant, details=details)
     if address.startswith(INFLUX):
@@ -68,15 +71,17 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
     raise ConfigError(f"{SINK_ADDRESSES}; got {plain(address)!r}")
 
 
-def open_alert(address: str | Sequence[str], settings: Settings | None = None) -> Sink:
+def open_alert(
+    address: str | Sequence[str], settings: Settings | None = None, units: Mapping[str, str] = NO_UNITS
+) -> Sink:
     """Return the sink of an address for alerts, of `ALERT_ADDRESSES`; a command is a text or a list.
 
-    The settings have the address of the dashboard and the units of variables, too.
+    The settings have the address of the dashboard and units of variables, too; `units` are as for `open_sink`.
     """
     from sensormend.stream.sinks.alert_sinks import CommandAlerts, NtfyAlerts, WebhookAlerts
     from sensormend.stream.sinks.messages import AlertDetails
 
-    details = AlertDetails() if settings is None else AlertDetails(settings.alerts.url, settings.options)
+    details = AlertDetails() if settings is None else AlertDetails(settings.alerts.url, settings.options, units)
     if not isinstance(address, str):
         return CommandAlerts(address, details=details)
     if address.startswith(COMMAND):
@@ -96,13 +101,15 @@ def open_alert(address: str | Sequence[str], settings: Settings | None = None) -
     raise ConfigError(f"{ALERT_ADDRESSES}; got {plain(address)!r}")
 
 
-def open_workers(settings: Settings) -> dict[str, Callable[[Store], DeliveryWorker]]:
+def open_workers(
+    settings: Settings, units: Mapping[str, str] = NO_UNITS
+) -> dict[str, Callable[[Store], DeliveryWorker]]:
     """Return a function that opens a worker for each sink, by names without secrets.
 
     The name depends on the address only, so that a sink has the same one after a restart.
     """
     workers: dict[str, Callable[[Store], DeliveryWorker]] = {}
-    kinds: tuple[tuple[str, Sequence[str], Callable[[str, Settings], Sink]], ...] = (
+    kinds: tuple[tuple[str, Sequence[str], Callable[[str, Settings, Mapping[str, str]], Sink]], ...] = (
         ("", settings.sinks, open_sink),
         ("alerts to ", settings.alerts.to, open_alert),
     )
@@ -113,7 +120,7 @@ def open_workers(settings: Settings) -> dict[str, Callable[[Store], DeliveryWork
             if counts[plain(address)] > 1:
                 # Two webhooks of one host, for example: their paths are secret, so a hash distinguishes them.
                 name += f" ({hashlib.sha256(address.encode()).hexdigest()[:6]})"
-            workers[name] = partial(DeliveryWorker, name, open_kind(address, settings))
+            workers[name] = partial(DeliveryWorker, name, open_kind(address, settings, units))
     return workers
 
 

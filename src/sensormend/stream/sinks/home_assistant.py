@@ -11,9 +11,10 @@ import numpy as np
 import sensormend
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.sentences import readable, who
+from sensormend.pipeline.times import utc
 from sensormend.readings import Rows
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.sinks.messages import AlertDetails, find_advice, json_bytes, row_messages, stamp, valid_text
+from sensormend.stream.sinks.messages import AlertDetails, find_advice, json_bytes, row_messages, valid_text
 
 __all__ = ["DISCOVERY", "OFFLINE", "ONLINE", "PROBLEMS", "HomeAssistant", "status_topic"]
 
@@ -85,7 +86,7 @@ class HomeAssistant:
                 "advice": find_advice(alert),
                 "state": alert.state,
                 "reason": alert.reason,
-                "since": stamp(alert.since),
+                "since": utc(alert.since),
                 "url": self._details.link(alert),
             }
             for channel in alert.channels:
@@ -170,7 +171,7 @@ def _attributes(health: Health) -> dict[str, Any]:
         "advice": None,
         "state": health.state,
         "reason": health.reason,
-        "since": stamp(health.since),
+        "since": utc(health.since),
         "url": None,
     }
 

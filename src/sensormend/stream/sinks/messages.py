@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE, who
-from sensormend.pipeline.times import iso
-from sensormend.pipeline.units import described
+from sensormend.pipeline.times import utc
+from sensormend.pipeline.units import described, sent
 from sensormend.readings import ORIGINS, REASONS, Rows
 from sensormend.stream.alert_messages import WITHDRAWN
 from sensormend.stream.deliveries import DAMAGE, DIGEST, FLOOD, Alert
@@ -34,7 +34,6 @@ __all__ = [
     "json_bytes",
     "row_fields",
     "row_messages",
-    "stamp",
     "valid_text",
 ]
 
@@ -58,14 +57,17 @@ class AlertDetails:
         The address of the dashboard; None where it is not known.
     options
         The options with the units of variables.
+    units
+        The units that messages have, as they become known.
     """
 
     url: str | None = None
     options: Options = field(default_factory=Options)
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def unit(self, variable: str) -> str | None:
         """Return the unit of a variable; None where it is not known."""
-        return described([variable], self.options).get(variable, {}).get("units") or None
+        return described([variable], self.options, sent(self.units)).get(variable, {}).get("units") or None
 
     def link(self, alert: Alert) -> str | None:
         """Return the address of the page that shows the alert: that of the sensor, or the repair list."""
@@ -80,17 +82,6 @@ class AlertDetails:
 NO_DETAILS = AlertDetails()
 
 
-def stamp(time: int | None) -> str | None:
-    """Return a time in ISO 8601 with its zone, since receivers may take a time without one for local time.
-
-    Examples
-    --------
-    >>> stamp(1_546_300_800_000_000)
-    '2019-01-01T00:00:00Z'
-    """
-    return None if time is None else f"{iso(time)}Z"
-
-
 def row_fields(
     rows: Rows, *, is_valid: Callable[[float], bool], text: Callable[[str], str] = str
 ) -> Iterator[tuple[Any, ...]]:
@@ -100,7 +91,7 @@ def row_fields(
         return [number if is_valid(number) else None for number in column.tolist()]
 
     sensors, variables = list(map(text, rows.sensors)), list(map(text, rows.variables))
-    times = {time: stamp(time) for time in np.unique(rows.time).tolist()}
+    times = {time: utc(time) for time in np.unique(rows.time).tolist()}
     return zip(
         [sensors[code] for code in rows.sensor.tolist()],
         [variables[code] for code in rows.variable.tolist()],
@@ -125,7 +116,7 @@ def row_messages(rows: Rows, *, provisional: bool) -> Iterator[tuple[str, str, d
 
 def health_message(health: Health) -> dict[str, Any]:
     """Return the fields of the health of a sensor."""
-    return {**asdict(health), "since": stamp(health.since), "heard": stamp(health.heard)}
+    return {**asdict(health), "since": utc(health.since), "heard": utc(health.heard)}
 
 
 def alert_message(alert: Alert, details: AlertDetails = NO_DETAILS) -> dict[str, Any]:
@@ -142,16 +133,16 @@ def alert_message(alert: Alert, details: AlertDetails = NO_DETAILS) -> dict[str,
         "unit": details.unit(alert.variable) if alert.sensor else None,
         "value": one.value if one else None,
         "expected": one.expected if one else None,
-        "since": stamp(alert.since),
+        "since": utc(alert.since),
         "advice": advice,
         "url": url,
         "state": alert.state,
         "before": alert.before,
         "reason": alert.reason,
-        "at": stamp(alert.at),
+        "at": utc(alert.at),
         "sensors": list(alert.sensors),
         "channels": [
-            {**asdict(channel), "unit": details.unit(channel.variable), "since": stamp(channel.since)}
+            {**asdict(channel), "unit": details.unit(channel.variable), "since": utc(channel.since)}
             for channel in alert.channels
         ],
     }

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from sensormend.pipeline.times import utc
 from sensormend.readings import REASONS, Flag, Rows
 from sensormend.stream.deliveries import Delivery, Kind, Sink
 from sensormend.stream.formats.values import InvalidReadingError, time_from
 from sensormend.stream.logs import say
 from sensormend.stream.sensorthings import PAGE, ThingsServer
-from sensormend.stream.sinks.messages import stamp
 
 __all__ = ["SensorThingsSink"]
 
@@ -65,7 +65,7 @@ class SensorThingsSink(Sink):
     def _write_channel(self, identity: Any, rows: Rows, step: int) -> None:
         first, last = int(rows.time[0]), int(rows.time[-1]) + step
         query: dict[str, str | int] = {
-            "filter": f"phenomenonTime ge {stamp(first - round(EARLY * step))} and phenomenonTime lt {stamp(last)}",
+            "filter": f"phenomenonTime ge {utc(first - round(EARLY * step))} and phenomenonTime lt {utc(last)}",
             "orderby": "phenomenonTime asc",
             "top": PAGE,
         }

@@ -10,7 +10,6 @@ import time
 import zlib
 from base64 import b64decode
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -20,7 +19,7 @@ from sensormend.readings import NOTHING
 from sensormend.stream.addresses import is_loopback, parse_host, parse_login, plain
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.formats.decoding import LARGEST, Decoder
-from sensormend.stream.metrics import BoundedServer
+from sensormend.stream.http_server import MOST_CONNECTIONS, HttpServer, RequestHandler
 
 __all__ = ["InfluxSource"]
 
@@ -29,9 +28,6 @@ PORT = 8086
 
 ANSWER_WITHIN = 10.0
 """Seconds for a batch to be on disk; after that the sender is asked to send it again."""
-
-MOST_WAITING = 64
-"""Batches that wait to be written, one for each connection that the server accepts."""
 
 MOST_AT_ONCE = 4 << 20
 """Bytes of batches that are decoded at once."""
@@ -76,17 +72,13 @@ class InfluxSource(Source):
             )
         self.decoder = Decoder(options, form="influx")
         self.units = self.decoder.units
-        self._batches: queue.Queue[_Batch] = queue.Queue(MOST_WAITING)
+        self._batches: queue.Queue[_Batch] = queue.Queue(MOST_CONNECTIONS)
         attributes = {"batches": self._batches, "user": user or "", "password": password}
         try:
-            handler = type("Handler", (_RequestHandler,), attributes)
-            self._server = BoundedServer((host, PORT if port is None else port), handler)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ConfigError(f"{shown}: cannot listen there: {reason}") from None
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="influx", daemon=True)
-        self._thread.start()
+            self._server = HttpServer(host, PORT if port is None else port, _InfluxHandler, "influx", **attributes)
+        except OSError as error:
+            raise ConfigError(f"{shown}: cannot listen there: {error}") from None
+        self.port = self._server.port
 
     def read(self, wait: float) -> Arrived:
         """Return the new inputs; see `Source.read`."""
@@ -117,19 +109,15 @@ class InfluxSource(Source):
 
     def close(self) -> None:
         """Stop listening; senders of batches that are not on disk get no answer, and send them again."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
 
-class _RequestHandler(BaseHTTPRequestHandler):
+class _InfluxHandler(RequestHandler):
     batches: queue.Queue[_Batch]
     user: str
     password: str | None
-    timeout = 5
-    server_version, sys_version = "sensormend", ""
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802
         path = self.path.partition("?")[0]
         if path == "/ping":
             self._answer(204)
@@ -142,7 +130,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         address = urlsplit(self.path)
         query = dict(parse_qsl(address.query))
         body = self._body()
@@ -216,16 +204,9 @@ class _RequestHandler(BaseHTTPRequestHandler):
         return hmac.compare_digest(f"{user}:{password}".encode("utf-8", "replace"), expected)
 
     def _answer(self, status: int, content: Mapping[str, Any] | None = None) -> None:
-        body = b"" if content is None else json.dumps(content).encode() + b"\n"
-        self.send_response(status)
-        # By this clients know whom they talk to.
-        self.send_header("X-Influxdb-Version", "1.8-sensormend")
-        if body:
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Log nothing: a batch comes every few seconds."""
+        # By the version clients know whom they talk to.
+        headers = {"X-Influxdb-Version": "1.8-sensormend"}
+        if content is None:
+            self.answer(status, headers)
+        else:
+            self.answer(status, {**headers, "Content-Type": "application/json"}, json.dumps(content).encode() + b"\n")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from sensormend.errors import ConfigError, StateError
-from sensormend.files import atomic_write
-from sensormend.io.sources import find, is_stream
+from sensormend.files import atomic_write, is_stream
+from sensormend.io.sources import find
 from sensormend.io.staging import Staging
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Position

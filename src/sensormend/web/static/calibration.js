@@ -69,7 +69,7 @@ export async function show(root, params, context) {
       element("a", { href: sensorLink(line.sensor, line.variable, { from, to }), text: seriesName(line.sensor, line.variable) }),
       element("span", { class: "calibration-now", text: line.now === null ? "no readings lately" : signed(line.now) }),
       element("span", { class: "calibration-rate quiet", text: rateWords(line, page) }),
-      picture(common.checked ? { ...line, reach: line.reach && reaches[line.variable] } : line, page));
+      picture(common.checked ? { ...line, reach: line.reach && reaches[line.variable] } : line, page, context.network.units[line.variable] ?? ""));
   }
 
   await load();
@@ -81,7 +81,7 @@ export async function show(root, params, context) {
   };
 }
 
-// What changes by less than sensors usually are apart is no drift.
+// What changes by less than sensors usually are apart is not a drift.
 function rateWords({ rate, variable }, { usual }) {
   if (rate === null) return "";
   return Math.abs(rate) < (usual[variable] ?? 0) ? "steady" : `${signed(rate)} in 30 days`;
@@ -107,7 +107,7 @@ function datesOf({ from, cells, cell_days: days }) {
   return element("li", { class: "calibration-dates small quiet", "aria-hidden": "true" }, element("span", {}, marks));
 }
 
-function picture(line, { cells, usual }) {
+function picture(line, { cells, usual }, unit) {
   const name = `${seriesName(line.sensor, line.variable)}: from the network's value by ${signed(line.now ?? 0)}`;
   if (!line.reach || line.distance.every((value) => value === null)) {
     return element("span", { class: "quiet small", text: "no similar sensor to compare with" });
@@ -122,7 +122,7 @@ function picture(line, { cells, usual }) {
     }
   });
   const wide = usual[line.variable] ?? 0;
-  const axis = element("span", { class: "calibration-axis small quiet", text: `±\u00a0${signed(line.reach).slice(1)}`, title: "how far the picture reaches" });
+  const axis = element("span", { class: "calibration-axis small quiet", text: `±\u00a0${signed(line.reach).slice(1)}${unit && `\u00a0${unit}`}`, title: "how far the picture reaches" });
   return [drawing("svg", { class: "calibration-picture", viewBox: `0 0 ${cells} 2`, preserveAspectRatio: "none", role: "img", "aria-label": name },
     drawing("rect", { class: "calibration-usual", x: 0, width: cells, y: place(wide), height: place(-wide) - place(wide) }),
     drawing("path", { class: "calibration-zero", d: `M0 1H${cells}` }),

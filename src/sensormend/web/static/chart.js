@@ -110,7 +110,7 @@ export function makeCharts(upper, lower, view) {
       scales: { x: { time: true, auto: false }, y: {} },
       axes: [
         { ...axis, grid: { show: false }, values: row === 1 ? timeLabels : noLabels, size: row === 1 ? 42 : 10, space: 76, gap: 4 },
-        { ...axis, label: row === 1 ? view.unit : "", labelSize: view.unit ? 18 : 0, labelFont: axis.font, grid: { stroke: line, width: 1 }, size: 52, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(split)) },
+        { ...axis, label: row === 1 ? view.title : view.unit, labelSize: view.title ? 18 : 0, labelFont: axis.font, grid: { stroke: line, width: 1 }, size: 52, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(split)) },
       ],
       cursor: {
         y: false,

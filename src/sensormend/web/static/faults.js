@@ -1,12 +1,12 @@
 // The list of faults for repairs: filter, sort, page, print, download as CSV.
 import { button, element, field, isAborted, iso, unix, variableChoice } from "./elements.js";
-import { plural, sensorLink, seriesName, span, time, value, whole, zoneWords } from "./format.js";
+import { plural, sensorLink, seriesName, span, time, value, whole, worded, zoneWords } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
-import { hasBar, nothingJudged, sureWords } from "./words.js";
+import { hasBar, lastingWords, nothingJudged, sureWords } from "./words.js";
 
 const PAGE = 50;
-const STATES = [["all", "all"], ["open", "still going on"], ["over", "over"]];
+const STATES = ["all", "open", "over"];
 const COLUMNS = [
   ["sensor", "Sensor", "asc"], ["from", "Since", "desc"], ["to", "Until", "desc"], ["length", "How long", "desc"],
   ["reason", "Reason", "asc"], ["score", "How sure", "desc"],
@@ -18,7 +18,9 @@ export async function show(root, params, context) {
   const wanted = Object.fromEntries(Object.entries(USUAL).map(([name, usual]) => [name, params.get(name) ?? usual]));
   wanted.offset = Math.max(0, Number.parseInt(wanted.offset, 10) || 0);
   // An address may have been typed: what there is not is left out.
-  const allowed = { state: STATES, sort: SORTS, order: [["asc"], ["desc"]] };
+  const lasting = lastingWords(context.network);
+  const stateWords = { all: "all", open: lasting, over: "over" };
+  const allowed = { state: STATES.map((name) => [name]), sort: SORTS, order: [["asc"], ["desc"]] };
   for (const [name, known] of Object.entries(allowed)) if (!known.some(([one]) => one === wanted[name])) wanted[name] = USUAL[name];
   const several = context.network.variables.length > 1;
   // A report has no room for a picture of each.
@@ -29,7 +31,7 @@ export async function show(root, params, context) {
   const search = element("input", { type: "search", value: wanted.search, placeholder: "Sensor or words", maxlength: 200, oninput: type });
   const reason = element("select", { onchange: () => choose({ reason: reason.value }) });
   const variable = several ? variableChoice(context.network.variables, wanted.variable, (name) => choose({ variable: name })) : null;
-  const states = STATES.map(([name, text]) => [name, button(text, () => choose({ state: name }))]);
+  const states = STATES.map((name) => [name, button(stateWords[name], () => choose({ state: name }))]);
   const csv = element("a", { class: "button", text: "Download CSV", download: "faults.csv" });
   const sortBox = element("select", { onchange: () => {
     const [sort, order] = sortBox.value.split(" ");
@@ -136,7 +138,7 @@ export async function show(root, params, context) {
       const old = known.get(key);
       if (old?.json === json) return old;
       const spark = sparks?.make(fault, old?.spark);
-      return { key, json, spark, tr: row(fault, key, spark) };
+      return { key, json, spark, tr: row(fault, key, spark, lasting) };
     });
     const before = [...body.children];
     if (rows.length !== before.length || rows.some(({ tr }, at) => tr !== before[at])) body.replaceChildren(...rows.map(({ tr }) => tr));
@@ -176,22 +178,22 @@ export async function show(root, params, context) {
 
 const sum = (counts) => Object.values(counts).reduce((all, one) => all + one, 0);
 
-function row(fault, key, spark) {
+function row(fault, key, spark, lasting) {
   const around = Math.max(fault.seconds * 0.4, 12 * 3600);
   const link = sensorLink(fault.sensor, fault.variable, { from: iso(unix(fault.from) - around), to: iso(unix(fault.to) + around) });
   const cell = (name, ...children) => element("td", { "data-label": name }, ...children);
   return element("tr", { class: fault.open ? "is-open" : "" },
     element("th", { scope: "row" }, element("a", { href: link, "data-key": key,
       text: fault.sensor, "aria-label": seriesName(fault.sensor, fault.variable) }),
-    fault.variable ? element("span", { class: "fault-variable", text: fault.variable }) : null),
+    fault.variable ? element("span", { class: "fault-variable", text: [fault.variable, ...fault.others].join(", ") }) : null),
     cell("Since", element("time", { datetime: fault.from, text: time(fault.from) })),
-    cell("Until", fault.open ? element("strong", { class: "still", text: "still going on" })
+    cell("Until", fault.open ? element("strong", { class: "still", text: lasting })
       : element("time", { datetime: fault.to, text: time(fault.to) })),
-    cell("How long", fault.count > 1 ? `${span(fault.seconds)} in ${span(unix(fault.to) - unix(fault.from))}` : span(fault.seconds)),
+    cell("How long", fault.count > 1 && !fault.others.length ? `${span(fault.seconds)} in ${span(unix(fault.to) - unix(fault.from))}` : span(fault.seconds)),
     cell("Reason", fault.reason),
     cell("How sure", sure(fault)),
     spark ? element("td", { class: "spark-cell" }, spark) : null,
-    element("td", { class: "fault-words", text: fault.sentence }));
+    element("td", { class: "fault-words", text: worded(fault.sentence) }));
 }
 
 // A score is in times the limit: the bar is full at ten times, and nearly empty at the limit itself.

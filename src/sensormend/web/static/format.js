@@ -55,6 +55,19 @@ export function time(value, absent = "never") {
   return moment(value) ? `${day(value)}, ${clock(value)}` : absent;
 }
 
+/** A sentence of the API with its times as the page writes them, in the chosen zone: since 1 Mar 2024, 05:00 */
+export function worded(sentence) {
+  return sentence
+    .replaceAll(/\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)\b/g, (_, date, at) => time(`${date}T${at}Z`))
+    .replaceAll(/\b\d{4}-\d\d-\d\d\b(?!T)/g, (date) => dayOf(date));
+}
+
+// A date is that of the tables, whatever the zone.
+function dayOf(date) {
+  const [year, month, number] = date.split("-").map(Number);
+  return month >= 1 && month <= 12 ? `${number} ${MONTHS[month - 1]} ${year}` : date;
+}
+
 /** 2024-03-01, as the API takes it */
 export function isoDay(value) {
   return moment(value)?.toISOString().slice(0, 10) ?? "";
@@ -70,7 +83,8 @@ export function span(seconds) {
   const minutes = Math.round(length / 60);
   if (minutes < 60) return `${minutes} min`;
   if (minutes < 1440) return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
-  const days = Math.floor(minutes / 1440);
+  // As in sentences: 33 days and 22 hours are 34 days.
+  const days = minutes < 14_400 ? Math.floor(minutes / 1440) : Math.round(minutes / 1440);
   const hours = Math.floor((minutes % 1440) / 60);
   return `${plural(days, "day")}${hours && days < 10 ? ` ${hours} h` : ""}`;
 }

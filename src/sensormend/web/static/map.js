@@ -85,8 +85,9 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
     page.line.replaceChildren(element("strong", { text: `${time(moment.time)}${zoneWords()}` }), `: ${words}`,
       ...(moment.provisional ? [" ", element("span", { class: "provisional-word", text: "provisional, may still change" })] : []));
     page.maps.classList.toggle("is-provisional", moment.provisional);
-    page.scale.replaceChildren(...ticks(moment.low, moment.high, page.bar.clientWidth < 480 ? 4 : 7).map((tick) => {
-      const mark = element("span", { class: "tick", text: value(tick) });
+    const unit = network.units[variable] ?? "";
+    page.scale.replaceChildren(...ticks(moment.low, moment.high, page.bar.clientWidth < 480 ? 4 : 7).map((tick, at) => {
+      const mark = element("span", { class: "tick", text: at || !unit ? value(tick) : `${value(tick)}\u00a0${unit}` });
       mark.style.left = `${moment.high > moment.low ? ((tick - moment.low) / (moment.high - moment.low)) * 100 : 50}%`;
       return mark;
     }));

@@ -92,7 +92,7 @@ function snapper() {
 
 /** Neighbouring cells of one state are one box: [row, first column, the one after the last], by state. */
 function stretches(data, first, last, from, to) {
-  const found = new Map();
+  const boxes = new Map();
   for (let row = first; row <= last; row += 1) {
     const cells = data.rows[row]?.cells;
     if (!cells) continue;
@@ -101,11 +101,11 @@ function stretches(data, first, last, from, to) {
       for (end = start + 1; end < to && cells[end] === letter; end += 1);
       const state = data.letters[letter] ?? "nothing";
       if (state === "nothing") continue;
-      if (!found.has(state)) found.set(state, []);
-      found.get(state).push([row, start, end]);
+      if (!boxes.has(state)) boxes.set(state, []);
+      boxes.get(state).push([row, start, end]);
     }
   }
-  return found;
+  return boxes;
 }
 
 function markAll(brush, state, boxes, edge, y, view, ink) {
@@ -209,7 +209,7 @@ function axis(brush, data, edge, view, ink) {
 
 /** Where the axis says a date: days, Mondays, months, quarters or years, as there is room. The first also says the year. */
 function ticks(data, pixels) {
-  const found = [];
+  const labels = [];
   const step = [["day", 1, 48], ["week", 7, 56], ["month", 30, 36], ["quarter", 91, 36], ["year", 365, 0]]
     .find(([, days, space]) => pixels * days >= space)[0];
   let year = null;
@@ -228,11 +228,11 @@ function ticks(data, pixels) {
       const named = step === "day" || step === "week" ? `${day} ${monthName(month)}` : monthName(month);
       const fresh = year !== date.getUTCFullYear();
       year = date.getUTCFullYear();
-      found.push({ column, words: step === "year" ? String(year) : fresh ? `${named} ${year}` : named });
+      labels.push({ column, words: step === "year" ? String(year) : fresh ? `${named} ${year}` : named });
       break;
     }
   }
-  return found;
+  return labels;
 }
 
 /** Draw all rows into a slim picture of a size: each pixel the mixture of its cells, trouble counting more. */

@@ -1,8 +1,8 @@
 // The overview: the network in one sentence, numbers of sensors by state, the health matrix, open faults, the map.
 
-import { attentionList } from "./attention.js";
-import { button, element, isAborted, unix } from "./elements.js";
-import { day, percent, plural, whole } from "./format.js";
+import { attentionList, worstList } from "./attention.js";
+import { button, element, isAborted } from "./elements.js";
+import { percent, plural, whole, worded } from "./format.js";
 import { mountMatrix } from "./matrix.js";
 import { mark } from "./palette.js";
 import { CHANNEL_STATES } from "./words.js";
@@ -14,6 +14,8 @@ const HELP = {
   recovering: "good again since recently", learning: "too little to judge", ended: "no more rows",
 };
 const MAX_ITEMS = 5;
+// Faults that are asked for to show the first few that are no silences.
+const MAX_ASKED = 50;
 
 export async function show(root, params, context) {
   const sentence = element("h1", { class: "sentence" });
@@ -25,6 +27,10 @@ export async function show(root, params, context) {
   const gridRoot = element("section", { class: "section", id: "grid", hidden: true });
   const mapRoot = element("section", { class: "section", id: "map", hidden: true });
   root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), trouble, gridRoot, matrixRoot, ownersRoot, mapRoot);
+  const was = element("section", { class: "section", id: "was", hidden: true, "aria-labelledby": "was-title" });
+  trouble.after(was);
+  const isArchive = context.network.command === "clean";
+  const heading = isArchive ? "Wrong at the end" : "Needs attention now";
   let state = CHANNEL_STATES.includes(params.get("state")) ? params.get("state") : "";
   let listed = "";
   let map = null;
@@ -32,7 +38,7 @@ export async function show(root, params, context) {
 
   function head(network) {
     // A number stays with its word where the line breaks.
-    const words = network.sentence.replaceAll(/\d{4}-\d\d-\d\d/g, (date) => day(unix(`${date}T12:00:00Z`))).replaceAll(/(\d) (?=[\p{L}%])/gu, "$1\u00a0");
+    const words = worded(network.sentence).replaceAll(/(\d) (?=[\p{L}%])/gu, "$1\u00a0");
     if (sentence.textContent !== words) sentence.textContent = words;
     notes.replaceChildren(...network.notes.map((note) => element("li", {}, note)));
     notes.hidden = !network.notes.length;
@@ -59,15 +65,25 @@ export async function show(root, params, context) {
   }
 
   async function attention() {
-    const page = await context.get("attention", { limit: MAX_ITEMS });
+    const [page, faults] = await Promise.all([
+      context.get("attention", { limit: MAX_ITEMS }), isArchive ? context.get("faults", { sort: "length", limit: MAX_ASKED }) : null]);
     // The same list stays, and the focus with it.
-    const key = JSON.stringify([page.total, page.items]);
+    const key = JSON.stringify([page, faults]);
     if (key === listed) return;
     listed = key;
     trouble.dataset.total = String(page.total);
+    const worst = faults && worstList(faults.items, MAX_ITEMS);
+    // In an archive there is nothing to be done now where nothing is wrong at its end.
+    if (worst) {
+      was.hidden = false;
+      was.replaceChildren(
+        element("div", { class: "section-head" }, element("h2", { id: "was-title", text: "What was wrong for longest" }),
+          element("a", { class: "small", href: "#/faults", text: faults.total > 1 ? `all ${whole(faults.total)} faults` : "the fault list" })),
+        worst);
+    }
     trouble.replaceChildren(
       element("div", { class: "section-head" },
-        element("h2", { id: "trouble-title" }, page.total ? `Needs attention now: ${plural(page.total, "sensor")}` : "Needs attention now"),
+        element("h2", { id: "trouble-title" }, page.total ? `${heading}: ${plural(page.total, "sensor")}` : heading),
         page.total ? element("a", { class: "small", href: "#/faults?state=open" },
           page.total > MAX_ITEMS ? `the ${MAX_ITEMS} most urgent; all open faults` : "the fault list") : null),
       attentionList(page, context.network),
@@ -96,7 +112,7 @@ export async function show(root, params, context) {
   const { network } = context;
   let matrix = null;
   head(network);
-  trouble.append(element("h2", { id: "trouble-title" }, "Needs attention now"));
+  trouble.append(element("h2", { id: "trouble-title" }, heading));
   matrixRoot.addEventListener("matrixoptions", (event) => {
     state = event.detail.state;
     head(context.network);

@@ -1,6 +1,6 @@
 // The part above a sensor's chart: its name, its state, and its numbers.
 import { element, field, unix } from "./elements.js";
-import { percent, span, time, value, whole } from "./format.js";
+import { percent, span, time, value, whole, worded } from "./format.js";
 import { chip } from "./palette.js";
 
 // Made once; only the parts that a live network changes are replaced, so that an open choice of the variable stays open.
@@ -11,7 +11,7 @@ export function makeHead(root, figures, info, context) {
     sentence);
   return (latest) => {
     state.replaceChildren(chip(latest.state, stateWords(latest)));
-    sentence.textContent = latest.sentence;
+    sentence.textContent = worded(latest.sentence);
     figures.replaceChildren(...figuresOf(latest, context.network));
   };
 }

@@ -130,7 +130,7 @@ export async function mountNotes(root, info, context) {
 
 const written = (value) => moment(value)?.toISOString().slice(0, 16).replace("T", " ") ?? "";
 
-// What was typed as the API takes it; empty where it is no time. Without a zone it is UTC.
+// What was typed as the API takes it; empty where it is not a time. Without a zone it is UTC.
 function read(text) {
   const [, date, clock = "00:00", zone = "Z"] = text.match(/^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?))?(Z|[+-]\d{2}:\d{2})?$/) ?? [];
   const full = date ? new Date(`${date}T${clock}${zone}`) : null;

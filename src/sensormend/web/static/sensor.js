@@ -1,7 +1,7 @@
 // One sensor over any span: its readings, the cleaned values, and their intervals.
 import { loadPlotter, makeCharts } from "./chart.js";
 import { button, element, iso, isAborted, unix } from "./elements.js";
-import { clock, day, isoDay, moment as utc, plural, sensorLink, seriesName, signed, span, time, value } from "./format.js";
+import { clock, day, isoDay, moment as utc, plural, sensorLink, seriesName, signed, span, time, value, worded } from "./format.js";
 import { panned, zoomed } from "./gestures.js";
 import { mountNeighbours } from "./neighbours.js";
 import { calm } from "./pace.js";
@@ -71,6 +71,7 @@ export async function show(root, params, context) {
     stepCursor: step,
     why: () => why(),
     unit: info.unit,
+    title: [info.variable && info.label, info.unit].filter(Boolean).join(", "),
   };
 
   function take(next) {
@@ -280,7 +281,7 @@ export async function show(root, params, context) {
   // A sentence to a line.
   function explain(sentences) {
     page.whyTable.replaceChildren();
-    page.whyText.replaceChildren(...sentences.map((sentence) => element("li", { text: sentence })));
+    page.whyText.replaceChildren(...sentences.map((sentence) => element("li", { text: worded(sentence) })));
   }
 
   function forgetWhy() {

@@ -19,7 +19,12 @@ export function sureWords(fault) {
   return fault.sure || "past its limit";
 }
 
+/** What is said of a fault that lasts: in an archive it does so until the readings end. */
+export function lastingWords(network) {
+  return network.command === "clean" ? "to the end" : "still going on";
+}
+
 // Whether no sensor of a network can be judged yet: then a list without faults has no meaning.
 export function nothingJudged(network) {
-  return network.sensors > 0 && network.states.learning === network.sensors;
+  return network.states.learning === network.sensors;
 }

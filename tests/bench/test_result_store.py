@@ -7,8 +7,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from sensormend.bench import store as store_module
-from sensormend.bench.store import SCHEMA, Store, code_version
+from sensormend.bench import result_store
+from sensormend.bench.result_store import SCHEMA, ResultStore, code_version
 from sensormend.errors import SensormendError
 from sensormend.files import surroundings
 
@@ -20,10 +20,10 @@ def row(**values: object) -> dict[str, object]:
 
 
 def test_rows_are_read_back_in_the_order_of_the_keys(tmp_path: Path) -> None:
-    with Store(tmp_path, "1") as store:
+    with ResultStore(tmp_path, "1") as store:
         store.append("a", [row(re=0.5, f1=NAN), row(re=0.25, minibatch=2)])
         store.append("b", [row(status="diverged")])
-    with Store(tmp_path, "1") as again:
+    with ResultStore(tmp_path, "1") as again:
         assert again.has("a")
         assert not again.has("c")
         rows = again.rows(["b", "a", "c"])
@@ -35,12 +35,12 @@ def test_rows_are_read_back_in_the_order_of_the_keys(tmp_path: Path) -> None:
 
 
 def test_a_line_cut_short_is_a_run_to_do_again(tmp_path: Path) -> None:
-    with Store(tmp_path, "1") as store:
+    with ResultStore(tmp_path, "1") as store:
         store.append("a", [row(re=0.5)])
         store.append("b", [row(re=0.7)])
     text = store.lines.read_text()
     store.lines.write_text(text[: len(text) - 30])
-    with Store(tmp_path, "1") as again:
+    with ResultStore(tmp_path, "1") as again:
         assert again.has("a")
         assert not again.has("b")
         again.append("b", [row(re=0.7)])
@@ -48,9 +48,9 @@ def test_a_line_cut_short_is_a_run_to_do_again(tmp_path: Path) -> None:
 
 
 def test_rows_of_another_version_are_not_counted_as_done(tmp_path: Path) -> None:
-    with Store(tmp_path, "1") as store:
+    with ResultStore(tmp_path, "1") as store:
         store.append("a", [row(re=0.5)])
-    with Store(tmp_path, "2") as later:
+    with ResultStore(tmp_path, "2") as later:
         assert not later.has("a")
         assert later.rows(["a"])["re"].tolist() == [0.5]
         later.append("a", [row(re=0.6)])
@@ -62,7 +62,7 @@ def test_rows_of_another_version_are_not_counted_as_done(tmp_path: Path) -> None
 
 def test_parquet_has_every_column_with_its_type(tmp_path: Path) -> None:
     folder = tmp_path / "a [b]* c"
-    with Store(folder, "1") as store:
+    with ResultStore(folder, "1") as store:
         empty = store.seal()
         assert duckdb.read_parquet(_plain(empty)).count("*").fetchall() == [(0,)]
         store.append("a", [row(re=0.5, setting="it's"), row(re=NAN, trial=3)])
@@ -80,15 +80,15 @@ def _plain(path: Path) -> str:
 
 
 def test_a_column_without_a_type_is_refused(tmp_path: Path) -> None:
-    with Store(tmp_path, "1") as store, pytest.raises(KeyError, match="colour"):
+    with ResultStore(tmp_path, "1") as store, pytest.raises(KeyError, match="colour"):
         store.append("a", [row(colour=3)])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no flock")
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
-    with Store(tmp_path, "1"), pytest.raises(SensormendError, match="another run"), Store(tmp_path, "1"):
+    with ResultStore(tmp_path, "1"), pytest.raises(SensormendError, match="another run"), ResultStore(tmp_path, "1"):
         pass
-    with Store(tmp_path, "1"):
+    with ResultStore(tmp_path, "1"):
         pass
 
 
@@ -101,7 +101,7 @@ def test_surroundings_name_neither_host_nor_path() -> None:
 
 
 def test_records_of_experiments_stand_side_by_side(tmp_path: Path) -> None:
-    with Store(tmp_path, "1") as store:
+    with ResultStore(tmp_path, "1") as store:
         store.record("size", {"runs": 3})
         store.record("noaa", {"runs": 4})
         store.record("size", {"runs": 5})
@@ -115,12 +115,12 @@ def test_the_version_changes_with_the_code_and_not_with_its_comments(
 ) -> None:
     for name in ("methods", "bench"):
         (tmp_path / name).mkdir()
-    for name in store_module.MEASURED:
+    for name in result_store.MEASURED:
         if name.endswith(".py"):
             (tmp_path / name).write_text("x = 1\n")
     method = tmp_path / "methods" / "olrtr.py"
     shown = tmp_path / "bench" / "runner.py"
-    monkeypatch.setattr(store_module, "__file__", str(tmp_path / "bench" / "store.py"))
+    monkeypatch.setattr(result_store, "__file__", str(tmp_path / "bench" / "store.py"))
     method.write_text("x = 1\n")
     shown.write_text("x = 1\n")
     first = code_version()

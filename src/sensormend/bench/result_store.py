@@ -1,4 +1,4 @@
-"""`Store` writes the results of a bench: every run at once as a line of JSON, all as Parquet, and their provenance.
+"""`ResultStore` keeps the results of a bench: every run at once as a line of JSON, all as Parquet, and their origin.
 
 results.jsonl      one line per run, on the disk before the next one begins
 results.parquet    the same as a table
@@ -25,7 +25,7 @@ from sensormend.bench.tables import METRICS, Frame, pandas_module
 from sensormend.errors import SensormendError
 from sensormend.files import atomic_write, locked
 
-__all__ = ["SCHEMA", "Store", "code_version"]
+__all__ = ["SCHEMA", "ResultStore", "code_version"]
 
 SCHEMA: dict[str, str] = {
     **dict.fromkeys(("experiment", "method", "kind", "setting", "output", "status"), "string"),
@@ -35,7 +35,7 @@ SCHEMA: dict[str, str] = {
 """The columns of a row and their types."""
 
 # These only show results; a change to them does not make a run obsolete.
-SHOWING = {"charts", "runner", "store", "tables"}
+SHOWING = {"charts", "result_store", "runner", "tables"}
 MEASURED = ("methods", "model", "bench", "simulate", "recovery.py", "tensor.py")
 
 
@@ -51,7 +51,7 @@ def code_version() -> str:
     return f"{__version__}+{digest.hexdigest()[:8]}"
 
 
-class Store:
+class ResultStore:
     """The results in one folder; as a context manager it creates the folder and locks it for writing.
 
     `version` is that of the code that makes new rows; rows of other versions are kept.

@@ -1,0 +1,61 @@
+"""The end of what a probe can measure, and what was never seen before, are no faults of what comes there by steps."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from sensormend import NetworkModel
+
+DAYS, SLOTS = 50, 24
+
+
+def run(series: np.ndarray, slots: int = SLOTS) -> tuple[np.ndarray, list[str]]:
+    """Return which readings of (sensor, slot of all days) are wrong, and the kinds of the faults."""
+    model, wrong, kinds = NetworkModel(), [], set()
+    for day in range(series.shape[1] // slots):
+        result = model.update(series[:, day * slots : (day + 1) * slots])
+        wrong.append(result.wrong)
+        kinds |= {fault.kind for fault in result.faults}
+    return np.concatenate(wrong, axis=1), sorted(kinds)
+
+
+def saturating() -> np.ndarray:
+    """Three probes of places that agree in part, and end at 10 for days at a time."""
+    random, keep = np.random.default_rng(1), np.exp(-1 / 100)
+
+    def noise() -> np.ndarray:
+        return lfilter([np.sqrt(1 - keep * keep)], [1, -keep], random.normal(size=60 * SLOTS))
+
+    common = noise()
+    series = [9 + 2 * common + 1.6 * noise() + 0.05 * random.normal(size=common.size) for _ in range(3)]
+    return np.minimum(np.round(np.maximum(series, 2), 1), 10)
+
+
+def test_a_probe_at_the_end_of_what_it_can_measure_is_not_stuck() -> None:
+    series = saturating()
+    wrong, kinds = run(series)
+    assert (series == 10).mean() > 0.2
+    assert wrong.mean() < 0.01
+    assert "stuck" not in kinds
+
+
+def test_one_that_jumps_there_among_probes_that_agree_is_wrong() -> None:
+    random, hours = np.random.default_rng(3), np.arange(DAYS * SLOTS)
+    course = 50 + 25 * np.sin(hours / 24 * 2 * np.pi / 9) + 15 * np.sin(hours / 24 * 2 * np.pi)
+    series = np.minimum(np.round(course + random.normal(0, 1.0, (3, hours.size)), 1), 80)
+    begin = int(np.flatnonzero((course < 30) & (hours > 30 * SLOTS))[0])
+    series[0, begin : begin + 2 * SLOTS] = 80
+    wrong, _ = run(series)
+    assert wrong[0, begin : begin + 2 * SLOTS].mean() > 0.5
+
+
+@pytest.mark.parametrize("hours", [48, 1])
+def test_a_flood_of_a_lone_channel_comes_by_steps_and_a_fault_jumps(hours: int) -> None:
+    slots = 96
+    random, time = np.random.default_rng(2), np.arange(DAYS * slots)
+    level = 1.0 + 0.1 * np.sin(time / slots * 2 * np.pi) + 0.005 * random.normal(size=time.size)
+    since, rising = time - 35 * slots, hours * slots / 24
+    flood = np.clip(since / rising, 0, 1) * np.exp(-np.clip(since - rising, 0, None) / (8 * slots))
+    wrong, _ = run((level + 2.0 * flood)[None], slots)
+    share = wrong[0, (since >= 0) & (since < 5 * slots)].mean()
+    assert share < 0.02 if hours > 1 else share > 0.5
