@@ -306,7 +306,7 @@ def interval_width(w, i, t, share):
 
 
 @inlined
-def _interpolate_kept(w, s, i, t, out):
+def _interpolate_doubtful(w, s, i, t, out):
     """Write the residual of a gap beside a doubtful reading, which is kept, and return whether it is one.
 
     A gap in a fault that may be none is filled as the readings before and after it are.
@@ -361,9 +361,9 @@ def estimate_cells(w, network, period, p, s):
                 low = min(low, max(least, w.cells[RAW, i, t]))
                 high = max(high, min(most, w.cells[RAW, i, t]))
         find_trusted(w.flags[PREDICTS, i], w.before, w.after)
-        has_kept = False
+        has_doubtful = False
         for t in range(s):
-            has_kept = has_kept or w.flags[UNCERTAIN, i, t]
+            has_doubtful = has_doubtful or w.flags[UNCERTAIN, i, t]
         for t in range(s):
             trusted = w.flags[PREDICTS, i, t]
             y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]
@@ -386,10 +386,10 @@ def estimate_cells(w, network, period, p, s):
                 out.code[c, t] = CORRECTED
                 y, width = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], correction_width
                 value = max(low, min(high, backward(y, v)))
-            elif has_kept and not w.flags[OBSERVED, i, t] and _interpolate_kept(w, s, i, t, w.algebra.column):
-                kept = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] + w.algebra.column[0]
-                if low <= backward(kept, v) <= high:
-                    y, value = kept, backward(kept, v)
+            elif has_doubtful and not w.flags[OBSERVED, i, t] and _interpolate_doubtful(w, s, i, t, w.algebra.column):
+                doubtful = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] + w.algebra.column[0]
+                if low <= backward(doubtful, v) <= high:
+                    y, value = doubtful, backward(doubtful, v)
             out.cleaned[c, t] = value
             out.lower[c, t] = max(low, min(value, backward(y - width, v)))
             out.upper[c, t] = min(high, max(value, backward(y + width, v)))
