@@ -7,7 +7,7 @@ import pytest
 
 from sensormend import NetworkModel
 from sensormend.model import estimation
-from sensormend.model.hypotheses import DRIFT, GAIN, NOISE, OFFSET, STUCK
+from sensormend.model.records import DRIFT, GAIN, NOISE, OFFSET, STUCK
 from simulated_city import small_city
 
 # Compiled, it can be called by compiled functions only; with NUMBA_DISABLE_JIT there is no `py_func`.
