@@ -218,3 +218,22 @@ def test_a_channel_reads_as_before_beside_most_of_those_that_predict_it(
         votes += weight if change < share * expected else -weight
     assume(abs(votes) > 1e-9 or not predicting)
     assert bool(found) == (votes > 0)
+
+
+def test_a_device_was_moved_where_a_third_of_what_predicts_a_channel_jumped_with_it() -> None:
+    together = getattr(wander._jumped_together, "py_func", wander._jumped_together)
+    stats = np.zeros((4, at.STATS))
+    stats[:2, at.OPEN_KIND], stats[:2, at.FAULT_SIZE], stats[:2, at.ONSET] = wander.OFFSET, (2.0, 1.5), (40.50, 40.55)
+
+    def found(weights: list[float]) -> bool:
+        return bool(
+            together(SimpleNamespace(members=np.arange(4)[None], size=[4], weights=np.array([[weights]])), stats, 0, 0)
+        )
+
+    assert found([0.0, 0.9, 0.1, 0.0])
+    assert found([0.0, -0.4, 0.3, 0.3])
+    assert not found([0.9, 0.3, 0.4, 0.3])
+    for column, value in ((at.ONSET, 40.7), (at.FAULT_SIZE, -1.5), (at.OPEN_KIND, wander.STUCK)):
+        usual, stats[1, column] = stats[1, column], value
+        assert not found([0.0, 0.9, 0.1, 0.0])
+        stats[1, column] = usual
