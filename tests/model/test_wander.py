@@ -218,3 +218,21 @@ def test_a_channel_reads_as_before_beside_most_of_those_that_predict_it(
         votes += weight if change < share * expected else -weight
     assume(abs(votes) > 1e-9 or not predicting)
     assert bool(as_before) == (votes > 0)
+
+
+def test_a_device_was_moved_where_a_third_of_what_predicts_a_channel_jumped_with_it() -> None:
+    jumped_together = getattr(wander._jumped_together, "py_func", wander._jumped_together)
+    stats = np.zeros(4, CHANNEL)
+    stats["open_kind"][:2], stats["fault_size"][:2], stats["onset"][:2] = wander.OFFSET, (2.0, 1.5), (40.50, 40.55)
+
+    def is_moved(weights: list[float]) -> bool:
+        network = SimpleNamespace(members=np.arange(4)[None], size=[4], weights=np.array([[weights]]))
+        return bool(jumped_together(network, stats.view(np.recarray), 0, 0))
+
+    assert is_moved([0.0, 0.9, 0.1, 0.0])
+    assert is_moved([0.0, -0.4, 0.3, 0.3])
+    assert not is_moved([0.9, 0.3, 0.4, 0.3])
+    for field, value in (("onset", 40.7), ("fault_size", -1.5), ("open_kind", wander.STUCK)):
+        usual, stats[field][1] = stats[field][1], value
+        assert not is_moved([0.0, 0.9, 0.1, 0.0])
+        stats[field][1] = usual

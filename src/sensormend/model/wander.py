@@ -504,7 +504,7 @@ def update_wander(network, period, wander, n):
                 size[c] = stats[c].own_distance
             else:
                 _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, scratch)
-        _accept_common(network, period, wander, p, n, n_others + 1, ratio, size, now)
+        _accept_common(network, period, wander, own, p, n, n_others + 1, ratio, size, now)
     _begin_faults(network, period, ratio, size, onset)
 
 
@@ -733,7 +733,7 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
 
 
 @compiled
-def _accept_common(network, period, wander, p, n, n_observed, ratio, size, now):
+def _accept_common(network, period, wander, own, p, n, n_observed, ratio, size, now):
     """Take the levels of channels as right where a third of a partition changes the same way: that is the network.
 
     So is a jump that a third of what predicts a channel made in the same period: their device was moved.
@@ -752,7 +752,11 @@ def _accept_common(network, period, wander, p, n, n_observed, ratio, size, now):
         alike = n_up if size[c] > 0.0 else n_down
         kind = stats[c].open_kind
         is_common = ratio[c] > COMMON_SHARE and alike >= 2 and 3 * alike >= n_observed
-        if is_common or ((kind == OFFSET or kind == DRIFT) and _jumped_together(network, stats, p, i)):
+        v = network.variables[network.variable[c]]
+        # No variable is where none of its readings was.
+        is_inside = forward(v.low, v) <= own[c] <= forward(v.high, v)
+        is_moved = is_inside and (kind == OFFSET or kind == DRIFT) and _jumped_together(network, stats, p, i)
+        if is_common or is_moved:
             if (kind == OFFSET or kind == DRIFT or kind == GAIN) and now + 1.0 - stats[c].onset >= 2.0:
                 _close_fault(period, wander, c, n, ALL, stats[c].fault_size)
             stats[c].is_distant, ratio[c] = False, 0.0
