@@ -145,7 +145,7 @@ class Weather:
         mean = lagged(self.temperature, 30 / self.step)
         dew = np.minimum(mean - self.deficit - 1.5, air + 0.2) + 0.5 * red(random, self.count, 6 / self.step)
         raw = 100 * np.exp(17.6 * dew / (243 + dew) - 17.6 * air / (243 + air)) + random.normal(0, 0.6, self.count)
-        return np.clip(raw + random.normal(0, 1.0), 8, 100)
+        return np.asarray(np.clip(raw + random.normal(0, 1.0), 8, 100))
 
 
 def soil_water(
