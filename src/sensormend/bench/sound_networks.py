@@ -715,10 +715,10 @@ def _tracker(days: int, random: np.random.Generator) -> tuple[dict[str, Array], 
         heading = np.cumsum(0.5 * random.normal(size=count))
         steps = speed * 0.005
         north, east, y, x = np.empty(count), np.empty(count), 0.0, 0.0
-        for n in range(count):
-            y += steps[n] * np.sin(heading[n]) - 0.01 * y
-            x += steps[n] * np.cos(heading[n]) - 0.01 * x
-            north[n], east[n] = y, x
+        for place in range(count):
+            y += steps[place] * np.sin(heading[place]) - 0.01 * y
+            x += steps[place] * np.cos(heading[place]) - 0.01 * x
+            north[place], east[place] = y, x
         noise = 2e-5 * random.standard_t(3, (2, count))
         times[name] = np.datetime64("2022-05-01", "s") + seconds.astype("timedelta64[s]")
         battery = 100 - 60 * np.arange(count) / count + 0.3 * random.normal(size=count)
