@@ -370,9 +370,11 @@ class AcceptedRange:
         finite = np.isfinite(cells.cleaned)
         if intervals:
             finite &= np.isfinite(cells.lower) & np.isfinite(cells.upper)
-        shown = [end[sensors, :, None] for end in self._shown]
+        shown_low, shown_high = (end[sensors, :, None] for end in self._shown)
         enough = (self.count >= FEW)[:, None]
-        far, clear = (far_outside(cells.cleaned, *shown, margin) & enough for margin in (FAR, CLIPPED))
+        far, clear = (
+            far_outside(cells.cleaned, shown_low, shown_high, margin) & enough for margin in (FAR, CLIPPED)
+        )  # fmt: skip
         wrong = seen & (cells.flag == Flag.FAIL) & ~observed
         # A gap without an estimate of the model does not count as a withheld estimate.
         needed = listed[..., None] & ~observed & (wrong | ~absent)
