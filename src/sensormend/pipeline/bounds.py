@@ -378,9 +378,12 @@ class AcceptedRange:
         needed = listed[..., None] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
         beyond, moved_out = self._outside_core(cells.cleaned, value, sensors)
+        # Where the range of a channel lies apart, its own readings alone say what it can be, and an estimate that ends
+        # its own interval was cut there.
+        cut = ~self._in_core[sensors, :, None] & ((cells.cleaned <= cells.lower) | (cells.cleaned >= cells.upper))
         if not intervals:
-            beyond = clear = moved_out = np.zeros_like(wrong)
-        unbelieved = needed & (beyond | (clear & (cells.origin != CORRECTED))) & ~withheld
+            beyond = clear = moved_out = cut = np.zeros_like(wrong)
+        unbelieved = needed & (beyond | cut | (clear & (cells.origin != CORRECTED))) & ~withheld
         # A void correction: the reading already lies at the bound to which it would be clipped.
         void = wrong & (cells.origin == CORRECTED) & (clipped(cells.cleaned, low, high) == value)
         inside = (value >= low) & (value <= high)
