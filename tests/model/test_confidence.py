@@ -17,16 +17,22 @@ confirmed_share = getattr(estimation.confirmed_share, "py_func", estimation.conf
 @pytest.mark.parametrize("kind", [OFFSET, DRIFT, NOISE])
 def test_a_fault_is_confirmed_the_more_the_larger_it_is_and_the_more_others_tell(kind: int) -> None:
     """Of faults that few others predict, one in nine was confirmed at one standard deviation."""
-    by_size = [confirmed_share(kind, sign * size, 2.0, 2.0) for size, sign in ((2, 1), (7, -1), (16, 1), (60, 1))]
+    by_size = [confirmed_share(kind, sign * size, 2.0, 2.0, 0.2) for size, sign in ((2, 1), (7, -1), (16, 1), (60, 1))]
     assert by_size == pytest.approx([0.11, 0.50, 0.80, 0.97], abs=0.01)
-    by_support = [confirmed_share(kind, 2.0, 2.0, support) for support in (1.0, 3.0, 6.0, 12.0)]
+    by_support = [confirmed_share(kind, 2.0, 2.0, support, 0.2) for support in (1.0, 3.0, 6.0, 12.0)]
     assert by_support == pytest.approx([0.11, 0.11, 0.50, 0.89], abs=0.01)
+    by_error = [confirmed_share(kind, 2.0, 2.0, 3.0, eta) for eta in (0.5, 0.15, 0.075)]
+    assert by_error == pytest.approx([0.11, 0.11, 0.50], abs=0.01)
 
 
 def test_the_share_of_gains_and_stuck_readings_does_not_go_by_their_size() -> None:
-    assert confirmed_share(STUCK, 1e-3, 1.0, 1.0) == confirmed_share(STUCK, 900.0, 1.0, 12.0) == 0.9
-    assert confirmed_share(GAIN, 0.1, 1.0, 2.0) == confirmed_share(GAIN, 3.0, 1.0, 2.0) == pytest.approx(0.4, abs=0.01)
-    assert confirmed_share(OFFSET, 0.0, 1.0, 1.0) > 0.0
+    assert confirmed_share(STUCK, 1e-3, 1.0, 1.0, 0.2) == confirmed_share(STUCK, 900.0, 1.0, 12.0, 0.2) == 0.9
+    assert (
+        confirmed_share(GAIN, 0.1, 1.0, 2.0, 0.2)
+        == confirmed_share(GAIN, 3.0, 1.0, 2.0, 0.2)
+        == pytest.approx(0.4, abs=0.01)
+    )
+    assert confirmed_share(OFFSET, 0.0, 1.0, 1.0, 0.2) > 0.0
 
 
 def test_a_small_fault_has_a_lower_confidence_than_a_large_one_and_as_high_a_probability() -> None:

@@ -18,7 +18,7 @@ from sensormend.model.records import CHANNEL, HYPOTHESIS, PARAMETERS, WORKING_CH
 
 __all__ = [
     "Algebra", "Estimates", "Learned", "Members", "Network", "Period", "Scratch", "Verdicts", "Wander", "Work",
-    "is_alone", "is_counted", "median", "select", "volatility", "workspace",
+    "is_alone", "is_counted", "level_error", "median", "select", "volatility", "workspace",
 ]  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)
@@ -54,6 +54,8 @@ FIRST_VOLATILITY = 0.5
 """Of a channel or a variable before anything is known of it."""
 MIN_VOLATILITY = 0.15
 """What a volatility is at least."""
+WELL_EXPLAINED, MAX_MEMORY = 0.15, 0.97
+"""Up to this eta the others tell a channel's level well, see `level_error`; and the most of the residual's memory."""
 QUANTILE_WIDTH = 1.683
 """Standard deviations of a normal variable between its 20 and 80 % quantiles."""
 NEIGHBOURS = 8
@@ -166,6 +168,7 @@ class Verdicts(NamedTuple):
 class Members(NamedTuple):
     """What holds for each member of a partition in this period, (member,)."""
 
+    variance: Any  # of its deviations, before this period
     rank: Any  # how far its wrong readings are off; the worst are excluded first
     log_ratio: Any  # log-likelihood of a fault over a sound period
     judged: Any  # its residuals have not moved since it was judged
@@ -217,7 +220,7 @@ class Work(NamedTuple):
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     member = Members(
-        np.empty(m), np.empty(m), np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(m, np.bool_),
+        np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(m, np.bool_),
         np.empty(m, np.bool_), np.empty(m, np.bool_),
     )  # fmt: skip
     algebra = Algebra(np.empty((m + 1, m)), np.empty((m + 1, m + 2)), np.empty(m + 4), np.empty(m + 2, np.int64))
@@ -257,6 +260,17 @@ def volatility(stats, v):
     if not own > 0.0:
         own = v.volatility
     return math.sqrt(max(own, MIN_VOLATILITY) * max(v.volatility, MIN_VOLATILITY))
+
+
+@compiled
+def level_error(stats, variance, s):
+    """Return eta, the standard error of the mean residual of s slots over the standard deviation of a channel.
+
+    The residual has the memory phi. It says how well the others tell the level of a period: .03 to .10 in a network of
+    thermometers, .1 to .2 in air quality, .2 and more in rivers and on ice.
+    """
+    phi = max(0.0, min(MAX_MEMORY, stats.covariance / max(stats.variance, 1e-30)))
+    return math.sqrt(stats.variance / max(variance, 1e-30) * min(1.0, (1.0 + phi) / ((1.0 - phi) * s)))
 
 
 @compiled

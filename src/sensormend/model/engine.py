@@ -18,7 +18,8 @@ from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
     DEVIATION, DOUBTFUL, FAULTY, MEAN, MISSING, OBSERVED, PREDICTOR, PREDICTS, PROBABILITY, RAW, REFERENCE_COUNT,
-    REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, is_alone, median, workspace,
+    REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, is_alone, level_error, median,
+    workspace,
 )  # fmt: skip
 from sensormend.model.records import (  # isort: skip
     DRIFT, EPISODES, GAIN, HYPOTHESIS, KIND_IMPLAUSIBLE, KIND_SPIKE, REPORT, SOUND, STUCK, copy_channel,
@@ -275,6 +276,7 @@ def _run_partition(w, network, period, p, learning):
         shrinkage = min(1.0, 4.0 * shrinkage + 0.02)
         prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     for i in range(m):
+        w.member.variance[i] = network.moments[p, i, i]
         for j in range(m):
             w.covariance[i, j] = network.moments[p, i, j]
     n_observed = 0
@@ -398,8 +400,9 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
             continue
         v = network.variables[network.variable[c]]
         unit = slope(w.cells[MEAN, i, s // 2] + w.cells[SMOOTH, i, s // 2], v)
-        spread = math.sqrt(network.moments[p, i, i])
-        share = confirmed_share(kind, size, spread, w.stats[i].support)
+        spread = math.sqrt(w.member.variance[i])
+        eta = level_error(w.stats[i], w.member.variance[i], s)
+        share = confirmed_share(kind, size, spread, w.stats[i].support, eta)
         if not is_open and n_wrong <= 2 and last - first <= 1:
             kind = KIND_SPIKE
             for t in range(begin, end + 1):

@@ -13,7 +13,7 @@ from sensormend.model.scales import backward, forward, slope
 from sensormend.model.arrays import (  # isort: skip
     COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DOUBTFUL, DOUBTFUL_PROBABILITY, FAULTY, MEAN,
     MISSING, OBSERVED, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, SCALED, SMOOTH, SPIKE, TRUSTED,
-    UNCERTAIN, WRONG, is_alone, volatility,
+    UNCERTAIN, WELL_EXPLAINED, WRONG, is_alone, level_error, volatility,
 )  # fmt: skip
 from sensormend.model.records import (  # isort: skip
     DRIFT, EPISODES, GAIN, NOISE, NOT_JUDGED, OFFSET, SOUND, STUCK, UNSURE,
@@ -178,14 +178,15 @@ def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
 
 
 @compiled
-def confirmed_share(kind, size, spread, support):
+def confirmed_share(kind, size, spread, support, eta):
     """Return the share of faults of a kind and a size that are confirmed, `spread` being a channel's deviation.
 
-    What is seen on a chart of the channel is marked; where many others predict it, less shows as well.
+    What is seen on a chart of the channel is marked; where many others predict it, or tell its level well, less shows
+    as well.
     """
     if kind == STUCK:
         return CONFIRMED_STUCK
-    odds = CONFIRMED_SUPPORT * math.log(max(1.0, support / MANY))
+    odds = CONFIRMED_SUPPORT * math.log(max(1.0, support / MANY) * max(1.0, WELL_EXPLAINED / max(eta, 1e-6)))
     odds += CONFIRMED_GAIN if kind == GAIN else CONFIRMED + CONFIRMED_SIZE * math.log(abs(size) / spread + 1e-6)
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
@@ -202,7 +203,8 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
         return False
     spread = math.sqrt(network.moments[p, i, i])
     farthest = size if kind == GAIN else max(abs(size), abs(size - rate * length / s))
-    if confirmed_share(kind, farthest, spread, stats.support) < 0.5:
+    eta = level_error(stats, network.moments[p, i, i], s)
+    if confirmed_share(kind, farthest, spread, stats.support, eta) < 0.5:
         return True
     is_short = e > 0 and length <= max(2.0, s / 8.0)
     # What is wrong for hours where others do not tell what a channel should do shows in its own series.

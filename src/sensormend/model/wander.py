@@ -26,7 +26,9 @@ import math
 
 import numpy as np
 
-from sensormend.model.arrays import DOUBTFUL, MIN_OTHERS, REFERENCE_COUNT, RESTING, WRONG, is_counted, median
+from sensormend.model.arrays import (  # isort: skip
+    DOUBTFUL, MIN_OTHERS, REFERENCE_COUNT, RESTING, WELL_EXPLAINED, WRONG, is_counted, level_error, median,
+)  # fmt: skip
 from sensormend.model.compiling import allocating, compiled, entry
 from sensormend.model.hypotheses import WEEK
 from sensormend.model.scales import forward, slope
@@ -103,8 +105,6 @@ LONG_SUPPORT = 15.0
 """Over the square of the number of others that its prediction rests on, by how many limits more a fault must be off
 after a week, or where it sets in slowly: three times as far with 2.7, 1.15 times with ten. Of faults of more than a
 week in real archives of few sensors most were none."""
-WELL_EXPLAINED, MAX_MEMORY = 0.15, 0.97
-"""Up to this eta the others tell a channel's level well; and the most of the residual's memory."""
 SLOW_SUPPORT = 6.0
 """The number of others below which what did not begin with a jump is doubtful at most after a week: of such faults in
 real archives, most of them rivers and reservoirs, one in six was one."""
@@ -496,7 +496,8 @@ def update_wander(network, period, wander, n):
             support = max(total * total / square, math.sqrt(max(n_others, 0)), least_support) if square > 0.0 else 1.0
             # Where a prediction is the small difference of large parts, what is wrong with each of them is enlarged.
             support /= max(1.0, square)
-            stats[c].support = max(1.0, support * _explained_share(stats[c], network.moments[p, i, i], s))
+            eta = level_error(stats[c], network.moments[p, i, i], s)
+            stats[c].support = max(1.0, support * min(1.0, WELL_EXPLAINED / max(eta, 1e-6)))
             if n_others < MIN_OTHERS:
                 _restart_level(network, period, wander, c, n)
             elif stats[c].open_kind != SOUND and stats[c].open_kind != STUCK:
@@ -506,18 +507,6 @@ def update_wander(network, period, wander, n):
                 _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, scratch)
         _accept_common(network, period, wander, own, p, n, n_others + 1, ratio, size, now)
     _begin_faults(network, period, ratio, size, onset)
-
-
-@compiled
-def _explained_share(stats, variance, s):
-    """Return 1 where the others tell the level of a period well, less where they do not.
-
-    eta is the standard error of a period's mean residual, of s slots with memory phi, over the standard deviation of
-    the channel: .03 to .10 in a network of thermometers, .1 to .2 in air quality, .2 and more in rivers and on ice.
-    """
-    phi = max(0.0, min(MAX_MEMORY, stats.covariance / max(stats.variance, 1e-30)))
-    eta = math.sqrt(stats.variance / max(variance, 1e-30) * min(1.0, (1.0 + phi) / ((1.0 - phi) * s)))
-    return min(1.0, WELL_EXPLAINED / max(eta, 1e-6))
 
 
 @compiled
