@@ -35,7 +35,8 @@ def run(page: str, name: str) -> dict[str, object]:
             if command == "sensormend":
                 assert main(words) == 0, line
             else:
-                subprocess.run([command, *words], check=True, timeout=300)
+                program = sys.executable if command == "python" else command
+                subprocess.run([program, *words], check=True, timeout=300)
     return names
 
 

@@ -76,9 +76,9 @@ def test_the_summary_has_the_shares_of_the_command_line(
     assert main(["clean", str(source), str(tmp_path / "out")]) == 0
     printed = dict(re.findall(r"^(\w+ \w+) +[\d,]+ \((.* %)\)", capsys.readouterr().out, re.MULTILINE))
     assert (of_file.data.reason == "fill").any(), "a fill value has flag 4, and is no wrong reading"
-    found = re.search(r"^(.* %) of [\d,]+ readings are wrong.*; (.* %) of", of_file.summary(), re.MULTILINE)
-    assert found
-    assert found.groups() == (printed["wrong readings"], printed["missing slots"])
+    summary = re.search(r"^(.* %) of [\d,]+ readings are wrong.*; (.* %) of", of_file.summary(), re.MULTILINE)
+    assert summary
+    assert summary.groups() == (printed["wrong readings"], printed["missing slots"])
 
 
 def test_markup_in_a_name_is_text_in_a_notebook() -> None:

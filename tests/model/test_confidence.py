@@ -27,22 +27,19 @@ def test_a_fault_is_confirmed_the_more_the_larger_it_is_and_the_more_others_tell
 
 def test_the_share_of_gains_and_stuck_readings_does_not_go_by_their_size() -> None:
     assert confirmed_share(STUCK, 1e-3, 1.0, 1.0, 0.2) == confirmed_share(STUCK, 900.0, 1.0, 12.0, 0.2) == 0.9
-    assert (
-        confirmed_share(GAIN, 0.1, 1.0, 2.0, 0.2)
-        == confirmed_share(GAIN, 3.0, 1.0, 2.0, 0.2)
-        == pytest.approx(0.4, abs=0.01)
-    )
+    gains = [confirmed_share(GAIN, size, 1.0, 2.0, 0.2) for size in (0.1, 3.0)]
+    assert gains == pytest.approx([0.4, 0.4], abs=0.01)
     assert confirmed_share(OFFSET, 0.0, 1.0, 1.0, 0.2) > 0.0
 
 
 def test_a_small_fault_has_a_lower_confidence_than_a_large_one_and_as_high_a_probability() -> None:
     truth = small_city(8, 30).truth
     spread = np.std(truth)
-    found = {}
+    strongest = {}
     for size in (4.0, 25.0):
         readings, model = truth.copy(), NetworkModel()
         readings[2, 6:18, 25] += size * spread
         faults = [fault for day in range(30) for fault in model.update(readings[..., day]).faults if fault.sensor == 2]
-        found[size] = max(faults, key=lambda fault: fault.probability)
-    assert all(fault.probability > 0.95 for fault in found.values())
-    assert found[4.0].confidence < found[25.0].confidence
+        strongest[size] = max(faults, key=lambda fault: fault.probability)
+    assert all(fault.probability > 0.95 for fault in strongest.values())
+    assert strongest[4.0].confidence < strongest[25.0].confidence

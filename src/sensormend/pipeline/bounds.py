@@ -382,8 +382,13 @@ class AcceptedRange:
         # its own interval was cut there.
         cut = ~self._in_core[sensors, :, None] & ((cells.cleaned <= cells.lower) | (cells.cleaned >= cells.upper))
         if not intervals:
-            beyond = clear = moved_out = cut = np.zeros_like(wrong)
-        unbelieved = needed & (beyond | cut | (clear & (cells.origin != CORRECTED))) & ~withheld
+            beyond = moved_out = cut = clear = np.zeros_like(wrong)
+        # Where the reading lies even farther out, the bound is nearer to it than nothing.
+        farther = ((cells.cleaned > most) & (value > cells.cleaned)) | (
+            (cells.cleaned < least) & (value < cells.cleaned)
+        )
+        clear &= (cells.origin != CORRECTED) & ~farther
+        unbelieved = needed & (beyond | cut | clear) & ~withheld
         # A void correction: the reading already lies at the bound to which it would be clipped.
         void = wrong & (cells.origin == CORRECTED) & (clipped(cells.cleaned, low, high) == value)
         inside = (value >= low) & (value <= high)
