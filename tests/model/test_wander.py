@@ -14,7 +14,7 @@ from networks import Floats, fault_free
 from sensormend import NetworkModel
 from sensormend.errors import ConfigError, ShapeError
 from sensormend.model import wander
-from sensormend.model.records import CHANNEL
+from sensormend.model.records import CHANNEL, OFFSET, STUCK
 from sensormend.recovery import Recovery
 
 SENSORS, DAYS, SLOTS = 16, 170, 24
@@ -223,7 +223,7 @@ def test_a_channel_reads_as_before_beside_most_of_those_that_predict_it(
 def test_a_device_was_moved_where_a_third_of_what_predicts_a_channel_jumped_with_it() -> None:
     jumped_together = getattr(wander._jumped_together, "py_func", wander._jumped_together)
     stats = np.zeros(4, CHANNEL)
-    stats["open_kind"][:2], stats["fault_size"][:2], stats["onset"][:2] = wander.OFFSET, (2.0, 1.5), (40.50, 40.55)
+    stats["open_kind"][:2], stats["fault_size"][:2], stats["onset"][:2] = OFFSET, (2.0, 1.5), (40.50, 40.55)
 
     def is_moved(weights: list[float]) -> bool:
         network = SimpleNamespace(members=np.arange(4)[None], size=[4], weights=np.array([[weights]]))
@@ -232,7 +232,7 @@ def test_a_device_was_moved_where_a_third_of_what_predicts_a_channel_jumped_with
     assert is_moved([0.0, 0.9, 0.1, 0.0])
     assert is_moved([0.0, -0.4, 0.3, 0.3])
     assert not is_moved([0.9, 0.3, 0.4, 0.3])
-    for field, value in (("onset", 40.7), ("fault_size", -1.5), ("open_kind", wander.STUCK)):
+    for field, value in (("onset", 40.7), ("fault_size", -1.5), ("open_kind", STUCK)):
         usual, stats[field][1] = stats[field][1], value
         assert not is_moved([0.0, 0.9, 0.1, 0.0])
         stats[field][1] = usual
