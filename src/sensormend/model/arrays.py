@@ -169,6 +169,7 @@ class Members(NamedTuple):
     """What holds for each member of a partition in this period, (member,)."""
 
     variance: Any  # of its deviations, before this period
+    usual_run: Any  # equal readings that are usual where the others do not tell that it should move, else 0
     rank: Any  # how far its wrong readings are off; the worst are excluded first
     log_ratio: Any  # log-likelihood of a fault over a sound period
     judged: Any  # its residuals have not moved since it was judged
@@ -220,8 +221,8 @@ class Work(NamedTuple):
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     member = Members(
-        np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(m, np.bool_),
-        np.empty(m, np.bool_), np.empty(m, np.bool_),
+        np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.bool_), np.empty(m, np.bool_),
+        np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(m, np.bool_),
     )  # fmt: skip
     algebra = Algebra(np.empty((m + 1, m)), np.empty((m + 1, m + 2)), np.empty(m + 4), np.empty(m + 2, np.int64))
     scratch = Scratch(

@@ -236,6 +236,18 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     return farthest < WRONG_FROM * change
 
 
+@inlined
+def _doubt_usual_run(w, i, begin, end):
+    """Make readings of a run doubtful up to the length that was usual so far: only those beyond it are wrong."""
+    run, last = w.stats[i].run_length, w.stats[i].last_value
+    for t in range(end + 1):
+        if w.flags[OBSERVED, i, t]:
+            run = run + 1 if np.float32(w.cells[RAW, i, t]) == np.float32(last) else 1
+            last = w.cells[RAW, i, t]
+            if t >= begin and run <= w.member.usual_run[i]:
+                w.flags[UNCERTAIN, i, t] = w.flags[FAULTY, i, t]
+
+
 @compiled
 def write_corrections(w, network, period, p, s, i):
     """Write the corrections of member i's readings in an offset, a drift or a gain, and their variance.
@@ -271,8 +283,11 @@ def write_corrections(w, network, period, p, s, i):
             count = last - first + 1
         if last < period.start or kind == SOUND:
             continue
-        if _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
-            for t in range(max(0, first - period.start), min(s - 1, last - period.start) + 1):
+        begin, end = max(0, first - period.start), min(s - 1, last - period.start)
+        if kind == STUCK and not w.member.dead[i]:
+            _doubt_usual_run(w, i, begin, end)
+        elif _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
+            for t in range(begin, end + 1):
                 w.flags[UNCERTAIN, i, t] = w.flags[FAULTY, i, t]
         if not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
             continue
@@ -287,7 +302,7 @@ def write_corrections(w, network, period, p, s, i):
             if size < 0.3:
                 continue
             variance /= size * size
-        for t in range(max(0, first - period.start), min(s - 1, last - period.start) + 1):
+        for t in range(begin, end + 1):
             if w.flags[FAULTY, i, t]:
                 if kind == GAIN:
                     value = mean + (w.cells[SCALED, i, t] - mean - beam[best].theta1) / size
