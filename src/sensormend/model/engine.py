@@ -190,8 +190,8 @@ def _load_partition(w, network, period, p):
         lately = min(MAX_REPEATED, w.stats[i].lately_repeated) if m <= FEW_MEMBERS else 0.0
         log_lately = math.log(max(lately, 1e-9))
         log_run = math.log(min(max(max_rate, 0.5), (w.stats[i].runs + 0.5) / (w.stats[i].run_readings + 4.0)))
-        # Where the others do not tell that it should move, a run is stuck when it is longer than any before, and
-        # doubtful from where it begins.
+        # Where the others do not tell that it should move, a run is stuck when it is longer than any before, and then
+        # from where it begins; without others, what is usual of it is doubtful.
         is_explained = w.stats[i].variance < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
         usual_run = w.member.usual_run[i] = 0.0 if is_explained else 1.5 * w.stats[i].longest_run
         run, whole = w.stats[i].run_length, 0

@@ -284,7 +284,7 @@ def write_corrections(w, network, period, p, s, i):
         if last < period.start or kind == SOUND:
             continue
         begin, end = max(0, first - period.start), min(s - 1, last - period.start)
-        if kind == STUCK and not w.member.dead[i]:
+        if kind == STUCK and is_alone(w) and not w.member.dead[i]:
             _doubt_usual_run(w, i, begin, end)
         elif _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate):
             for t in range(begin, end + 1):
