@@ -48,7 +48,7 @@ SWITCHES = (
 INTERNAL = {"about", "blob", "chrome", "data", "devtools"}
 """Schemes of a browser's internal requests."""
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 """Seconds to wait for a condition, on a machine that is busy."""
 
 
