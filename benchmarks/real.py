@@ -40,6 +40,7 @@ from sensormend.bench.real import (
     read_judged,
     write_readings,
 )
+from sensormend.bench.tables import markdown_table
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.metadata import read_faults
 from sensormend.readings import SECOND
@@ -90,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> int:
             stopped.append(f"{name} stopped: {error}")
             lines.append({"archive": name, "flag 4": "stopped"})
             print(stopped[-1], file=sys.stderr, flush=True)
-    print(markdown(lines))
+    print(markdown_table(lines))
     for one in runs:
         print(f"\n{one.name}, step {one.step / SECOND:.0f} s\n")
         print("\n".join(f"- {text}" for text in details(one.scores)))
@@ -234,7 +235,7 @@ def show_calibration(runs: Sequence[ArchiveRun]) -> None:
         for name, faults in groups
         for entry in calibration(faults).itertuples()
     ]
-    print(f"\ncalibration\n\n{markdown(lines) if lines else 'no faults in labelled archives'}")
+    print(f"\ncalibration\n\n{markdown_table(lines) if lines else 'no faults in labelled archives'}")
 
 
 def show_forms(archive: Path, options: Sequence[str]) -> int:
@@ -251,18 +252,11 @@ def show_forms(archive: Path, options: Sequence[str]) -> int:
         }
         for one in results
     ]
-    print(markdown(lines))
+    print(markdown_table(lines))
     stopped = [f"{one.form} stopped: {one.trouble}" for one in results if one.trouble]
     for text in stopped:
         print(text, file=sys.stderr)
     return 1 if stopped else 0
-
-
-def markdown(table: Sequence[dict[str, str]]) -> str:
-    """Return a Markdown table; a line may lack cells that others have."""
-    names = list(dict.fromkeys(name for entry in table for name in entry))
-    lines = [names, ["---"] * len(names), *([entry.get(name, NOTHING) for name in names] for entry in table)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 if __name__ == "__main__":

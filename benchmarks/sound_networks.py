@@ -34,6 +34,7 @@ from sensormend.bench.real import (
     write_readings,
 )
 from sensormend.bench.sound_networks import FAULTS, KINDS, sound_network, with_faults
+from sensormend.bench.tables import markdown_table
 from sensormend.errors import SensormendError
 from sensormend.io.metadata import read_faults
 from sensormend.readings import Flag
@@ -72,9 +73,9 @@ def main(words: Sequence[str] | None = None) -> int:
                 lines[-1]["exit"], stopped = faulty, True
             else:
                 of_faults.append(recalls(faulty, table).assign(kind=kind))
-    print(markdown(lines))
+    print(markdown_table(lines))
     if of_faults:
-        print(f"\nplain faults\n\n{markdown(summary(pd.concat(of_faults)))}")
+        print(f"\nplain faults\n\n{markdown_table(summary(pd.concat(of_faults)))}")
     return 1 if stopped else 0
 
 
@@ -150,13 +151,6 @@ def summary(lines: Any) -> list[dict[str, str]]:
                 "other readings with flag 4": f"{own['sound'].mean():.2%}" if column == "kind" else NOTHING,
             })  # fmt: skip
     return result
-
-
-def markdown(table: Sequence[dict[str, str]]) -> str:
-    """Return a Markdown table; a line may lack cells that others have."""
-    names = list(dict.fromkeys(name for entry in table for name in entry))
-    lines = [names, ["---"] * len(names), *([entry.get(name, NOTHING) for name in names] for entry in table)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ class Result:
         """Return the state of the network, counts of readings and faults, and notes, in a few lines."""
         run = self.run
         flags = {int(flag): count for flag, count in run["flags"].items()}
-        # A fill value has flag 4, and is no reading.
+        # A fill value has flag 4 and does not count as a reading.
         missing = flags.get(Flag.MISSING, 0) + run["fill_slots"]
         present = sum(flags.values()) - missing
         shares = (

@@ -23,6 +23,7 @@ __all__ = [
     "Bar",
     "Frame",
     "ResultTable",
+    "markdown_table",
     "number",
     "pandas_module",
     "summarize",
@@ -282,3 +283,10 @@ CLAIMS = {
     "convergence": "The paper: OLRTR converges after 10 minibatches for I3 = 10 and 50, after about 30 for I3 = 1.",
 }
 """Statements of the paper on its figures, whose numbers are not printed."""
+
+
+def markdown_table(lines: Sequence[Mapping[str, str]], absent: str = "-") -> str:
+    """Return lines as a Markdown table; `absent` stands for cells that a line lacks."""
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    rows = [names, ["---"] * len(names), *([line.get(name, absent) for name in names] for line in lines)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)

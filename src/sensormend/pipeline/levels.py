@@ -1,7 +1,7 @@
 """`without_level` recognises counters and states: a meter that only grows, an on and off, a set point, a constant.
 
 What such a variable reads next does not follow from what it read before, nor from other sensors: a counter that begins
-anew is no offset, and a pump that stays on is not stuck.
+anew is not an offset, and a pump that stays on is not stuck.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def survey_readings(sample: Readings, options: Options) -> Survey:
     _refuse_contradictions(sample)
     single: list[str] = []
     if options.step is None and not _repeats(sample):
-        # A table of one reading, or of one for each sensor, is no reason to stop.
+        # A table of one reading, or of one for each sensor, does not stop a run.
         options = replace(options, step=HOUR)
         single = ["every sensor has a single reading: the step is taken to be an hour"]
     grid, notes = _time_grid(sample, options)
