@@ -496,3 +496,17 @@ def test_a_thunderstorm_is_possible_before_many_wet_days_were_seen() -> None:
     days[177][3, 14] = 600.0
     _, masks = ranges_of(days)
     assert [number for number, mask in enumerate(masks) if mask.any()] == [177]
+
+
+@pytest.mark.parametrize(("estimate", "is_kept"), [(19.9, False), (17.0, True)])
+def test_a_vague_estimate_that_was_cut_at_the_end_of_the_range_is_withheld(estimate: float, is_kept: bool) -> None:
+    day = np.tile(np.linspace(0.0, 20.0, 24), (8, 1))
+    accepted = after(AcceptedRange.of(1), *(day + 0.01 * number for number in range(4 * YOUNG)))
+    value, cells = cells_of(np.full((1, 24), np.nan), Flag.MISSING)
+    _, high = ends(accepted)
+    cells = replace(cells, origin=np.full_like(cells.origin, ESTIMATED), cleaned=np.full(value.shape, estimate),
+                    lower=np.full(value.shape, 8.0), upper=np.full(value.shape, 40.0))  # fmt: skip
+    listed = np.ones((1, 1), np.bool_)
+    result, _ = accepted.applied(cells, value, np.zeros(value.shape, np.bool_), listed, 99, np.zeros(1, np.intp))
+    assert 20.0 < high < 20.5
+    assert np.isfinite(result.cleaned).all() == is_kept

@@ -13,7 +13,7 @@ from sensormend.model.estimation import IMPLAUSIBLE_SPREADS, confirmed_share, es
 from sensormend.model.hypotheses import BEAM, PER_KIND, best_hypothesis, fault_size
 from sensormend.model.learning import centre_corrections, learn_channel, learn_moments, learn_ripple, try_shrinkage
 from sensormend.model.prediction import invert, predict, prediction_covariance
-from sensormend.model.scales import forward, slope
+from sensormend.model.scales import forward, is_on_plateau, slope
 from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
@@ -37,6 +37,8 @@ and the log probability of a sound repeat in them."""
 USUAL_RUNS, MAX_REPEATED = 5.0, 0.8
 """Mean lengths of a run, by the share of readings that were repeated lately, that a sound run is no longer than; and
 the most that this share is taken to be."""
+PLATEAU_PERIODS = 7.0
+"""Periods for which a sound channel may stand still where its variable does by nature."""
 STEP = 0.25
 """The part of a variable's range by which a sound channel steps to the end of what it can measure, or beyond what was
 seen before; a broken one jumps there."""
@@ -196,9 +198,11 @@ def _load_partition(w, network, period, p):
         usual_run = w.member.usual_run[i] = 0.0 if is_explained else 1.5 * w.stats[i].longest_run
         run, whole = w.stats[i].run_length, 0
         v = network.variables[network.variable[c]]
-        # A run at the limit that is no fault so far goes on.
+        # A run at the limit that is not a fault so far goes on.
         few = m <= FEW_MEMBERS
-        at_limit = few and w.stats[i].open_kind == SOUND and _is_at_limit(last, last, v)
+        is_sound = w.stats[i].open_kind == SOUND
+        at_limit = few and is_sound and _is_at_limit(last, last, v)
+        on_plateau = is_sound and w.stats[i].stands_still
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 x = w.cells[RAW, i, t]
@@ -208,16 +212,18 @@ def _load_partition(w, network, period, p):
                     whole = run + _equal_after(w, s, i, t)
                 if not repeats:
                     at_limit = few and _is_at_limit(x, last, v)
+                    on_plateau = is_on_plateau(x, last, w.stats[i], v)
+                is_natural = at_limit or (on_plateau and run <= PLATEAU_PERIODS * s)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 if (
                     repeats
                     and repeating
                     and whole > usual_run
-                    and not at_limit
+                    and not is_natural
                     and not (rests and np.float32(x) == np.float32(w.stats[i].rest_value))
                 ):
                     w.cells[REPEAT, i, t] = max(log_lately, log_repeat, log_run if repeated else log_repeat)
-                if repeats and w.member.dead[i] and not at_limit:
+                if repeats and w.member.dead[i] and not is_natural:
                     w.cells[REPEAT, i, t] = DEAD_ODDS
                 repeated = repeats
                 last = x

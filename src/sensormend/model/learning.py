@@ -32,7 +32,7 @@ from sensormend.model.prediction import (
     take_alike,
 )  # fmt: skip
 from sensormend.model.records import DRIFT, GAIN, OFFSET, SOUND, STUCK, copy_channel
-from sensormend.model.scales import forward, slope
+from sensormend.model.scales import forward, is_on_plateau, slope
 
 from sensormend.model.arrays import (  # isort: skip
     ADMITTED, COMMON_MODE, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DOUBTFUL, EXPECTED, FAULTY, FIRST_VOLATILITY,
@@ -269,6 +269,7 @@ def learn_channel(w, network, period, p, s, i):
     if best.kind != SOUND:
         new.last_residual, new.last_time = last_r, last_t
     was_sound = stats.open_kind != STUCK
+    v = network.variables[network.variable[c]]
     new.longest_run *= RUN_MEMORY
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
@@ -276,11 +277,13 @@ def learn_channel(w, network, period, p, s, i):
             if np.float32(x) == np.float32(new.last_value):
                 new.run_length += 1
             else:
-                # A run counts when it is over: one that goes on must not become usual by itself.
-                if was_sound:
+                # A run counts when it is over: one that goes on must not become usual by itself. Where the variable
+                # stands still by nature, a run says nothing about other readings.
+                if was_sound and not v.plateau_low <= new.last_value <= v.plateau_high:
                     longest = min(new.run_length, max(2.0 * new.longest_run, 0.5 * s))
                     new.longest_run = max(new.longest_run, longest)
                 new.run_length = 1
+                new.stands_still = is_on_plateau(x, new.last_value, stats, v)
             was_sound = w.flags[PREDICTS, i, t]
             new.last_value = x
     if best.kind == GAIN and 1.0 + best.theta2 > 1.0 and best.count > WEEK * s and not is_alone(w):

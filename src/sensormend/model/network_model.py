@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkModel"]
 
-STATE_VERSION = 9
+STATE_VERSION = 10
 """States of engines that have columns in place of records are refused."""
 
 DIRECTION_PERIODS = 30
@@ -81,6 +81,9 @@ class NetworkModel:
     references
         The labels of reference sensors, rows where there are no labels: they judge others, each like ten of them, and
         are never judged.
+    plateaus
+        For each variable the lowest and the highest reading at which a sound sensor may stand still for long, as a
+        thermometer in freezing water does at 0 deg C; None where there are none.
 
     Notes
     -----
@@ -121,6 +124,7 @@ class NetworkModel:
         seed: int = 0,
         tolerance: float | Sequence[float | None] | None = None,
         references: Sequence[Hashable] = (),
+        plateaus: Sequence[tuple[float, float] | None] | None = None,
     ) -> None:
         self.fiber_axis = check_fiber_axis(fiber_axis)
         if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0 < interval < 1:
@@ -130,6 +134,7 @@ class NetworkModel:
         self.interval, self.seed = float(interval), int(seed)
         self._tolerance = _checked_tolerance(tolerance)
         self._references = frozenset(as_labels(references, len(references)))
+        self._plateaus = None if plateaus is None else [None if ends is None else tuple(ends) for ends in plateaus]
         self._state: State | None = None
         self._shape: tuple[int, ...] = ()
         self._labels: Sequence[str | int] = []
@@ -194,6 +199,10 @@ class NetworkModel:
             limits = self._tolerances(variables)
             self._state = State(variables, batch.shape[self.fiber_axis], self.interval, self.seed)
             self._state.set_tolerance(limits)
+            if self._plateaus is not None:
+                if len(self._plateaus) != variables:
+                    raise ShapeError(f"there are {len(self._plateaus)} plateaus for {variables} variables")
+                self._state.set_plateaus(self._plateaus)
             self._shape, self._labelled = batch.shape[1 : self.fiber_axis + 1], batch.labelled
         state = self._state
         rows = self._rows(batch)
@@ -352,6 +361,7 @@ class NetworkModel:
             "seed": self.seed,
             "tolerance": self.tolerance,
             "references": sorted(self.references, key=str),
+            "plateaus": self._plateaus,
             "shape": list(self._shape),
             "labels": list(self._labels) if self._labelled else len(self._labels),
             "labelled": self._labelled,
@@ -375,6 +385,7 @@ class NetworkModel:
                 seed=settings["seed"],
                 tolerance=settings["tolerance"],
                 references=settings["references"],
+                plateaus=settings["plateaus"],
             )
             model._shape = tuple(settings["shape"])
             labels = settings["labels"]

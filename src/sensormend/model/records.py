@@ -46,6 +46,7 @@ class Channel(Record):
     """What is known of a channel. What is per period is on its variable's scale; sums and means forget."""
 
     last_time: int  # slot of the last trusted reading; -1 before there is one
+    stands_still: int  # whether its last reading is one at which sound sensors do, reached from nearby
     last_value: float  # that reading, in its own unit; NaN before there is one
     last_residual: float
     slow_level: float  # b: what its residual varies about
@@ -109,6 +110,8 @@ class Variable(Record):
     trial_down: float  # the same of less
     tolerance: float  # the accuracy of its probes in the unit of the readings, if it is given
     volatility: float  # of its median channel
+    plateau_low: float  # lowest reading at which a sound sensor may stand still for long
+    plateau_high: float  # highest of them; below the lowest where there are none
     has_tolerance: np.bool_
 
 

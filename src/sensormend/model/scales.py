@@ -25,6 +25,7 @@ __all__ = [
     "find_bend",
     "find_scale",
     "forward",
+    "is_on_plateau",
     "looks_circular",
     "neighbouring_pairs",
     "slope",
@@ -43,6 +44,9 @@ one that is as lively at any level."""
 
 SHAPE_PERIODS = (7, 30)
 """Periods after which a variable's shape is decided: one day of temperature can look like anything."""
+
+REACH = 0.15
+"""The part of a variable's range from within which a sound channel reaches a value at which it stands still."""
 
 SAMPLED_PAIRS = 4096
 """Pairs of neighbouring readings by which a shape is decided."""
@@ -129,3 +133,15 @@ def slope(y, variable):
     if variable.bend > 0.0:
         return variable.bend * variable.width * math.cosh(max(0.0, min(700.0, y * variable.width + variable.centre)))
     return variable.width if variable.width > 0.0 else 1.0
+
+
+@compiled
+def is_on_plateau(x, before, channel, v):
+    """Return whether a reading is where sound sensors of its variable stand still, and was reached from nearby.
+
+    A channel that was never anywhere else is dead.
+    """
+    if not (v.plateau_low <= x <= v.plateau_high):
+        return False
+    was_elsewhere = channel.own_low < v.plateau_low or channel.own_high > v.plateau_high
+    return was_elsewhere and abs(forward(x, v) - forward(before, v)) < REACH * (forward(v.high, v) - forward(v.low, v))

@@ -166,6 +166,7 @@ class State:
         self.mean = np.zeros((0, self.slots), np.float32)
         self.stats = np.zeros(0, CHANNEL)
         self.variable_stats = np.zeros(self.variables, VARIABLE)
+        self.set_plateaus([None] * self.variables)
         self.variable_stats["low"], self.variable_stats["high"] = np.inf, -np.inf
         self.variable_stats["shrinkage"] = at.FIRST_SHRINKAGE
         self.variable_stats["volatility"] = at.FIRST_VOLATILITY
@@ -224,6 +225,12 @@ class State:
         """Set the accuracy of the probes of every variable; None where it is the step of the readings."""
         self.variable_stats["has_tolerance"] = [limit is not None for limit in limits]
         self.variable_stats["tolerance"] = [limit or 0.0 for limit in limits]
+
+    def set_plateaus(self, plateaus: Sequence[tuple[float, float] | None]) -> None:
+        """Set between which readings the channels of every variable may stand still; None where there are none."""
+        nowhere = (np.inf, -np.inf)
+        self.variable_stats["plateau_low"] = [(ends or nowhere)[0] for ends in plateaus]
+        self.variable_stats["plateau_high"] = [(ends or nowhere)[1] for ends in plateaus]
 
     def set_references(self, reference: NDArray[np.bool_]) -> None:
         """Set which channels are never judged; what was held against them is dropped."""

@@ -34,6 +34,10 @@ the end of the range it would say nothing but that it lay beyond."""
 CORE_MARGIN = 0.15
 """An estimate more than this many widths outside the core of its variable is withheld."""
 
+CUT, VAGUE = 0.1, 0.25
+"""An interval was cut at one end if this end is nearer to the estimate than so much of the distance to the other, and
+its estimate is vague if that is more than so much of the range of its channel, known from `KNOWN` periods."""
+
 RATIO = 3.0
 """Readings of a nonnegative quantity are impossible from this many widths above the range, of others from `FAR`: the
 heaviest rain of a decade is several times that of a year."""
@@ -222,6 +226,19 @@ class AcceptedRange:
         return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
     @cached_property
+    def _piled(self) -> tuple[BoolArray, BoolArray]:
+        """Whether the readings of a channel pile up at the lower and the upper end of its range, (sensor, variable).
+
+        Nothing was ever beyond, and two periods were there: 0 mm of rain, a humidity of 100 %.
+        """
+        part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
+        piled = []
+        for end, ends in zip(self.own, (self.lowest, self.highest), strict=True):
+            two = np.take_along_axis(ends, part, axis=0)[0][..., :2]
+            piled.append((two == end[..., None]).all(axis=-1))
+        return piled[0] | (self._shown[0] == 0), piled[1]
+
+    @cached_property
     def _wide_core(self) -> tuple[FloatArray, FloatArray]:
         """The core of every variable with a margin."""
         low, high = self.core
@@ -378,9 +395,18 @@ class AcceptedRange:
         needed = listed[..., None] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
         beyond, moved_out = self._outside_core(cells.cleaned, value, sensors)
-        # Where the range of a channel lies apart, its own readings alone say what it can be, and an estimate that ends
-        # its own interval was cut there.
-        cut = ~self._in_core[sensors, :, None] & ((cells.cleaned <= cells.lower) | (cells.cleaned >= cells.upper))
+        # A vague estimate that all but ends its own interval was cut there and says only that it lay beyond, unless
+        # readings pile up at that end. Of a channel whose range lies apart none is believed there.
+        at_floor, at_ceiling = (end[sensors, :, None] for end in self._piled)
+        with np.errstate(invalid="ignore"):
+            left, right = cells.cleaned - np.fmax(cells.lower, low), np.fmin(cells.upper, high) - cells.cleaned
+            below, above = left <= CUT * right, right <= CUT * left
+            is_vague = (self.periods.sum(axis=0)[sensors, :, None] >= KNOWN) & (
+                np.fmax(left, right) > VAGUE * (high - low)
+            )
+        is_kept = (value >= low) & (value <= high)
+        is_cut = is_vague & ~is_kept & ((below & ~at_floor) | (above & ~at_ceiling))
+        cut = is_cut | (~self._in_core[sensors, :, None] & (below | above))
         if not intervals:
             beyond = moved_out = cut = clear = np.zeros_like(wrong)
         # Where the reading lies even farther out, the bound is nearer to it than nothing.

@@ -22,7 +22,7 @@ from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import FIXED, Maintenance
 from sensormend.pipeline.options import EVERY, Options
-from sensormend.pipeline.physical import physical_limits
+from sensormend.pipeline.physical import physical_limits, plateau
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
@@ -219,9 +219,11 @@ class Cleaner:
         self.maintenance = maintenance or Maintenance()
         self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
+        plateaus = [None if name in turns else plateau(name) for name in self.variables]
         self.model: PeriodModel = model or NetworkModel(
-            fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance, references=references
-        )
+            fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance, references=references,
+            plateaus=[*plateaus, *(None for _ in self._circular)],
+        )  # fmt: skip
         self._references = tuple(references)
         self._index = NameIndex()
         self.period: int | None = None

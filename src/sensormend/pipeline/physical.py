@@ -1,4 +1,4 @@
-"""`physical_limits` returns what no reading of a variable can be, whatever its unit, from the variable's name.
+"""What a variable's name says about its readings: what they cannot be, and where a sound sensor stands still.
 
 The gross range test of QARTOD (Manual for Real-Time Quality Control, test 4) asks the operator for such limits. These
 are the ones that need no operator: a relative humidity of -60 is impossible at any place.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from math import inf
 
-__all__ = ["physical_limits"]
+__all__ = ["physical_limits", "plateau"]
 
 LIMITS = (
     # Hygrometers read up to 110 % in fog, and a few per cent below 0 in a desert.
@@ -23,6 +23,13 @@ LIMITS = (
 )
 """Patterns of whole names, lower case, with what such a variable can be in any of its usual units."""
 
+PLATEAUS = (
+    # Water that freezes or melts, in a river or in soil, stays at 0 deg C; air does not.
+    (r"(?!.*air)\w*temp(erature)?(s|[ _.-]?\w+)?|(t[ _.-]?(w|water|s|soil)|st|ts|tw)\d*", -0.12, 0.12),
+)
+"""Patterns of whole names, lower case, with the readings at which such a variable stands still by nature."""
+
+_PLATEAUS = tuple((re.compile(pattern), low, high) for pattern, low, high in PLATEAUS)
 _LIMITS = tuple((re.compile(pattern), low, high) for pattern, low, high in LIMITS)
 
 
@@ -39,3 +46,15 @@ def physical_limits(variable: str) -> tuple[float, float]:
         if pattern.fullmatch(name):
             return low, high
     return -inf, inf
+
+
+def plateau(variable: str) -> tuple[float, float] | None:
+    """Return between which readings a variable of this name stands still by nature, None where it does not.
+
+    Examples
+    --------
+    >>> plateau("water_temp"), plateau("air_temp"), plateau("level")
+    ((-0.12, 0.12), None, None)
+    """
+    name = variable.strip().lower()
+    return next(((low, high) for pattern, low, high in _PLATEAUS if pattern.fullmatch(name)), None)
