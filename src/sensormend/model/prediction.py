@@ -22,13 +22,22 @@ from __future__ import annotations
 
 import math
 
-from sensormend.model.arrays import DEVIATION, EXPECTED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RESIDUAL, SMOOTH
 from sensormend.model.compiling import compiled, inlined
+from sensormend.model.scales import forward
+
+from sensormend.model.arrays import (  # isort: skip
+    DEVIATION, EXPECTED, MEAN, OBSERVED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RESIDUAL, SCALED, SMOOTH,
+)  # fmt: skip
 
 __all__ = [
     "add_conditional_covariance", "interpolate_gaps", "invert", "leave_one_out", "predict", "prediction_covariance",
     "take_alike",
 ]  # fmt: skip
+
+CENSORED_FROM = 10
+"""Periods after which the range of a channel bounds its predictions."""
+END = 0.02
+"""The part of a range that is either end of it."""
 
 
 @compiled
@@ -303,6 +312,29 @@ def interpolate_gaps(w, m, s):
         last = t
 
 
+@inlined
+def _censor(w, v, s, i):
+    """Bound the predictions of member i's readings to what it and its variable have shown, and to the reading.
+
+    Water does not get colder than ice, and no hygrometer shows more than 100 %: the others say that a channel is at
+    the end of its range, and not how far beyond [1]_.
+
+    References
+    ----------
+    .. [1] J. Tobin, "Estimation of Relationships for Limited Dependent Variables", Econometrica 26, 1958.
+    """
+    stats = w.stats[i]
+    if stats.age < CENSORED_FROM or not (v.high > v.low and stats.own_high > stats.own_low):
+        return
+    low, high = forward(min(v.low, stats.own_low), v), forward(max(v.high, stats.own_high), v)
+    margin = END * (high - low)
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            x, y = w.cells[SCALED, i, t], w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]
+            if (y < low and x < low + margin) or (y > high and x > high - margin):
+                w.cells[SMOOTH, i, t] = max(min(low, x), min(max(high, x), y)) - w.cells[MEAN, i, t]
+
+
 @compiled
 def predict(w, network, p, m, s):
     """Predict the cells of all slots whose predictions are stale, and remove a share k of the ripple.
@@ -330,5 +362,6 @@ def predict(w, network, p, m, s):
             smooth = w.cells[EXPECTED, i, t]
             ripple = smooth - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1])
             w.cells[SMOOTH, i, t] = smooth - share * ripple
+        _censor(w, network.variables[network.variable[network.members[p, i]]], s, i)
         for t in range(s):
             w.cells[RESIDUAL, i, t] = w.cells[DEVIATION, i, t] - w.cells[SMOOTH, i, t]
