@@ -214,6 +214,15 @@ class AcceptedRange:
 
         Accepted garbage of some channels does not widen it, even if it lasts for months.
         """
+        return self._without(APART)
+
+    @cached_property
+    def _middle(self) -> tuple[FloatArray, FloatArray]:
+        """The range of every variable without half of its channels at either end; infinite for few channels."""
+        return self._without(2)
+
+    def _without(self, part: int) -> tuple[FloatArray, FloatArray]:
+        """Return the range of every variable without one in `part` of its channels at either end."""
         low, high = np.full(self.count.size, -np.inf), np.full(self.count.size, np.inf)
         believed = self.believed & self.counting & (self.periods.sum(axis=0) >= YOUNG)
         count = believed.sum(axis=0)
@@ -221,7 +230,7 @@ class AcceptedRange:
         for ends, sign, end in zip(self.own, (1, -1), (low, high), strict=True):
             # Channels that are not believed come last.
             ordered = np.sort(np.where(believed[:, dense], sign * ends[:, dense], np.inf), axis=0)
-            end[dense] = sign * ordered[count[dense] // APART, np.arange(dense.size)]
+            end[dense] = sign * ordered[count[dense] // part, np.arange(dense.size)]
         known = (low < high) & np.isfinite(low)
         return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
@@ -395,6 +404,11 @@ class AcceptedRange:
         needed = listed[..., None] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
         beyond, moved_out = self._outside_core(cells.cleaned, value, sensors)
+        # What lies outside of what most channels show is not corrected to lie even farther out.
+        bottom, top = (end[:, None] for end in self._middle)
+        moved_out |= (cells.origin == CORRECTED) & (
+            (cells.cleaned > np.fmax(value, top)) | (cells.cleaned < np.fmin(value, bottom))
+        )
         # A vague estimate that all but ends its own interval was cut there and says only that it lay beyond, unless
         # readings pile up at that end. Of a channel whose range lies apart none is believed there.
         at_floor, at_ceiling = (end[sensors, :, None] for end in self._piled)
