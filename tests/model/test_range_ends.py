@@ -59,3 +59,18 @@ def test_a_flood_of_a_lone_channel_comes_by_steps_and_a_fault_jumps(hours: int) 
     wrong, _ = run((level + 2.0 * flood)[None], slots)
     share = wrong[0, (since >= 0) & (since < 5 * slots)].mean()
     assert share < 0.02 if hours > 1 else share > 0.5
+
+
+@pytest.mark.parametrize("plateaus", [None, [(-0.12, 0.12)]])
+def test_water_that_freezes_is_not_wrong(plateaus: list[tuple[float, float] | None] | None) -> None:
+    """The others say that it should be colder than ice."""
+    random, hours = np.random.default_rng(0), np.arange(SLOTS)
+    model, wrong = NetworkModel(plateaus=plateaus), 0
+    for day in range(50):
+        level = 4 + 2 * np.sin(day / 4) if day < 44 else 1.5
+        water = level + 1.5 * np.sin((hours - 9) / SLOTS * 2 * np.pi) + np.linspace(0, 1, 8)[:, None]
+        water += 0.1 * random.normal(size=(8, SLOTS))
+        water[0] = np.maximum(water[0] - 2, 0)
+        wrong += int(model.update(np.round(water, 2)).wrong.sum())
+    assert (water[0] == 0).sum() > 10
+    assert wrong == 0

@@ -379,7 +379,7 @@ def test_of_few_channels_five_bad_days_in_three_years_widen_no_range() -> None:
     assert ends(after(usual(3), *[bad] * 5), 1) == (0.0, 14.0)
 
 
-def test_a_reading_at_the_bound_that_its_correction_would_cross_is_kept_in_doubt() -> None:
+def test_a_reading_at_the_bound_that_its_correction_would_cross_is_inside_in_doubt() -> None:
     low, high = ends(usual())
     value, cells = cells_of(np.array([low, low + 1, low - 1, high]), Flag.FAIL)
     cells = replace(cells, origin=np.full_like(cells.origin, CORRECTED), cleaned=value - 2.0, lower=value - 3.0)
@@ -498,8 +498,8 @@ def test_a_thunderstorm_is_possible_before_many_wet_days_were_seen() -> None:
     assert [number for number, mask in enumerate(masks) if mask.any()] == [177]
 
 
-@pytest.mark.parametrize(("estimate", "is_kept"), [(19.9, False), (17.0, True)])
-def test_a_vague_estimate_that_was_cut_at_the_end_of_the_range_is_withheld(estimate: float, is_kept: bool) -> None:
+@pytest.mark.parametrize(("estimate", "is_inside"), [(19.9, False), (17.0, True)])
+def test_a_vague_estimate_that_was_cut_at_the_end_of_the_range_is_withheld(estimate: float, is_inside: bool) -> None:
     day = np.tile(np.linspace(0.0, 20.0, 24), (8, 1))
     accepted = after(AcceptedRange.of(1), *(day + 0.01 * number for number in range(4 * YOUNG)))
     value, cells = cells_of(np.full((1, 24), np.nan), Flag.MISSING)
@@ -509,4 +509,4 @@ def test_a_vague_estimate_that_was_cut_at_the_end_of_the_range_is_withheld(estim
     listed = np.ones((1, 1), np.bool_)
     result, _ = accepted.applied(cells, value, np.zeros(value.shape, np.bool_), listed, 99, np.zeros(1, np.intp))
     assert 20.0 < high < 20.5
-    assert np.isfinite(result.cleaned).all() == is_kept
+    assert np.isfinite(result.cleaned).all() == is_inside

@@ -134,7 +134,7 @@ class NetworkModel:
         self.interval, self.seed = float(interval), int(seed)
         self._tolerance = _checked_tolerance(tolerance)
         self._references = frozenset(as_labels(references, len(references)))
-        self._plateaus = None if plateaus is None else [None if ends is None else tuple(ends) for ends in plateaus]
+        self._plateaus = None if plateaus is None else [ends and (float(ends[0]), float(ends[1])) for ends in plateaus]
         self._state: State | None = None
         self._shape: tuple[int, ...] = ()
         self._labels: Sequence[str | int] = []

@@ -418,8 +418,8 @@ class AcceptedRange:
             is_vague = (self.periods.sum(axis=0)[sensors, :, None] >= KNOWN) & (
                 np.fmax(left, right) > VAGUE * (high - low)
             )
-        is_kept = (value >= low) & (value <= high)
-        is_cut = is_vague & ~is_kept & ((below & ~at_floor) | (above & ~at_ceiling))
+        is_inside = (value >= low) & (value <= high)
+        is_cut = is_vague & ~is_inside & ((below & ~at_floor) | (above & ~at_ceiling))
         cut = is_cut | (~self._in_core[sensors, :, None] & (below | above))
         if not intervals:
             beyond = moved_out = cut = clear = np.zeros_like(wrong)
