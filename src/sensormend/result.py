@@ -75,7 +75,7 @@ def clean(readings: Any, **settings: Any) -> Result:
     if options.networks:
         raise ConfigError("a result is one network; split it, or see sensormend.cluster.clean_networks for files")
     if options.flags:
-        raise ConfigError("flags writes a file beside the rows of an OUT; sensormend.io.vocabularies has the codes")
+        raise ConfigError("flags writes a file beside the rows of an OUT; sensormend.io.folder has the codes")
     if isinstance(readings, str | os.PathLike):
         return Result(_CleanedFiles(os.fspath(readings), options), wide=options.wide)
     return Result(clean_table(readings, options), wide=options.wide)

@@ -16,11 +16,11 @@ import numpy as np
 from sensormend.archive.checkpoint import Checkpoint, changed_options, fingerprint_job, identify_source, list_files
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
+from sensormend.io.folder import write_flags
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, find_format
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
-from sensormend.io.vocabularies import write_flags
 from sensormend.io.writing import MonthlyWriter, RowSpool
 from sensormend.model.precompile import is_precompiled, precompile
 from sensormend.pipeline.channel_states import count_sensors

@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import read_state, write_state, written_by
 from sensormend.model.network_model import DIRECTION_PERIODS, NetworkModel
-from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
+from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped, physical_limits
 from sensormend.pipeline.circular import components, in_degrees
-from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import FIXED, Maintenance
 from sensormend.pipeline.options import EVERY, Options
-from sensormend.pipeline.physical import physical_limits
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
-from sensormend.pipeline.verdicts import Verdicts, judge, with_stuck
+from sensormend.pipeline.verdicts import Mark, Verdicts, flag_cells, judge, with_stuck
 from sensormend.readings import NOTHING, OBSERVED, REASONS, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 

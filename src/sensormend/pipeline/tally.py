@@ -24,11 +24,11 @@ from sensormend.pipeline.faults import (
     distances_from,
     with_incidents,
 )
-from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import comma, how_long, readable, what_it_does, who
+from sensormend.pipeline.verdicts import Mark, flag_cells
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, NameIndex, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
 

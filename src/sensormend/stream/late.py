@@ -15,8 +15,8 @@ from sensormend.errors import StateError
 from sensormend.files import replacing, sync
 from sensormend.io.folder import data_files, file_rows, parse_span
 from sensormend.io.writing import RowWriter, part_name
-from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
+from sensormend.pipeline.verdicts import Mark, flag_cells
 from sensormend.readings import DAY, REASONS, Flag, Readings, Rows, recoded
 from sensormend.recovery import BoolArray
 from sensormend.stream.codec import pack, readings_from_bytes, readings_to_bytes, unpack

@@ -33,10 +33,9 @@ from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import collect_units, described, sent
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
-from sensormend.stream.integrity import is_readable
+from sensormend.stream.integrity import Manifest, is_readable
 from sensormend.stream.late import LateReadingStore, correct
 from sensormend.stream.logs import say
-from sensormend.stream.manifest import Manifest
 from sensormend.stream.stream import LateReadings, PeriodFinal, Stream
 
 __all__ = [

@@ -38,8 +38,7 @@ from sensormend.stream.admission import (
     rejections,
 )  # fmt: skip
 from sensormend.stream.alerts import Alerts, ChannelMonitor
-from sensormend.stream.arrivals import Arrived, Rejected
-from sensormend.stream.buffer import PeriodBuffer
+from sensormend.stream.arrivals import Arrived, PeriodBuffer, Rejected
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.digest import Digest
 from sensormend.stream.event_time import NetworkPace, Watermark
