@@ -32,11 +32,11 @@ __all__ = [
     "Archive",
     "covered",
     "data_files",
-    "dates_of",
     "file_metadata",
     "file_rows",
     "find_ending",
     "find_meta",
+    "parse_dates",
     "parse_span",
     "write_flags",
 ]
@@ -77,7 +77,7 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
     parts: list[tuple[int, Path]] = []
     for part in Path(folder, "data").glob("*=*"):
         try:
-            dates = dates_of(part)
+            dates = parse_dates(part)
         except ValueError:
             continue
         if (start is None or dates.stop * DAY > start) and (end is None or dates.start * DAY < end):
@@ -94,12 +94,12 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
     return selected
 
 
-def dates_of(folder: Path) -> range:
+def parse_dates(folder: Path) -> range:
     """Return the dates of a folder of rows, in days since 1970; a ValueError is raised for a name that has none.
 
     Examples
     --------
-    >>> dates_of(Path("data/date=1970-01-31")), dates_of(Path("data/month=1970-02"))
+    >>> parse_dates(Path("data/date=1970-01-31")), parse_dates(Path("data/month=1970-02"))
     (range(30, 31), range(31, 59))
     """
     kind, _, text = folder.name.partition("=")

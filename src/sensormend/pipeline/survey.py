@@ -228,14 +228,14 @@ def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ..
     fill: dict[str, tuple[float, ...]] = {}
     notes: list[str] = []
     for index, name in enumerate(sample.variables):
-        fill_given = options.fill_of(name)
+        fill_given = options.find_fill(name)
         if fill_given is not None:
             fill[name] = fill_given
             continue
         own = sample.taken(sample.variable == index)
         fill[name], guessed = fill_values(own.value, own.sensor)
         # Values beyond the user's limits are implausible, not fill values.
-        low, high = options.valid_of(name)
+        low, high = options.find_valid(name)
         unknown = [value for value in guessed if low <= value <= high]
         fill[name] = tuple(value for value in fill[name] if value not in guessed or value in unknown)
         of = f" of {name}" if name else ""

@@ -151,7 +151,7 @@ class ChannelRecord:
         """The end of its fault, by the sound periods since then."""
         return min(self.fault_end or self.streak_start, self.streak_start)
 
-    def since_of(self, state: ChannelState) -> int:
+    def find_since(self, state: ChannelState) -> int:
         """Return the start of its state."""
         if self.silent_since is not None:
             return self.silent_since
@@ -196,7 +196,7 @@ def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     newest = np.arange(sensor.size), slots - 1 - present[:, ::-1].argmax(axis=1)
     questionable = present.any(axis=1) & (wrong[newest] | (flag[newest] == Flag.SUSPECT))
     channels = sensor * len(rows.variables) + variable
-    start, times = grid.start_of(cleaned_period.period), grid.times_of(cleaned_period.period)
+    start, times = grid.period_start(cleaned_period.period), grid.slot_times(cleaned_period.period)
     faults: dict[ChannelName, OpenFault] = {}
     episodes: dict[ChannelName, list[int]] = {}
     for fault in cleaned_period.faults:
@@ -436,7 +436,7 @@ class Alerts:
                 continue
             state, since = STATES[states[place]], self._start or 0
             if channel is not None:
-                since = channel.since_of(state)
+                since = channel.find_since(state)
             if state is ChannelState.SUSPECT and (channel is None or not channel.faulty):
                 since = self._questionable[name]
             reason = channel.reason if channel is not None and state is ChannelState.FAULTY else ""
@@ -717,7 +717,7 @@ class ChannelMonitor:
         grid, verdict = self._grid, period_verdict(cleaned_period, self._grid)
         self._note_judged(cleaned_period.rows)
         return self._incidents(
-            self.alerts.close_period(cleaned_period.rows, grid, grid.start_of(cleaned_period.period), verdict)
+            self.alerts.close_period(cleaned_period.rows, grid, grid.period_start(cleaned_period.period), verdict)
         )
 
     def provisional(self, cleaned_period: CleanedPeriod, now: int) -> list[Alert]:

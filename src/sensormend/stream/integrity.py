@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import SensormendError
-from sensormend.io.folder import covered, dates_of, file_rows, parse_span
+from sensormend.io.folder import covered, file_rows, parse_dates, parse_span
 from sensormend.io.metadata import read_json
 from sensormend.readings import DAY, NOTHING
 from sensormend.stream.arrivals import Arrived, Damage
@@ -103,7 +103,7 @@ class Manifest:
         path = folder / name
         if path.suffix == ".kept":
             return self.periods_from is not None and int(path.stem) < self.periods_from
-        if self.dates_from is not None and dates_of(path.parent).stop <= self.dates_from:
+        if self.dates_from is not None and parse_dates(path.parent).stop <= self.dates_from:
             return True
         return path in covered([path, *path.parent.glob("*.parquet")])
 
@@ -264,7 +264,7 @@ def _of_files(names: Sequence[str], problem: str, manifest: Manifest) -> Damage:
     one = len(names) == 1
     if not names[0].endswith(".parquet"):
         return Damage(names[0] if one else "state/kept", problem if one else f"{problem}, {len(names):,} files")
-    dates = [dates_of(Path(name).parent) for name in names]
+    dates = [parse_dates(Path(name).parent) for name in names]
     begin, end = min(each.start for each in dates) * DAY, max(each.stop for each in dates) * DAY
     rows = sum(manifest.files[name][2] for name in names)
     count = f"{rows:,} rows" if one else f"{rows:,} rows in {len(names):,} files"

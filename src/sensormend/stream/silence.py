@@ -180,7 +180,7 @@ class Silence:
         )
         self._history = np.concatenate([self._history, np.zeros((more, REMEMBERED_PERIODS), np.float32)])
         self.usual = np.append(self.usual, np.full(more, self._typical))
-        self._limit = np.append(self._limit, np.full(more, self._limit_of(self._typical, self._typical)))
+        self._limit = np.append(self._limit, np.full(more, self._find_limit(self._typical, self._typical)))
 
     def _learn(self) -> None:
         """Update the usual silences and the limits."""
@@ -191,7 +191,7 @@ class Silence:
         self._typical = int(np.median(own[known])) if known.any() else self._period
         self.usual = np.where(known, own, np.maximum(own, self._typical))
         longer = np.clip(ordered[:, 1], self.usual, MAX_FACTOR * self.usual)
-        self._limit = self._limit_of(self.usual, longer)
+        self._limit = self._find_limit(self.usual, longer)
 
-    def _limit_of(self, usual: Any, longer: Any) -> Any:
+    def _find_limit(self, usual: Any, longer: Any) -> Any:
         return np.clip(usual + longer + self._step, 2 * self._step, self._gone_after)
