@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sensormend.bench.sound_signals import (
+from archives.signals import (
     Array,
     Weather,
     between,
