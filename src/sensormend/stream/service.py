@@ -158,7 +158,7 @@ class Service:
         self._warned: set[str] = set()
         # The first readings, until it is logged what they are taken for; None from then on.
         self._first: list[Readings] | None = []
-        self._first_at = 0.0
+        self._first_at, self._first_count = 0.0, 0
 
     def stop(self) -> None:
         """End `run` soon; open periods stay open, and nothing is lost."""
@@ -306,7 +306,8 @@ class Service:
         if arrived is not None and len(arrived.readings):
             self._first_at = self._first_at if self._first else time.monotonic()
             self._first.append(arrived.readings)
-        enough = sum(map(len, self._first)) >= SUMMARY_READINGS
+            self._first_count += len(arrived.readings)
+        enough = self._first_count >= SUMMARY_READINGS
         if not self._first or not (enough or arrived is None or time.monotonic() - self._first_at > SUMMARY_AFTER):
             return
         parts, self._first = self._first, None
