@@ -37,12 +37,12 @@ from sensormend.stream.admission import (
     common_variables,
     rejections,
 )  # fmt: skip
-from sensormend.stream.alerts import Alerts, ChannelMonitor
+from sensormend.stream.alerts import Alerts, Muting
 from sensormend.stream.arrivals import Arrived, PeriodBuffer, Rejected
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.digest import Digest
 from sensormend.stream.event_time import NetworkPace, Watermark
-from sensormend.stream.muting import Muting
+from sensormend.stream.monitor import ChannelMonitor
 
 __all__ = ["AlertsRaised", "Event", "LateReadings", "PeriodFinal", "Problem", "ReadingsRejected", "Stream"]
 
