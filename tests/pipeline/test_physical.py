@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sensormend import clean
-from sensormend.pipeline.bounds import physical_limits
+from sensormend.pipeline.physical import physical_limits
 from sensormend.readings import Flag
 
 

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import read_state, write_state, written_by
 from sensormend.model.network_model import DIRECTION_PERIODS, NetworkModel
-from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped, physical_limits
+from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.circular import components, in_degrees
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import FIXED, Maintenance
 from sensormend.pipeline.options import EVERY, Options
+from sensormend.pipeline.physical import physical_limits
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
