@@ -2,7 +2,7 @@
 
 The archives are `$SENSORMEND_DATA/real/*.parquet`, by default `../shared/data/real` beside the repository. One Markdown
 table has a line for each, and the details follow. Where the owners of an archive labelled it, flags 4 and 3 are shares
-of the readings that they left as they are, else of all readings. `sensormend.bench.real` explains the other columns.
+of the readings that they left as they are, else of all readings. `archives.judging` explains the other columns.
 
     python benchmarks/real.py oddwater -- --one-pass       options after `--` go to `clean`
     python benchmarks/real.py --calibration                how often a fault of a given confidence is confirmed
@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.bench.fault_panels import COLUMNS, ROWS, draw_panels
-from sensormend.bench.forms import FIRST_DAYS, compare_forms
-from sensormend.bench.real import (
+from archives.forms import FIRST_DAYS, compare_forms
+from archives.judging import (
     ArchiveScores,
     JudgedFault,
     JudgedReadings,
@@ -40,6 +39,7 @@ from sensormend.bench.real import (
     read_judged,
     write_readings,
 )
+from archives.panels import COLUMNS, ROWS, draw_panels
 from sensormend.bench.tables import markdown_table
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.metadata import read_faults

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from archives.judging import find_archives
 from sensormend.archive.cleaning import clean_archive
-from sensormend.bench.real import find_archives
 from sensormend.io.folder import Archive
 from sensormend.pipeline.options import EVERY, Options
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE
-from sensormend.stream.silence import Silence
+from sensormend.stream.monitor import Silence
 
 Times = NDArray[np.int64]
 Sender = Callable[[np.random.Generator, int], tuple[Times, Times]]

@@ -1,6 +1,6 @@
 """What `sensormend clean` makes of sound archives, simulated: `python benchmarks/sound_networks.py [KIND ...]`.
 
-One Markdown table has a line for each kind of `sensormend.bench.sound_networks`: the shares of readings with flags 4
+One Markdown table has a line for each kind of `archives.simulated`: the shares of readings with flags 4
 and 3, the variable with most flags 4, estimates that cannot be, and the largest change of a total or mean. With
 `--faults` a second run has plain faults put in: how many of them have half of their readings flagged.
 
@@ -22,8 +22,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from sensormend.bench.fault_panels import COLUMNS, ROWS, draw_panels
-from sensormend.bench.real import (
+from archives.judging import (
     JudgedReadings,
     clean_readings,
     draw_faults,
@@ -33,7 +32,8 @@ from sensormend.bench.real import (
     read_judged,
     write_readings,
 )
-from sensormend.bench.sound_networks import FAULTS, KINDS, sound_network, with_faults
+from archives.panels import COLUMNS, ROWS, draw_panels
+from archives.simulated import FAULTS, KINDS, sound_network, with_faults
 from sensormend.bench.tables import markdown_table
 from sensormend.errors import SensormendError
 from sensormend.io.metadata import read_faults

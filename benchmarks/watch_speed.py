@@ -158,11 +158,11 @@ def slot(sensors: int, slots: int, count: int) -> None:
     """Print what a slot's provisional values cost at the begin, in the middle and at the end of a period."""
     step = DAY // slots
     cleaner, names = Cleaner(Grid(step, DAY)), tuple(f"S{number:05d}" for number in range(sensors))
-    first = int(cleaner.grid.period_of(clock()))
+    first = int(cleaner.grid.find_period(clock()))
 
     def readings(values: FloatArray, period: int) -> Readings:
         place, sensor = np.nonzero(np.isfinite(values.T))
-        times = cleaner.grid.start_of(period) + place * step
+        times = cleaner.grid.period_start(period) + place * step
         return Readings(names, ("",), sensor, np.zeros_like(sensor), times, values[sensor, place])
 
     days = [day.readings for day in islice(stream(sensors, slots=slots), count + 1)]
@@ -174,7 +174,7 @@ def slot(sensors: int, slots: int, count: int) -> None:
         for share in (0.1, 0.5, 1.0):
             ended = round(share * slots)
             part = readings(days[-1][:, :ended], first + count)
-            until, costs = cleaner.grid.start_of(first + count) + ended * step, list[tuple[float, float]]()
+            until, costs = cleaner.grid.period_start(first + count) + ended * step, list[tuple[float, float]]()
             for _ in range(3):
                 start = time.process_time()
                 rows = cleaner.peek(part, first + count).rows

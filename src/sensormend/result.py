@@ -24,11 +24,11 @@ from sensormend.pipeline.sentences import (
     fault_sentence,
     how_far_judged,
     percent,
+    readable,
     states_in_words,
     who,
     without_number,
 )
-from sensormend.pipeline.times import iso
 from sensormend.readings import DAY, Flag, Rows
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def clean(readings: Any, **settings: Any) -> Result:
     if options.networks:
         raise ConfigError("a result is one network; split it, or see sensormend.cluster.clean_networks for files")
     if options.flags:
-        raise ConfigError("flags writes a file beside the rows of an OUT; sensormend.io.vocabularies has the codes")
+        raise ConfigError("flags writes a file beside the rows of an OUT; sensormend.io.folder has the codes")
     if isinstance(readings, str | os.PathLike):
         return Result(_CleanedFiles(os.fspath(readings), options), wide=options.wide)
     return Result(clean_table(readings, options), wide=options.wide)
@@ -214,7 +214,7 @@ class Result:
             return lines
         cells = (
             "".join(f"<td>{escape(text)}</td>" for text in
-                    (who(fault.sensor, fault.variable), iso(fault.start)[:16].replace("T", " "), fault.sentence))
+                    (who(fault.sensor, fault.variable), readable(fault.start), fault.sentence))
             for fault in longest
         )  # fmt: skip
         head = "<tr><th>sensor</th><th>since</th><th>what it does</th></tr>"

@@ -16,12 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles import real as oracle
-from oracles.real import Reading
-from sensormend.bench import real
-from sensormend.bench.fault_panels import correlated_channels, draw_panels
-from sensormend.bench.forms import FORMS, compare_forms, write_form
-from sensormend.bench.real import (
+from archives import judging
+from archives.forms import FORMS, compare_forms, write_form
+from archives.judging import (
     LABELS,
     JudgedFault,
     JudgedReadings,
@@ -37,6 +34,9 @@ from sensormend.bench.real import (
     number_runs,
     read_judged,
 )
+from archives.panels import correlated_channels, draw_panels
+from oracles import real as oracle
+from oracles.real import Reading
 from sensormend.errors import InputError, SensormendError
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.readings import DAY, HOUR
@@ -109,7 +109,7 @@ def test_changes_and_distances_are_those_of_the_oracle(readings: list[Reading], 
     readings = in_order(readings)
     table = judged(readings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(real, "SHORT_SERIES", least)
+        patch.setattr(judging, "SHORT_SERIES", least)
         result = changes(table)
     assert result.to_dict() == pytest.approx(oracle.changes(readings, least), nan_ok=True)
     assert result.abs().dropna().is_monotonic_decreasing

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sensormend.bench.sound_networks import FAULTS, KINDS, sound_network, with_faults
+from archives.simulated import FAULTS, KINDS, sound_network, with_faults
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -19,9 +19,8 @@ from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.staging import Staging
 from sensormend.io.table_files import UNPACKED_SIZE, line_numbers
-from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.maintenance import Maintenance, read_notes
 from sensormend.pipeline.options import Options, read_toml
-from sensormend.pipeline.owner_tables import read_notes
 from sensormend.pipeline.places import Places
 from sensormend.readings import HOUR
 from staged_readings import as_list, as_set, rejects, staged, staged_text

@@ -13,7 +13,7 @@ from list_source import read_rows
 from sensormend import clean
 from sensormend.archive.cleaning import clean_archive
 from sensormend.errors import ConfigError
-from sensormend.io.vocabularies import VOCABULARIES
+from sensormend.io.folder import VOCABULARIES
 from sensormend.pipeline.options import Options
 from sensormend.readings import Flag
 from sensormend.stream.settings import Settings

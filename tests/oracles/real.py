@@ -1,4 +1,4 @@
-"""Readings and labels compared one after the other, the oracle of `sensormend.bench.real`."""
+"""Readings and labels compared one after the other, the oracle of `archives.judging`."""
 
 from __future__ import annotations
 

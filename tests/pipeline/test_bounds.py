@@ -74,7 +74,7 @@ def test_no_result_lies_outside_the_accepted_readings(name: str, seed: int) -> N
     """What was accepted is counted once more here, row by row; hardly anything is withheld."""
     tensor = spoilt(NETWORKS[name](seed), seed)
     cleaner, accepted = Cleaner(HOURLY, tuple(map(str, range(tensor.shape[1])))), dict[int, list[float]]()
-    first = int(HOURLY.period_of(np.array([START]))[0])
+    first = int(HOURLY.find_period(np.array([START]))[0])
     for day, readings in enumerate(days_of(tensor)):
         for hours in (1, 2, 3, 7, 15) if day < 8 else (7,):
             cleaner.peek(readings.taken(readings.time < START + day * DAY + hours * HOUR), first + day)
@@ -108,7 +108,7 @@ def test_what_has_shown_one_value_or_hardly_anything_is_left_alone() -> None:
     tensor[:, 1, :, 5:] = 0.0
     tensor[0, :, 3:9] = np.nan
     tensor[1, 0, 5, 8] = 2e4
-    cleaner, first = Cleaner(HOURLY, ("a", "b")), int(HOURLY.period_of(np.array([START]))[0])
+    cleaner, first = Cleaner(HOURLY, ("a", "b")), int(HOURLY.find_period(np.array([START]))[0])
     for day, readings in enumerate(days_of(tensor)):
         cleaner.peek(NOTHING, first + day)
         cleaner.push(
@@ -178,7 +178,7 @@ def test_what_lies_far_outside_is_withheld_and_the_reading_stays_in_doubt() -> N
     period = cleaner.period + 1
     assert cleaner.peek(parts[-2], period).rows.origin.min() == NO_ORIGIN
     (mended,) = cleaner.push(parts[-2])
-    rows, (low, high) = mended.rows, cleaner.limits_of("s05", "")
+    rows, (low, high) = mended.rows, cleaner.find_limits("s05", "")
     gap = np.isnan(rows.value)
     assert gap.sum() == 16
     assert set(rows.flag[gap]) == {Flag.MISSING}
@@ -195,7 +195,7 @@ def test_what_lies_far_outside_is_withheld_and_the_reading_stays_in_doubt() -> N
     assert cleaner.withheld == {"": 16 + int(off.sum())}
     assert cleaner.remarks() == [f"estimates withheld, since they lay far outside all readings: {16 + int(off.sum())}"]
     for name, network in zip(rows.sensors, mended.network, strict=True):
-        least, most = cleaner.limits_of(name, "")
+        least, most = cleaner.find_limits(name, "")
         assert least <= np.nanmin(network) <= np.nanmax(network) <= most
 
 

@@ -17,7 +17,7 @@ from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Read
 from sensormend.recovery import Recovery
 from simulated_city import HOURLY, START, all_rows, city_readings, mend, small_city, tensor_readings, with_value
 
-FIRST = int(HOURLY.period_of(np.array([START]))[0])
+FIRST = int(HOURLY.find_period(np.array([START]))[0])
 
 
 def cell(rows: Rows, sensor: str, day: int, hour: int) -> dict[str, object]:
@@ -339,7 +339,7 @@ def test_every_reading_can_have_a_row() -> None:
     empty = (rows.sensor == 1) & (rows.time == time)
     assert (rows.flag[empty].item(), rows.n[empty].item(), rows.origin[empty].item()) == (9, 0, 2)
     assert np.sum(np.isfinite(rows.value)) == np.sum(
-        np.isfinite(readings.value) & (HOURLY.period_of(readings.time) == FIRST + 8)
+        np.isfinite(readings.value) & (HOURLY.find_period(readings.time) == FIRST + 8)
     )
 
 
@@ -405,7 +405,7 @@ def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
     looked, plain = Cleaner(HOURLY), Cleaner(HOURLY)
     for period in source.periods:
         whole = source.read(period)
-        early = whole.taken(whole.time < HOURLY.start_of(period) + 15 * HOUR)
+        early = whole.taken(whole.time < HOURLY.period_start(period) + 15 * HOUR)
         peeked = looked.peek(early, period)
         assert peeked.period == period
         assert len(peeked.rows) >= 24 * np.unique(early.sensor).size
@@ -414,7 +414,7 @@ def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
             np.testing.assert_array_equal(getattr(one.rows, name), getattr(other.rows, name))
     # After eleven days it is judged as the whole day will be: what was seen is there, the rest is estimated.
     assert np.isfinite(peeked.rows.cleaned).all()
-    late = peeked.rows.time >= HOURLY.start_of(period) + 15 * HOUR
+    late = peeked.rows.time >= HOURLY.period_start(period) + 15 * HOUR
     assert (peeked.rows.flag[late] == Flag.MISSING).all()
 
 

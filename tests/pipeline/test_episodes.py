@@ -135,7 +135,7 @@ def test_faults_of_a_first_pass_do_not_come_back() -> None:
     assert mend.model.periods == 28 + 34
     for part in parts:
         for episode in part.faults:
-            assert START <= episode.start <= HOURLY.start_of(part.period + 1)
+            assert START <= episode.start <= HOURLY.period_start(part.period + 1)
     faults = spans(listed(iter(parts)))
     assert ("s02", 20 * 24, 24 * 24) in faults
     assert next(span for span in faults if span[0] == "s05")[1] == 26 * 24
@@ -167,7 +167,7 @@ def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
     for period in before:
         mend.push(source.read(period))
     whole = source.read(last)
-    peeked = mend.peek(whole.taken(whole.time < HOURLY.start_of(last) + 15 * HOUR), last)
+    peeked = mend.peek(whole.taken(whole.time < HOURLY.period_start(last) + 15 * HOUR), last)
     (episode,) = peeked.faults
     assert (episode.start, episode.end) == (START + 12 * DAY, None)
     assert peeked.rows.sensors[int(episode.sensor)] == "s02"
@@ -258,7 +258,7 @@ def test_episodes_are_returned_once_when_they_are_over() -> None:
     for part in through(readings, cleaner()):
         whole.add(part)
         parts.add(part)
-        finished += parts.pop_finished(HOURLY.start_of(part.period + 1))
+        finished += parts.pop_finished(HOURLY.period_start(part.period + 1))
     assert ("s02", 12 * 24, 15 * 24) in spans(finished)
     going_on = parts.intervals()
     assert [fault for fault in going_on if fault.reason != "spike"] == [going_on[0]]

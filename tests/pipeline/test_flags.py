@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sensormend
-from sensormend.pipeline.flags import Mark, flag_cells
+from sensormend.pipeline.verdicts import Mark, flag_cells
 from sensormend.readings import REASONS
 
 DRIFT = REASONS.index("drift")

@@ -12,7 +12,7 @@ from sensormend.pipeline.grid import ANCHOR, Grid, place
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 
 GRID = Grid(6 * HOUR, DAY)
-START = GRID.start_of(100)
+START = GRID.period_start(100)
 
 several = st.lists(
     st.tuples(
@@ -78,17 +78,21 @@ def test_each_variable_has_its_own_fill_values_and_limits() -> None:
 
 def test_periods_are_counted_from_a_monday_also_before_1970() -> None:
     weeks = Grid(DAY, 7 * DAY)
-    assert np.datetime64(weeks.start_of(0), "us") == np.datetime64("1970-01-05")
+    assert np.datetime64(weeks.period_start(0), "us") == np.datetime64("1970-01-05")
     times = np.array([ANCHOR - 1, ANCHOR, ANCHOR + 7 * DAY - 1, ANCHOR - 7 * DAY - 1])
-    assert weeks.period_of(times).tolist() == [-1, 0, 0, -2]
-    assert weeks.slot_of(times).tolist() == [6, 0, 6, 6]
+    assert weeks.find_period(times).tolist() == [-1, 0, 0, -2]
+    assert weeks.find_slot(times).tolist() == [6, 0, 6, 6]
 
 
 def test_readings_that_come_early_belong_to_the_slot_they_are_early_for() -> None:
     grid = Grid(HOUR, DAY, early=30 * MINUTE)
-    start = grid.start_of(7)
-    assert grid.slot_of(np.array([start - 2 * SECOND, start + 2 * SECOND, start + HOUR - SECOND])).tolist() == [0, 0, 1]
-    assert grid.period_of(np.array([start - 2 * SECOND])).tolist() == [7]
+    start = grid.period_start(7)
+    assert grid.find_slot(np.array([start - 2 * SECOND, start + 2 * SECOND, start + HOUR - SECOND])).tolist() == [
+        0,
+        0,
+        1,
+    ]
+    assert grid.find_period(np.array([start - 2 * SECOND])).tolist() == [7]
 
 
 @pytest.mark.parametrize(("step", "period"), [(0, DAY), (DAY, HOUR), (7 * HOUR, DAY)])
@@ -105,7 +109,7 @@ def test_a_grid_is_read_back_from_run_json(step: int, slots: int, early: int, cu
     starts = grid.slot_start(times)
     assert (starts <= times + grid.early).all()
     assert (times + grid.early < starts + grid.step).all()
-    np.testing.assert_array_equal(grid.times_of(int(grid.period_of(times[0])))[grid.slot_of(times)[0]], starts[0])
+    np.testing.assert_array_equal(grid.slot_times(int(grid.find_period(times[0])))[grid.find_slot(times)[0]], starts[0])
 
 
 @pytest.mark.parametrize(

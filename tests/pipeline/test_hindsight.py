@@ -28,7 +28,7 @@ BROKEN, DAYS, RATE = 45, 90, 0.2
 LOW = -4.0
 
 
-def limits_of(sensor: str, variable: str) -> tuple[float, float]:
+def find_limits(sensor: str, variable: str) -> tuple[float, float]:
     return {("b", "hum"): (-1.0, 1.0), ("b", "temp"): (LOW, 100.0)}[sensor, variable]
 
 
@@ -57,7 +57,7 @@ def dated(size: float = 4.0, rate: float = 12.0, kind: str = "drift") -> FaultEp
 def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
     rows = some_rows(seed)
     notes = Maintenance((Note("b", 5 * HOUR, 6 * HOUR, "real"), Note("a", 0, DAY, "real")))
-    after, marked = mark_dated_back(rows, [dated()], notes, HOURLY, limits_of)
+    after, marked = mark_dated_back(rows, [dated()], notes, HOURLY, find_limits)
     for k in range(len(rows)):
         hour = int(rows.time[k]) // HOUR
         dated_back = rows.sensor[k] == 1 and rows.variable[k] == 1 and 3 <= hour < 11 and hour != 5
@@ -71,7 +71,7 @@ def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
             assert after.cleaned[k] == pytest.approx(cleaned)
             assert (after.lower[k], after.upper[k]) == pytest.approx((max(cleaned - 0.25, LOW), cleaned + 0.25))
             assert (after.flag[k], REASONS[after.reason[k]], ORIGINS[after.origin[k]]) == (4, "drift", "corrected")
-    again, more = mark_dated_back(after, [dated()], notes, HOURLY, limits_of)
+    again, more = mark_dated_back(after, [dated()], notes, HOURLY, find_limits)
     assert not more.any(), "what is marked stays as it is"
     np.testing.assert_array_equal(again.cleaned, after.cleaned)
 

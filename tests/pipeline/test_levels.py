@@ -8,9 +8,8 @@ import pytest
 
 from sensormend import clean
 from sensormend.pipeline.cleaner import InMemory, cleaner_for, walk
-from sensormend.pipeline.levels import CONSTANT, COUNTER, STATE, WithoutLevel, without_level
 from sensormend.pipeline.options import Options
-from sensormend.pipeline.survey import survey_readings
+from sensormend.pipeline.survey import CONSTANT, COUNTER, STATE, WithoutLevel, survey_readings, without_level
 from sensormend.readings import HOUR, Flag, Readings
 
 HOURS = 24 * 40

@@ -28,11 +28,11 @@ def test_what_is_no_duration_is_refused(value: object) -> None:
 def test_limits_and_fill_values_are_for_all_variables_or_for_each() -> None:
     options = Options.of(fill=[-999], valid={"temp": [-40, 50]})
     assert options.fill == {EVERY: (-999.0,)}
-    assert options.fill_of("anything") == (-999.0,)
-    assert options.valid_of("temp") == (-40.0, 50.0)
-    assert options.valid_of("other")[0] == -float("inf")
-    assert Options.of(fill=[]).fill_of("temp") == ()
-    assert Options().fill_of("temp") is None
+    assert options.find_fill("anything") == (-999.0,)
+    assert options.find_valid("temp") == (-40.0, 50.0)
+    assert options.find_valid("other")[0] == -float("inf")
+    assert Options.of(fill=[]).find_fill("temp") == ()
+    assert Options().find_fill("temp") is None
 
 
 @pytest.mark.parametrize(

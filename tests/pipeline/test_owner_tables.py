@@ -8,8 +8,7 @@ import pytest
 
 from sensormend.cli import main
 from sensormend.errors import ConfigError
-from sensormend.pipeline.maintenance import ALL, EVER, Maintenance, Note, write_note, write_notes
-from sensormend.pipeline.owner_tables import read_notes
+from sensormend.pipeline.maintenance import ALL, EVER, Maintenance, Note, read_notes, write_note, write_notes
 from sensormend.readings import DAY, HOUR
 
 FIRST = 1_704_067_200_000_000

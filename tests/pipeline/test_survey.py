@@ -77,7 +77,7 @@ def test_jitter_puts_no_two_readings_into_one_slot(step: int, minute: int, seed:
     exact = ticks(step, 12) + minute * MINUTE
     jittered = exact + random.integers(-step // 10, step // 10, exact.size)
     grid = survey_readings(course([jittered, np.sort(jittered + 7 * SECOND)]), Options()).grid
-    slot = grid.period_of(jittered) * grid.slots + grid.slot_of(jittered)
+    slot = grid.find_period(jittered) * grid.slots + grid.find_slot(jittered)
     assert grid.step == step
     assert (np.diff(slot) == 1).all()
 

@@ -59,7 +59,7 @@ def test_a_sensor_that_comes_back_after_it_counted_as_gone_was_silent_until_then
         tally.add(mended)
         settled += tally.pop_finished(mended.rows.time.max() + HOUR) if popped else []
         silences = [fault for fault in (*settled, *tally.intervals()) if fault.reason == "silent"]
-        assert len(silences) == (mended.period >= HOURLY.period_of(START) + 6)
+        assert len(silences) == (mended.period >= HOURLY.find_period(START) + 6)
     (silent,) = silences
     assert (silent.start, silent.end) == (START + 6 * DAY, START + 16 * DAY)
     assert silent.sentence == "s02 sent nothing for 10 days."
@@ -189,8 +189,8 @@ def test_faults_that_are_over_are_returned_once_and_removed() -> None:
         for mended in cleaner.push(source.read(period)):
             whole.add(mended)
             parts.add(mended)
-        finished += parts.pop_finished(HOURLY.start_of(period + 1))
-        assert all(fault.reach == HOURLY.start_of(period + 1) for fault in parts.faults)
+        finished += parts.pop_finished(HOURLY.period_start(period + 1))
+        assert all(fault.reach == HOURLY.period_start(period + 1) for fault in parts.faults)
         if number == 20:
             twin = Tally(HOURLY, ("",))
             twin.restore(*parts.state())
@@ -211,7 +211,7 @@ def test_short_faults_that_come_and_go_are_one_incident_also_where_the_first_wer
     for mended in mend(readings, Cleaner(HOURLY)):
         whole.add(mended)
         parts.add(mended)
-        popped += parts.pop_finished(HOURLY.start_of(mended.period + 1))
+        popped += parts.pop_finished(HOURLY.period_start(mended.period + 1))
         # A service that is restarted every day.
         settings, arrays = parts.state()
         parts = Tally(HOURLY, ("",))

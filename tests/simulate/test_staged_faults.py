@@ -6,8 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sensormend.simulate.network import Network, assembled, city, stream
-from sensormend.simulate.staged_faults import ACCEPTED_FROM, DRIFTS_FROM, JUMPS_AT, SHIFTED_FROM, StagedFaults
+from sensormend.simulate.network import (
+    ACCEPTED_FROM,
+    DRIFTS_FROM,
+    JUMPS_AT,
+    SHIFTED_FROM,
+    Network,
+    StagedFaults,
+    assembled,
+    city,
+    stream,
+)
 
 
 @pytest.fixture(scope="module")

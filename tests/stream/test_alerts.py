@@ -19,9 +19,9 @@ from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.stream.alert_messages import WITHDRAWN, OpenFault, one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelMonitor, ChannelName, PeriodVerdict
+from sensormend.stream.alerts import Alerts, ChannelName, PeriodVerdict
 from sensormend.stream.deliveries import Alert
-from sensormend.stream.silence import Silence
+from sensormend.stream.monitor import ChannelMonitor, Silence
 from sensormend.stream.sinks.messages import find_advice
 
 START = 19_844 * DAY

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from list_source import readings_in_turn
-from sensormend.stream.buffer import PeriodBuffer
+from sensormend.stream.arrivals import PeriodBuffer
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(0, 2**32 - 1))

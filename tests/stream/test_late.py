@@ -41,7 +41,7 @@ class Out:
         for day in range(LAST - DAYS + 1, LAST + 1):
             self.readings = weather(day)
             for mended in cleaner.push(self.readings):
-                self.writer.write(mended.rows, GRID.start_of(mended.period))
+                self.writer.write(mended.rows, GRID.period_start(mended.period))
         self.period = mended.period
         self.valid = (-50.0, 60.0)
 
@@ -204,7 +204,7 @@ def test_rows_of_a_merged_file_are_corrected(tmp_path: Path) -> None:
             zero = np.zeros(6, np.int32)
             readings = Readings(("only",), ("",), zero, zero, time, np.arange(6.0) + hour)
             (mended,) = cleaner.push(readings)
-            writer.write(mended.rows, grid.start_of(mended.period))
+            writer.write(mended.rows, grid.period_start(mended.period))
             written.append((mended.period, readings))
         merged = compact_date(tmp_path, LAST)
         assert data_files(tmp_path) == [merged]
@@ -219,13 +219,13 @@ def test_rows_of_a_merged_file_are_corrected(tmp_path: Path) -> None:
 
 def test_two_variables_and_two_dates(tmp_path: Path) -> None:
     weekly, variables = Grid(HOUR, 7 * DAY), ("humidity", "temperature")
-    time = weekly.start_of(2600) + np.arange(0, 7 * 24, dtype=np.int64) * HOUR
+    time = weekly.period_start(2600) + np.arange(0, 7 * 24, dtype=np.int64) * HOUR
     zero, one = np.zeros(time.size, np.int32), np.ones(time.size, np.int32)
     readings = Readings(("x",), variables, np.concatenate([zero, zero]), np.concatenate([zero, one]), np.tile(time, 2),
                         np.arange(2.0 * time.size))  # fmt: skip
     with RowWriter(tmp_path) as writer:
         (mended,) = Cleaner(weekly, variables).push(readings)
-        writer.write(mended.rows, weekly.start_of(2600))
+        writer.write(mended.rows, weekly.period_start(2600))
         variable, more = np.append(readings.variable, [1, 0]), np.append(readings.time, [time[3], time[30]])
         again = Readings(("x",), variables, 0 * variable, variable, more, np.append(readings.value, [500.0, 501.0]))
         late = np.arange(len(again)) >= len(readings)
@@ -239,7 +239,7 @@ def test_a_period_of_which_nothing_was_written_gets_its_file(tmp_path: Path) -> 
     zero = np.zeros(1, np.int32)
     late = Readings(("x",), ("",), zero, zero, np.array([LAST * DAY + HOUR]), np.ones(1))
     with RowWriter(tmp_path) as writer:
-        period = int(GRID.period_of(late.time)[0])
+        period = int(GRID.find_period(late.time)[0])
         row = only(correct(writer, tmp_path, GRID, period, late, np.ones(1, bool), [()], [(-np.inf, np.inf)]))
     assert row["flag"] == Flag.NOT_EVALUATED
     assert [path.name for path in data_files(tmp_path)] == ["part-20200108T000000.parquet"]

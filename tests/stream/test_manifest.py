@@ -11,7 +11,7 @@ import pytest
 from row_tables import YEAR_2019, network
 from sensormend.io.writing import RowWriter
 from sensormend.readings import DAY
-from sensormend.stream.manifest import Manifest
+from sensormend.stream.integrity import Manifest
 from sensormend.stream.output import compact_date, drop_dates
 
 FIRST = YEAR_2019 // DAY

@@ -7,9 +7,9 @@ from sensormend.pipeline.maintenance import EVER, Maintenance, Note
 from sensormend.pipeline.options import Options
 from sensormend.readings import DAY, HOUR, SECOND
 from sensormend.simulate.network import city
+from sensormend.stream.alerts import Muting
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.deliveries import Alert, AlertedChannel
-from sensormend.stream.muting import Muting
 from sensormend.stream.stream import AlertsRaised, Stream
 from simulated_city import START, tensor_readings
 

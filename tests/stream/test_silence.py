@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sensormend.errors import StateError
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE
-from sensormend.stream.silence import REMEMBERED_PERIODS, Silence
+from sensormend.stream.monitor import REMEMBERED_PERIODS, Silence
 
 Times = NDArray[np.int64]
 START = 20_000 * DAY

@@ -16,11 +16,11 @@ import numpy as np
 from sensormend.archive.checkpoint import Checkpoint, changed_options, fingerprint_job, identify_source, list_files
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
+from sensormend.io.folder import write_flags
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.sources import SourcePaths, find_format
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
-from sensormend.io.vocabularies import write_flags
 from sensormend.io.writing import MonthlyWriter, RowSpool
 from sensormend.model.precompile import is_precompiled, precompile
 from sensormend.pipeline.channel_states import count_sensors
@@ -177,7 +177,7 @@ class _ArchiveRun:
         source.progress = self.stages("cleaning", staging.readings)
         saved = monotonic()
         # What a run that was killed has written after its last checkpoint is written again.
-        begun = None if cleaner.period is None else survey.grid.start_of(cleaner.period + 1)
+        begun = None if cleaner.period is None else survey.grid.period_start(cleaner.period + 1)
         with self._output(begun) as output, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
             for cleaned_period in walk(source, cleaner, one_pass=one_pass, passes=self.options.passes):
@@ -185,7 +185,7 @@ class _ArchiveRun:
                 if written is not None:
                     written.result()
                 written = executor.submit(
-                    output.write, cleaned_period.output, survey.grid.start_of(cleaned_period.period)
+                    output.write, cleaned_period.output, survey.grid.period_start(cleaned_period.period)
                 )
                 # A push over silent periods returns several results; the cleaner's state is that of the last one.
                 if cleaned_period.period == cleaner.period and monotonic() - saved > CHECKPOINT:
@@ -238,7 +238,7 @@ class _ArchiveRun:
                 # Marked are readings of the period before the first wrong one.
                 near = np.flatnonzero((first > rows.time.min()) & (first <= rows.time.max() + grid.period))
                 after, marked = mark_dated_back(
-                    rows, [faults[k] for k in near], cleaner.maintenance, grid, cleaner.correction_limits_of
+                    rows, [faults[k] for k in near], cleaner.maintenance, grid, cleaner.find_correction_limits
                 )
                 tally.count_dated_back(rows, marked)
                 if words:
@@ -412,7 +412,7 @@ class _ReadAhead(Closing):
     def _read_group(self, group: int) -> dict[int, Readings]:
         periods = self.periods[group * self._group_size : (group + 1) * self._group_size]
         readings = self._staging.read(periods[0], periods[-1] - periods[0] + 1)
-        ends = np.searchsorted(self._grid.period_of(readings.time), periods, side="right").tolist()
+        ends = np.searchsorted(self._grid.find_period(readings.time), periods, side="right").tolist()
         starts = [0, *ends[:-1]]
         return {period: readings.taken(slice(start, end))
                 for period, start, end in zip(periods, starts, ends, strict=True)}  # fmt: skip

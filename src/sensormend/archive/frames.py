@@ -153,7 +153,7 @@ def _clean(
     if not options.one_pass:
         before = rows
         faults = [fault for fault in tally.faults if fault.dated_back]
-        rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.correction_limits_of)
+        rows, marked = mark_dated_back(before, faults, cleaner.maintenance, survey.grid, cleaner.find_correction_limits)
         tally.count_dated_back(before, marked)
     copies, intervals = tally.copies(), tally.intervals()
     noted = (*notes, *collect_notes(survey, options, cleaner, copies))

@@ -32,8 +32,7 @@ __all__ = ["demo", "has_screen", "served"]
 if TYPE_CHECKING:
     from sensormend.cli.clean import Channels
     from sensormend.recovery import Recovery
-    from sensormend.simulate.network import Network
-    from sensormend.simulate.staged_faults import StagedFaults
+    from sensormend.simulate.network import Network, StagedFaults
     from sensormend.stream.stream import Event
 
 
@@ -100,9 +99,8 @@ def demo(
     from sensormend.pipeline.options import EVERY, Options
     from sensormend.pipeline.sentences import readable
     from sensormend.readings import DAY, HOUR
-    from sensormend.simulate.network import assembled, stream, write_readings
+    from sensormend.simulate.network import ACCEPTED_FROM, StagedFaults, assembled, stream, write_readings
     from sensormend.simulate.scores import DROPPED
-    from sensormend.simulate.staged_faults import ACCEPTED_FROM, StagedFaults
     from sensormend.stream.service import Service
     from sensormend.stream.settings import Settings
     from sensormend.stream.sources.replay_source import ReplaySource
@@ -335,7 +333,7 @@ def _show_staged(console: Console, network: Network, recovery: Recovery, staged:
     """Print the results on the sensors that drift and jump in every demo, and on the one whose level is accepted."""
     import numpy as np
 
-    from sensormend.simulate.staged_faults import ACCEPTED_FROM, DRIFTS_FROM, LEAST_SENSORS
+    from sensormend.simulate.network import ACCEPTED_FROM, DRIFTS_FROM, LEAST_SENSORS
 
     if staged.sensors < LEAST_SENSORS or network.readings.shape[-1] <= ACCEPTED_FROM + 1:
         return

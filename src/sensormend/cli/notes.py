@@ -42,8 +42,7 @@ def notes(
     good
         The flags that say that readings are true; 1,good,pass,ok by default.
     """
-    from sensormend.pipeline.maintenance import write_notes
-    from sensormend.pipeline.owner_tables import GOOD, WRONG, read_notes
+    from sensormend.pipeline.maintenance import GOOD, WRONG, read_notes, write_notes
     from sensormend.pipeline.sentences import counted
 
     read = read_notes(

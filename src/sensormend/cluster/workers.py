@@ -5,14 +5,11 @@ from __future__ import annotations
 import gc
 import logging
 import shutil
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
 from typing import Any
@@ -39,6 +36,9 @@ ANSWER_TIMEOUT = 5.0
 
 NO_WORKERS = 60.0
 """Seconds without any worker until the run stops; a nanny needs a few to restart one."""
+
+POLL = 0.2
+"""Seconds between two looks at what the workers have finished."""
 
 NOT_CONNECTED = (OSError, TimeoutError, ValueError, TypeError, ImportError, RuntimeError)
 """The errors of distributed where no server answers, or one that is not a scheduler."""
@@ -263,54 +263,30 @@ def clean_on_workers(client: Client, tasks: Sequence[NetworkTask], progress: Pro
     tasks = sorted(tasks, key=lambda task: -task.part.readings)
     run = uuid4().hex
     keys = [f"clean-{run}-{number:08}" for number in range(len(tasks))]
-    futures = dict(zip(client.map(_clean_on_worker, tasks, key=keys, pure=False), tasks, strict=True))
-    ended: SimpleQueue[Any] = SimpleQueue()
-    for future in futures:
-        future.add_done_callback(ended.put)
-    done = readings = 0
-    last_seen = monotonic()
+    futures = client.map(_clean_on_worker, tasks, key=keys, pure=False)
+    waiting = dict(zip(futures, tasks, strict=True))
+    readings, last_seen = 0, monotonic()
     try:
-        with _interrupts_in(ended):
-            while True:
-                workers = _count_workers(client)
-                progress(done, readings, workers)
-                if done == len(tasks):
-                    return
-                last_seen = monotonic() if workers else last_seen
-                if monotonic() - last_seen > NO_WORKERS:
-                    raise SensormendError(f"the cluster at {client.scheduler.address} has no workers any more")
-                with suppress(Empty):
-                    future = ended.get(timeout=1.0)
-                    if future is INTERRUPT:
-                        raise KeyboardInterrupt
-                    if future.status == "cancelled":
-                        raise SensormendError(f"the scheduler at {client.scheduler.address} is lost")
-                    # The scheduler keeps errors: the death of a worker that has answered changes nothing.
-                    task, error = futures[future], future.exception() if future.status == "error" else None
-                    done, readings = done + 1, readings + task.part.readings
-                    yield task.part.network, None if error is None else _reason(task, error)
+        while True:
+            for future in [future for future in waiting if future.done()]:
+                if future.status == "cancelled":
+                    raise SensormendError(f"the scheduler at {client.scheduler.address} is lost")
+                # The scheduler keeps errors: the death of a worker that has answered changes nothing.
+                task, error = waiting.pop(future), future.exception() if future.status == "error" else None
+                readings += task.part.readings
+                yield task.part.network, None if error is None else _reason(task, error)
+            workers = _count_workers(client)
+            progress(len(tasks) - len(waiting), readings, workers)
+            if not waiting:
+                return
+            last_seen = monotonic() if workers else last_seen
+            if monotonic() - last_seen > NO_WORKERS:
+                raise SensormendError(f"the cluster at {client.scheduler.address} has no workers any more")
+            sleep(POLL)
     finally:
         with suppress(*NOT_CONNECTED):
             if client.status == "running":
-                client.cancel(list(futures))
-
-
-INTERRUPT = None
-"""What an interrupt puts in the queue of futures that have ended."""
-
-
-@contextmanager
-def _interrupts_in(queue: SimpleQueue[Any]) -> Iterator[None]:
-    """Put interrupts in a queue: Python drops one that is raised in a destructor or in a callback of Dask."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda number, frame: queue.put(INTERRUPT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+                client.cancel(futures)
 
 
 def _clean_on_worker(task: NetworkTask) -> None:

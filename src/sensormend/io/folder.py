@@ -1,12 +1,13 @@
-"""`Archive` reads an output folder, the result of `clean` or `watch`."""
+"""`Archive` reads an output folder, the result of `clean` or `watch`; `write_flags` adds the flags of other systems."""
 
 from __future__ import annotations
 
 import difflib
 import gzip
+import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -16,27 +17,30 @@ from typing import Any, Literal, TypeVar
 import duckdb
 import numpy as np
 
-from sensormend.errors import ConfigError, InputError, MissingError
-from sensormend.files import Closing, signature
+from sensormend.errors import ConfigError, InputError, MissingError, StorageError
+from sensormend.files import Closing, replacing, signature
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sources import listed
 from sensormend.io.sql import first_line, literal, original_text, path_literal, read_parquet
 from sensormend.io.writing import COLUMNS, TEXTS
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
-from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Rows
+from sensormend.readings import DAY, DTYPES, ORIGINS, REASONS, Flag, Rows
 
 __all__ = [
     "ENDINGS",
+    "VOCABULARIES",
     "Archive",
     "covered",
     "data_files",
-    "dates_of",
     "file_metadata",
     "file_rows",
     "find_ending",
     "find_meta",
+    "parse_dates",
     "parse_span",
+    "write_flags",
 ]
+
 
 _Result = TypeVar("_Result")
 
@@ -73,7 +77,7 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
     parts: list[tuple[int, Path]] = []
     for part in Path(folder, "data").glob("*=*"):
         try:
-            dates = dates_of(part)
+            dates = parse_dates(part)
         except ValueError:
             continue
         if (start is None or dates.stop * DAY > start) and (end is None or dates.start * DAY < end):
@@ -90,12 +94,12 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
     return selected
 
 
-def dates_of(folder: Path) -> range:
+def parse_dates(folder: Path) -> range:
     """Return the dates of a folder of rows, in days since 1970; a ValueError is raised for a name that has none.
 
     Examples
     --------
-    >>> dates_of(Path("data/date=1970-01-31")), dates_of(Path("data/month=1970-02"))
+    >>> parse_dates(Path("data/date=1970-01-31")), parse_dates(Path("data/month=1970-02"))
     (range(30, 31), range(31, 59))
     """
     kind, _, text = folder.name.partition("=")
@@ -404,3 +408,38 @@ def _make_rows(columns: dict[str, Any], sensors: Sequence[str], variables: Seque
 def _plain(name: str) -> str:
     """Return a name for comparison: lower case, without punctuation and leading zeros."""
     return re.sub(r"(?<!\d)0+(?=\d)|[\W_]+", "", name.casefold())
+
+
+VOCABULARIES: Mapping[str, Mapping[Flag, float]] = {
+    "qartod": {flag: flag for flag in Flag},
+    # The primary level of IOC's scheme (Manuals and Guides 54, volume 3) has the codes of QARTOD.
+    "ioc": {flag: flag for flag in Flag},
+    # UNFLAGGED, GOOD, DOUBTFUL and BAD; a missing value is BAD, as SaQC's flagMissing has it.
+    "saqc": {
+        Flag.NOT_EVALUATED: -math.inf, Flag.GOOD: 0.0, Flag.SUSPECT: 25.0, Flag.FAIL: 255.0, Flag.MISSING: 255.0,
+    },
+    # 4 is data from before the automated checks: nothing else in this scheme says that a reading was not checked.
+    "nerrs": {Flag.NOT_EVALUATED: 4, Flag.GOOD: 0, Flag.SUSPECT: 1, Flag.FAIL: -3, Flag.MISSING: -2},
+}  # fmt: skip
+"""The code of each flag, by the name of the vocabulary."""
+
+
+def write_flags(folder: Path, vocabulary: str) -> Path:
+    """Write flags.csv into an output: sensor, time, variable where there is one, and the flag in a vocabulary."""
+    path, files = folder / "flags.csv", data_files(folder)
+    if not files:
+        raise InputError(f"there are no rows in {folder}")
+    cases = " ".join(f"WHEN {int(flag)} THEN '{code:g}'" for flag, code in VOCABULARIES[vocabulary].items())
+    try:
+        with duckdb.connect() as engine, replacing(path) as new:
+            source = read_parquet(files)
+            columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
+            variable = ", variable" if "variable" in columns else ""
+            engine.execute(
+                f"COPY (SELECT sensor, time{variable}, CASE flag {cases} END AS flag FROM {source} "
+                f"ORDER BY sensor{variable}, time) TO {literal(new)} "
+                "(FORMAT csv, HEADER true, TIMESTAMPFORMAT '%Y-%m-%dT%H:%M:%S', USE_TMP_FILE false)"
+            )
+    except duckdb.Error as error:
+        raise StorageError(f"cannot write {path}: {first_line(error)}") from error
+    return path

@@ -343,7 +343,7 @@ class _Recogniser:
     def with_owner_flags(self) -> TableLayout:
         """Return the layout with the columns of the owners' flags."""
         layout = self.layout()
-        own = {name: self.flags_of(name, layout.columns) for name in layout.columns}
+        own = {name: self.find_flags(name, layout.columns) for name in layout.columns}
         used = {*layout.used, *own.values()}
         general = self.options.owner_flag and self.column_named("owner_flag", self.options.owner_flag)
         general = general or next((name for name, plain in self.plain.items()
@@ -351,7 +351,7 @@ class _Recogniser:
         flags = tuple(own[name] or general for name in layout.columns)
         return replace(layout, owner_flags=flags) if any(flags) else layout
 
-    def flags_of(self, name: str, columns: Sequence[str] = ()) -> str | None:
+    def find_flags(self, name: str, columns: Sequence[str] = ()) -> str | None:
         """Return the column with the owners' flags of a column of readings, by its name: `temp_qc`, `F_Temp`."""
         for title in dict.fromkeys((name, without_unit(name))):
             own = _plain(title)
@@ -389,7 +389,7 @@ class _Recogniser:
         value = self.column_for("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
         numbers = [name for name in numbers if not self.is_no_reading(name)] or numbers
-        flags = {self.flags_of(name) for name in numbers}
+        flags = {self.find_flags(name) for name in numbers}
         numbers = [name for name in numbers if name not in flags]
         if value is None and len(numbers) == 1 and (sensor is not None or options.sensor_from_file):
             value = numbers[0]

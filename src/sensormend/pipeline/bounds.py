@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.flags import Mark, flag_cells
-from sensormend.pipeline.verdicts import Verdicts
+from sensormend.pipeline.verdicts import Mark, Verdicts, flag_cells
 from sensormend.readings import CORRECTED, NO_ORIGIN, OBSERVED, Flag
 from sensormend.recovery import BoolArray, FloatArray
 

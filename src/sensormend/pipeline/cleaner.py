@@ -18,7 +18,6 @@ from sensormend.files import read_state, write_state, written_by
 from sensormend.model.network_model import DIRECTION_PERIODS, NetworkModel
 from sensormend.pipeline.bounds import JUDGED, AcceptedRange, clipped
 from sensormend.pipeline.circular import components, in_degrees
-from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import FIXED, Maintenance
 from sensormend.pipeline.options import EVERY, Options
@@ -26,7 +25,7 @@ from sensormend.pipeline.physical import physical_limits, plateau
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
 from sensormend.pipeline.survey import Survey
-from sensormend.pipeline.verdicts import Verdicts, judge, with_stuck
+from sensormend.pipeline.verdicts import Mark, Verdicts, flag_cells, judge, with_stuck
 from sensormend.readings import NOTHING, OBSERVED, REASONS, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
@@ -70,7 +69,7 @@ class ModelPeriods:
     >>> periods = ModelPeriods()
     >>> for period in (100, 101, 102, 100, 101, 107):
     ...     periods.add(period)
-    >>> periods.jumps, [periods.period_of(number) for number in range(6)]
+    >>> periods.jumps, [periods.find_period(number) for number in range(6)]
     ([(3, 100), (5, 107)], [None, None, None, 100, 101, 107])
     """
 
@@ -79,14 +78,14 @@ class ModelPeriods:
 
     def add(self, period: int) -> None:
         """Count a period that the model was given."""
-        last = self.period_of(self.count - 1)
+        last = self.find_period(self.count - 1)
         if last is None or period <= last:
             self.jumps = [(self.count, period)]
         elif period != last + 1:
             self.jumps = [*self.jumps[1 - MOST_JUMPS :], (self.count, period)]
         self.count += 1
 
-    def period_of(self, number: int) -> int | None:
+    def find_period(self, number: int) -> int | None:
         """Return the grid's number of the model's period; None for one from before time went back."""
         before = bisect_right(self.jumps, number, key=lambda jump: jump[0])
         if not before:
@@ -255,7 +254,7 @@ class Cleaner:
 
         There may be no readings if the number of the `period` is given.
         """
-        period = self._period_of(readings, period)
+        period = self._find_period(readings, period)
         if self.period is not None and period <= self.period:
             raise InputError("these readings belong to a period that is over; push periods in their order")
         return [*self.catch_up(period), self._clean(period, readings)]
@@ -268,7 +267,7 @@ class Cleaner:
 
     def peek(self, readings: Readings, period: int) -> CleanedPeriod:
         """Return what `push` would for the readings so far of a period that is not over, without learning."""
-        self._period_of(readings, period)
+        self._find_period(readings, period)
         # New sensors are numbered, by name, when the period is over; until then they are in the copy only.
         twin = copy.copy(self)
         twin._index, twin._unjudged_from = self._index.copy(), dict(self._unjudged_from)
@@ -306,15 +305,15 @@ class Cleaner:
         low, high = self._accepted.variable_limits
         return dict(zip(self.variables, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
-    def limits_of(self, sensor: str, variable: str) -> tuple[float, float]:
+    def find_limits(self, sensor: str, variable: str) -> tuple[float, float]:
         """Return the range to which estimates and corrections of a channel are bounded."""
-        return self._limits_of(self._accepted.limits, sensor, variable)
+        return self._find_limits(self._accepted.limits, sensor, variable)
 
-    def correction_limits_of(self, sensor: str, variable: str) -> tuple[float, float]:
+    def find_correction_limits(self, sensor: str, variable: str) -> tuple[float, float]:
         """Return the range to which corrections move no reading of a channel from inside."""
-        return self._limits_of(self._accepted.correction_limits, sensor, variable)
+        return self._find_limits(self._accepted.correction_limits, sensor, variable)
 
-    def _limits_of(self, limits: tuple[FloatArray, FloatArray], sensor: str, variable: str) -> tuple[float, float]:
+    def _find_limits(self, limits: tuple[FloatArray, FloatArray], sensor: str, variable: str) -> tuple[float, float]:
         channel = self._index[sensor], self.variables.index(variable)
         return float(limits[0][channel]), float(limits[1][channel])
 
@@ -334,7 +333,7 @@ class Cleaner:
         for variable, period in zip(self.variables, self._accepted.unjudged_from.tolist(), strict=True):
             if period < JUDGED:
                 words = f"{variable} is not judged" if variable else "the readings are not judged"
-                since = readable(self.grid.start_of(period))
+                since = readable(self.grid.period_start(period))
                 remarks.append(f"{words} from {since} on: most of the estimates were withheld")
         absent = sorted(set(self._references).difference(self.sensors))
         remarks += [f"reference names {name}, of which there is no reading" for name in absent]
@@ -347,12 +346,14 @@ class Cleaner:
         remarks = []
         for number, period in self._unjudged_from.items():
             name = self.variables[number]
-            since = f" from {readable(self.grid.start_of(period))} on" if period > NEVER else ""
+            since = f" from {readable(self.grid.period_start(period))} on" if period > NEVER else ""
             words = f"{name} is not judged" if name else "the readings are not judged"
             remarks.append(f"{words}{since}: they look like directions in degrees; name or unit should say so")
         for name, (count, period, error) in self._problems.items():
             periods = "a period" if count == 1 else f"{count:,} periods"
-            remarks.append(f"{name} is not judged in {periods} from {readable(self.grid.start_of(period))}: {error}")
+            remarks.append(
+                f"{name} is not judged in {periods} from {readable(self.grid.period_start(period))}: {error}"
+            )
         return remarks
 
     def second_pass(self, trainer: Cleaner) -> None:
@@ -420,22 +421,22 @@ class Cleaner:
         if isinstance(self.model, NetworkModel):
             self.model.references = self._references
 
-    def _period_of(self, readings: Readings, period: int | None) -> int:
+    def _find_period(self, readings: Readings, period: int | None) -> int:
         """Return the period of the readings; refuse readings of several."""
         if not len(readings):
             if period is None:
                 raise InputError("a period is pushed with its readings; there is none")
             return period
         ends = np.array([readings.time.min(), readings.time.max()])
-        first, last = self.grid.period_of(ends).tolist()
+        first, last = self.grid.find_period(ends).tolist()
         if first != last or period not in (None, first):
             raise InputError("readings of several periods in one push; give each period's readings on their own")
         return int(first)
 
     def _clean(self, period: int, readings: Readings, *, learning: bool = True) -> CleanedPeriod:
-        grid, times = self.grid, self.grid.times_of(period)
-        rows = self._rows_of(readings)
-        variable = self._variables_of(readings)
+        grid, times = self.grid, self.grid.slot_times(period)
+        rows = self._find_rows(readings)
+        variable = self._find_variables(readings)
         last_period = np.full((len(self.sensors), len(self.variables)), NEVER, dtype=np.int64)
         last_period[: self._last_period.shape[0]] = self._last_period
         last_period[rows, variable] = period
@@ -443,7 +444,7 @@ class Cleaner:
         span = self._span_rows() if self.spans else None
         if span is not None:
             # A series that has ended gets no rows.
-            listed &= (grid.period_of(span[0]) <= period) & (period <= grid.period_of(span[1]))
+            listed &= (grid.find_period(span[0]) <= period) & (period <= grid.find_period(span[1]))
         removed = self.maintenance.noted("removed", self.sensors, self.variables, times, grid.step)
         if removed is not None:
             # A removed sensor has no rows, except for periods in which it reports readings, which are not judged.
@@ -545,7 +546,7 @@ class Cleaner:
         modelled = set(model.sensors) if recalibrated else set()
         for name, variable in recalibrated:
             if name in modelled:
-                for component in self._components_of(variable):
+                for component in self._find_components(variable):
                     model.accept(name, component)
         first_slot, problem = self._model_periods.count * self.grid.slots, ""
         given = components(np.where(unjudged[..., None], np.nan, minibatch), self._circular)
@@ -577,7 +578,7 @@ class Cleaner:
                 unjudged[:, number] = np.isin(names, sensors) if sensors else True
         return unjudged
 
-    def _components_of(self, variable: int) -> list[int]:
+    def _find_components(self, variable: int) -> list[int]:
         """Return the model's variables that stand for a variable."""
         sine = [len(self.variables) + place for place, number in enumerate(self._circular) if number == variable]
         return [variable, *sine]
@@ -619,7 +620,7 @@ class Cleaner:
             # It takes the same readings now: none of them is the cause.
             return None, (), "the network"
         for variable, name in enumerate(self.variables if len(self.variables) > 1 else ()):
-            columns = (slice(None), self._components_of(variable))
+            columns = (slice(None), self._find_components(variable))
             if takes(columns):
                 return without(self.model, columns), (slice(None), variable), name
         rows = np.arange(len(names))
@@ -638,7 +639,7 @@ class Cleaner:
         """
         if not self._recalibrations and not any(note.action in FIXED for note in self.maintenance.notes):
             return {}
-        end = self.grid.start_of(period + 1)
+        end = self.grid.period_start(period + 1)
         counts = {
             (name, number): self.maintenance.recalibrations(name, variable, end)
             for name in names
@@ -657,32 +658,32 @@ class Cleaner:
         dated = []
         for fault in faults:
             row = row_of.get(str(fault.sensor))
-            end = None if fault.end is None else self._time_of(fault.end, number, period)
+            end = None if fault.end is None else self._find_time(fault.end, number, period)
             if row is None or (fault.end is not None and end is None):
                 continue
-            start = self._time_of(fault.start, number, period)
-            start = self.grid.start_of(self._model_periods.jumps[0][1]) if start is None else start
+            start = self._find_time(fault.start, number, period)
+            start = self.grid.period_start(self._model_periods.jumps[0][1]) if start is None else start
             end = None if end is None else end + self.grid.step
             # Readings that are noted as real or to be ignored belong to no fault.
             start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
-            if start < (self.grid.start_of(period + 1) if end is None else end):
+            if start < (self.grid.period_start(period + 1) if end is None else end):
                 dated.append(replace(fault, sensor=row, start=start, end=end))
         return tuple(sorted(dated, key=lambda one: (one.start, one.id)))
 
-    def _time_of(self, slot: int, number: int, period: int) -> int | None:
+    def _find_time(self, slot: int, number: int, period: int) -> int | None:
         """Return the time of a slot in the model's count; None for one from before time went back."""
         own, slot = divmod(slot, self.grid.slots)
         # The present period may be a peek, which is not in `ModelPeriods`.
-        on_grid = period if own == number else self._model_periods.period_of(own)
-        return None if on_grid is None else self.grid.start_of(on_grid) + slot * self.grid.step
+        on_grid = period if own == number else self._model_periods.find_period(own)
+        return None if on_grid is None else self.grid.period_start(on_grid) + slot * self.grid.step
 
-    def _rows_of(self, readings: Readings) -> NDArray[np.int64]:
+    def _find_rows(self, readings: Readings) -> NDArray[np.int64]:
         """Return the row of every reading's sensor; new sensors are appended in order of name."""
         new = self._index.missing(readings.sensors, readings.sensor)
         self._index.add(sorted(readings.sensors[code] for code in new))
         return self._index.codes(readings.sensors, readings.sensor)
 
-    def _variables_of(self, readings: Readings) -> NDArray[np.int64]:
+    def _find_variables(self, readings: Readings) -> NDArray[np.int64]:
         if tuple(readings.variables) == self.variables or not len(readings):
             return readings.variable.astype(np.int64)
         unknown = [name for name in readings.variables if name not in self.variables]
@@ -747,7 +748,7 @@ def _slot_rows(
         variables=cleaner.variables,
         sensor=np.repeat(sensor.astype(np.int32), slots),
         variable=np.repeat(variable.astype(np.int16), slots),
-        time=np.tile(cleaner.grid.times_of(period), count),
+        time=np.tile(cleaner.grid.slot_times(period), count),
         value=flat(placed.value),
         n=flat(placed.n),
         **verdicts,
@@ -810,7 +811,8 @@ def cleaner_for(survey: Survey, variables: Sequence[str], options: Options) -> C
         variables,
         fill=survey.fill,
         valid={
-            name: options.valid_of(name) if options.limits_given(name) else physical_limits(name) for name in variables
+            name: options.find_valid(name) if options.limits_given(name) else physical_limits(name)
+            for name in variables
         },
         tolerance=options.tolerance,
         circular=survey.circular,
@@ -847,7 +849,7 @@ class InMemory:
     """A `PeriodSource` of readings in memory; within a period they keep their order."""
 
     def __init__(self, readings: Readings, grid: Grid) -> None:
-        period = grid.period_of(readings.time)
+        period = grid.find_period(readings.time)
         order = np.argsort(period, kind="stable")
         periods, starts = np.unique(period[order], return_index=True)
         self.periods: Sequence[int] = periods.tolist()

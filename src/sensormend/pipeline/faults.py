@@ -17,11 +17,22 @@ from sensormend.readings import DAY, HOUR
 from sensormend.recovery import FloatArray
 from sensormend.tensor import LARGEST
 
-__all__ = ["FaultInterval", "IncidentEnds", "ReadingSums", "SensorSummary", "distances_from", "with_incidents"]
+__all__ = [
+    "MAX_SLOTS_APART",
+    "FaultInterval",
+    "IncidentEnds",
+    "ReadingSums",
+    "SensorSummary",
+    "distances_from",
+    "with_incidents",
+]
 
 SHORT, APART = 12 * HOUR, 2 * DAY
 """A fault up to so long is short. Short faults of a channel with less than so much time from the end of one to the
 start of the next are one incident: something comes and goes, such as a loose contact, and is repaired once."""
+
+MAX_SLOTS_APART = 2
+"""Most slots between the starts of two faults, or silences, that are one incident of a device or of several sensors."""
 
 IncidentEnds = dict[tuple[str, str], tuple[int, int]]
 """By sensor and variable: the end of the last short fault, and its incident."""

@@ -87,11 +87,11 @@ class Grid:
         """The number of slots in a period."""
         return self.period // self.step
 
-    def period_of(self, time: _Number) -> _Number:
+    def find_period(self, time: _Number) -> _Number:
         """Return the numbers of the periods of some times."""
         return (time + (self.early - self.origin)) // self.period
 
-    def slot_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
+    def find_slot(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the slots within their periods."""
         return (time + (self.early - self.origin)) % self.period // self.step
 
@@ -103,13 +103,13 @@ class Grid:
         """Return the number of slots, counted over all periods, that have ended by a time."""
         return (time + (self.early - ANCHOR)) // self.step
 
-    def start_of(self, period: int) -> int:
+    def period_start(self, period: int) -> int:
         """Return the start of a period."""
         return period * self.period + self.origin
 
-    def times_of(self, period: int) -> NDArray[np.int64]:
+    def slot_times(self, period: int) -> NDArray[np.int64]:
         """Return the starts of a period's slots."""
-        return self.start_of(period) + np.arange(self.slots, dtype=np.int64) * self.step
+        return self.period_start(period) + np.arange(self.slots, dtype=np.int64) * self.step
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ def place(
     `circular` has the variables that are directions in degrees, and the starts of their turns.
     """
     value, time = readings.value, readings.time
-    cell = channel * grid.slots + grid.slot_of(time)
+    cell = channel * grid.slots + grid.find_slot(time)
     missing, code = ~np.isfinite(value), is_fill(readings, fill)
     beyond = ~missing & ~code & (np.abs(value) > LARGEST)
     low, high = np.array(valid, dtype=np.float64).reshape(-1, 2).T

@@ -469,11 +469,11 @@ class Options:
         """
         return not self.known or sensor in self.reference or any(matches(sensor, known) for known in self.known)
 
-    def fill_of(self, variable: str) -> tuple[float, ...] | None:
+    def find_fill(self, variable: str) -> tuple[float, ...] | None:
         """Return the fill values given for a variable; None where none are given."""
         return None if self.fill is None else self.fill.get(variable, self.fill.get(EVERY))
 
-    def valid_of(self, variable: str) -> tuple[float, float]:
+    def find_valid(self, variable: str) -> tuple[float, float]:
         """Return the limits given for a variable."""
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
 

@@ -24,11 +24,11 @@ from sensormend.pipeline.faults import (
     distances_from,
     with_incidents,
 )
-from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import comma, how_long, readable, what_it_does, who
+from sensormend.pipeline.verdicts import Mark, flag_cells
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, NameIndex, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
 
@@ -262,7 +262,7 @@ class Tally:
             (flag == Flag.SUSPECT).sum(axis=1),
             (flag == Flag.NOT_EVALUATED).sum(axis=1),
         )
-        self._lengthen_silences(self.grid.start_of(cleaned_period.period), sensor, variable)
+        self._lengthen_silences(self.grid.period_start(cleaned_period.period), sensor, variable)
         self._note_readings(cleaned_period.period, sensor, variable, n > 0, value)
         self._copies.add(sensor, variable, np.where(fill, np.nan, value), cleaned_period.resolution)
         self._note_faults(cleaned_period, sensor, variable)
@@ -301,7 +301,7 @@ class Tally:
     ) -> None:
         """Note the times of the first and the last reading of each channel, and its last value."""
         reporting = present.any(axis=1)
-        times, channels = self.grid.times_of(period), (sensor[reporting], variable[reporting])
+        times, channels = self.grid.slot_times(period), (sensor[reporting], variable[reporting])
         present, value = present[reporting], value[reporting]
         first, last = present.argmax(axis=1), present.shape[1] - 1 - present[:, ::-1].argmax(axis=1)
         self._span[0][channels] = np.where(self._span[1][channels] == 0, times[first], self._span[0][channels])
@@ -620,12 +620,12 @@ def mark_dated_back(
     faults: Sequence[FaultEpisode],
     maintenance: Maintenance,
     grid: Grid,
-    limits_of: Callable[[str, str], tuple[float, float]],
+    find_limits: Callable[[str, str], tuple[float, float]],
 ) -> tuple[Rows, BoolArray]:
     """Return the rows with the readings marked that faults were dated back to, and a mask of these.
 
-    `limits_of` gives the limits of a channel for a sensor and a variable. Readings that were not judged, those that are
-    noted as real, and those whose correction would lie outside the limits are unchanged.
+    `find_limits` gives the limits of a channel for a sensor and a variable. Readings that were not judged, those that
+    are noted as real, and those whose correction would lie outside the limits are unchanged.
     """
     which = np.zeros(len(rows), dtype=bool)
     columns = {name: getattr(rows, name).copy() for name in ("origin", "cleaned", "lower", "upper")}
@@ -652,7 +652,7 @@ def mark_dated_back(
         real = maintenance.noted("real", [fault.sensor], [fault.variable], times, grid.step)
         if real is not None:
             own = own[~real[0, 0, slot]]
-        low, high = limits_of(fault.sensor, fault.variable)
+        low, high = find_limits(fault.sensor, fault.variable)
         size = fault.size_at(rows.time[own], grid.period)
         cleaned = rows.value[own] - size
         # Where the correction cannot be, the fault was not that large yet.
@@ -721,9 +721,9 @@ class _PeriodTable:
         code = (flag == Flag.FAIL) & (reason == FILL)
         fill = code & (code | missing).all(axis=1, keepdims=True)
         return cls(
-            start=grid.start_of(cleaned_period.period),
-            end=grid.start_of(cleaned_period.period + 1),
-            times=grid.times_of(cleaned_period.period),
+            start=grid.period_start(cleaned_period.period),
+            end=grid.period_start(cleaned_period.period + 1),
+            times=grid.slot_times(cleaned_period.period),
             reason=reason,
             fail=(flag == Flag.FAIL) & ~code,
             suspect=(flag == Flag.SUSPECT) & (reason != DUPLICATE),

@@ -20,8 +20,7 @@ from sensormend.explain.context import USUAL_SPAN, TimeLike, microseconds
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
 from sensormend.pipeline.health import HEALTH, SPIKE, by_trouble, days_per_cell, shade_words, states_by_cell
-from sensormend.pipeline.sentences import counted
-from sensormend.pipeline.times import iso
+from sensormend.pipeline.sentences import counted, readable
 from sensormend.pipeline.units import axis_label
 from sensormend.plot.style import Colours, bare, blank, dates_below, heading, styled
 from sensormend.readings import DAY, HOUR, MEANINGS, REASONS, Flag, Rows
@@ -413,12 +412,8 @@ def _clock(time: Any) -> Any:
     return np.asarray(time, dtype="datetime64[us]")
 
 
-def _when(time: int) -> str:
-    return iso(time).replace("T", " ")[:16]
-
-
 def _span(rows: Rows) -> str:
-    return f"{_when(int(rows.time[0]))} to {_when(int(rows.time[-1]))}"
+    return f"{readable(int(rows.time[0]))} to {readable(int(rows.time[-1]))}"
 
 
 def _balance(rows: Rows) -> str:
@@ -436,7 +431,7 @@ def _place(own: Rows, time: int, name: str) -> int:
     """Return the index of the row whose slot contains a time."""
     place = int(np.searchsorted(own.time, time, side="right")) - 1
     if place < 0 or time > own.time[place] + max(own.usual_step, HOUR):
-        raise InputError(f"{name} has no row at {_when(time)}; its rows go from {_span(own)}")
+        raise InputError(f"{name} has no row at {readable(time)}; its rows go from {_span(own)}")
     return place
 
 
@@ -480,7 +475,7 @@ def _title(own: Rows, place: int, name: str) -> str:
     flag = Flag(int(own.flag[place]))
     reason = REASONS[int(own.reason[place])]
     words = f"flag {int(flag)} ({MEANINGS[flag].replace('_', ' ')}{f', {reason}' if reason else ''})"
-    return f"Sensor {name} at {_when(int(own.time[place]))}: {words}"
+    return f"Sensor {name} at {readable(int(own.time[place]))}: {words}"
 
 
 def _with_offset(sensor: str, usual: float) -> str:

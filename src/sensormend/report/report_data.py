@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from sensormend.errors import InputError
-from sensormend.io.folder import data_files, dates_of
+from sensormend.io.folder import data_files, parse_dates
 from sensormend.pipeline.channel_states import STATES, ChannelName
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import counted
@@ -88,7 +88,7 @@ class _RowBlock:
 def _row_blocks(folder: Path, step: int, last: int, channels: int) -> Iterator[_RowBlock]:
     """Yield the rows of a folder up to a time, in order of time; `channels` is their approximate number."""
     parts = {file.parent for file in data_files(folder, None, last)}
-    dates = sorted({date for part in parts for date in dates_of(part) if date * DAY < last})
+    dates = sorted({date for part in parts for date in parse_dates(part) if date * DAY < last})
     daily = max(channels * DAY // step, 1)
     size = max(MAX_ROWS // daily, 1)
     sample = max(round(daily * len(dates) / MAX_CHANGES), 1)

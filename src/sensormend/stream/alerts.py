@@ -1,10 +1,10 @@
-"""`Alerts` keeps the state of every channel and raises one alert per incident; `ChannelMonitor` feeds it."""
+"""`Alerts` keeps the state of every channel and raises one alert per incident; `Muting` holds back muted ones."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,33 +13,30 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError
 from sensormend.pipeline.channel_states import STATES, ChannelState, channel_states
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
-from sensormend.pipeline.faults import ReadingSums
-from sensormend.pipeline.grid import Grid, is_fill
+from sensormend.pipeline.faults import MAX_SLOTS_APART, ReadingSums
+from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
-from sensormend.pipeline.options import EVERY
 from sensormend.pipeline.sentences import counted, how_long, readable, who
-from sensormend.readings import DAY, HOUR, REASONS, Flag, NameIndex, Readings, Rows
+from sensormend.readings import DAY, HOUR, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.alert_messages import (
     WITHDRAWN,
     OpenFault,
     faulty_sentence,
     healthy_sentence,
-    one_per_incident,
     one_per_sensor,
     silent_sentence,
     sum_readings,
     withdrawn_sentence,
 )
 from sensormend.stream.deliveries import Alert, AlertedChannel, identified
-from sensormend.stream.silence import Silence
 
 __all__ = [
     "Alerts",
-    "ChannelMonitor",
     "ChannelName",
     "ChannelRecord",
+    "Muting",
     "PeriodVerdict",
     "period_verdict",
 ]
@@ -64,9 +61,6 @@ without a fault or silence, and after twice, three times, ... as many for every 
 
 MAX_RELAPSES = 4
 """Relapses in a row after which the number of periods grows no further."""
-
-MAX_SLOTS_APART = 2
-"""Most slots between the failures, or silences, of two sensors of one incident."""
 
 MIN_JOINING_READINGS = 2
 """Fewest readings of a sure fault that joins the alert of another one that began at the same time."""
@@ -151,7 +145,7 @@ class ChannelRecord:
         """The end of its fault, by the sound periods since then."""
         return min(self.fault_end or self.streak_start, self.streak_start)
 
-    def since_of(self, state: ChannelState) -> int:
+    def find_since(self, state: ChannelState) -> int:
         """Return the start of its state."""
         if self.silent_since is not None:
             return self.silent_since
@@ -196,7 +190,7 @@ def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     newest = np.arange(sensor.size), slots - 1 - present[:, ::-1].argmax(axis=1)
     questionable = present.any(axis=1) & (wrong[newest] | (flag[newest] == Flag.SUSPECT))
     channels = sensor * len(rows.variables) + variable
-    start, times = grid.start_of(cleaned_period.period), grid.times_of(cleaned_period.period)
+    start, times = grid.period_start(cleaned_period.period), grid.slot_times(cleaned_period.period)
     faults: dict[ChannelName, OpenFault] = {}
     episodes: dict[ChannelName, list[int]] = {}
     for fault in cleaned_period.faults:
@@ -436,7 +430,7 @@ class Alerts:
                 continue
             state, since = STATES[states[place]], self._start or 0
             if channel is not None:
-                since = channel.since_of(state)
+                since = channel.find_since(state)
             if state is ChannelState.SUSPECT and (channel is None or not channel.faulty):
                 since = self._questionable[name]
             reason = channel.reason if channel is not None and state is ChannelState.FAULTY else ""
@@ -671,140 +665,47 @@ def _sorted(alerts: Sequence[Alert | None]) -> list[Alert]:
     return sorted(raised, key=lambda alert: (alert.sensor, alert.variable))
 
 
-def _resized(mask: BoolArray, size: int) -> BoolArray:
-    """Return a mask of another size; what is new is False."""
-    resized = np.zeros(size, dtype=bool)
-    resized[: mask.size] = mask[:size]
-    return resized
+class Muting:
+    """The alerts that are held back, by the name of their incident.
 
+    An alert is held back while all of its channels are muted in maintenance.csv. Where the incident is over by then,
+    nobody hears of it; else its alert is raised when the mute ends.
+    """
 
-class ChannelMonitor:
-    """Tracks which channels report, are silent or faulty, and returns the alerts; sensors may be added later."""
+    def __init__(self) -> None:
+        self._held: dict[str, Alert] = {}
 
-    def __init__(
-        self,
-        grid: Grid,
-        gone_after: int,
-        sensors: NameIndex,
-        variables: NameIndex,
-        alerts: Alerts,
-        fill: Mapping[str, Sequence[float]],
-    ) -> None:
-        self._fill = [fill.get(name, fill.get(EVERY, ())) for name in variables.all]
-        self._grid, self._sensors, self._variables, self.alerts = grid, sensors, variables, alerts
-        self.silence = Silence(grid.step, grid.period, gone_after)
-        self._removed: BoolArray = np.zeros(0, dtype=bool)
-        self._judged: BoolArray = np.zeros(0, dtype=bool)
-        self._channel_names: Sequence[ChannelName] = ()
+    def raised(self, alerts: Sequence[Alert], maintenance: Maintenance) -> list[Alert]:
+        """Return those of new alerts that are not held back."""
+        passed = []
+        for alert in alerts:
+            over = alert.state == "healthy"
+            held = self._held.pop(alert.id, None) if alert.id else None
+            if held is not None and over:
+                continue
+            if not over and alert.id and _is_muted(alert, maintenance, alert.at):
+                self._held[alert.id] = alert
+            else:
+                passed.append(alert)
+        return passed
 
-    def record(self, readings: Readings) -> None:
-        """Record readings, slot by slot; one without a number, or with a fill value, does not end a silence."""
-        empty = self._is_empty(readings)
-        channel = self._channels(readings)
-        self.silence.record(channel[~empty], readings.time[~empty])
-        self.silence.record_empty(channel[empty], readings.time[empty])
+    def released(self, now: int, maintenance: Maintenance) -> list[Alert]:
+        """Return the alerts that are not held back any more at a time."""
+        released = [alert for alert in self._held.values() if not _is_muted(alert, maintenance, now)]
+        for alert in released:
+            del self._held[alert.id]
+        return released
 
-    def learn(self, readings: Readings) -> None:
-        """Learn the usual silences from the readings of a period that is over."""
-        readings = readings.taken(~self._is_empty(readings))
-        self.silence.close(self._channels(readings), readings.time)
+    def state(self) -> list[Any]:
+        """Return the state as JSON values."""
+        return [astuple(alert) for alert in self._held.values()]
 
-    def _is_empty(self, readings: Readings) -> BoolArray:
-        return ~np.isfinite(readings.value) | is_fill(readings, self._fill)
-
-    def close(self, cleaned_period: CleanedPeriod) -> list[Alert]:
-        """Apply a period that is over, and return its alerts."""
-        grid, verdict = self._grid, period_verdict(cleaned_period, self._grid)
-        self._note_judged(cleaned_period.rows)
-        return self._incidents(
-            self.alerts.close_period(cleaned_period.rows, grid, grid.start_of(cleaned_period.period), verdict)
-        )
-
-    def provisional(self, cleaned_period: CleanedPeriod, now: int) -> list[Alert]:
-        """Apply an open period as of `now`, and return its alerts."""
-        return self._incidents(
-            self.alerts.apply_verdict(period_verdict(cleaned_period, self._grid), now, self._grid.step)
-        )
-
-    def check_silence(self, now: int, maintenance: Maintenance, counting: BoolArray | None = None) -> list[Alert]:
-        """Check which channels are silent at the end of a slot, and return the alerts.
-
-        `counting` are the sensors whose silence raises an alert; None for all.
-        """
-        ignored = self._with_note(now, maintenance)
-        if counting is not None:
-            counts = np.repeat(counting, len(self._variables))[: ignored.size]
-            ignored[: counts.size] |= ~counts
-        silent, last, gone = self.silence.check(now) & ~ignored, self.silence.last, self.silence.gone(now)
-        usual = np.where(ignored, NEVER, self.silence.usual)
-        self._removed = self._with_note(now, maintenance, "removed")
-        return self._incidents(
-            self.alerts.check_silence(self._names(), silent, last, now, usual, gone, self._removed, self._grid.step)
-        )
-
-    def is_silent(self, time: int, maintenance: Maintenance) -> BoolArray:
-        """Return which channels are silent at a time, without a change of state."""
-        return self.silence.is_silent(time) & ~self._with_note(time, maintenance)
-
-    def health(self, most: int | None = None) -> list[Health]:
-        """Return the health of every channel that is not removed, or of as many with the worst states."""
-        names = self._names()
-        return self.alerts.health(names, self.silence.last, *self._removed_and_judged(), most)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of sensors in each state; a sensor has the worst state of its variables."""
-        names = self._names()
-        removed, judged = self._removed_and_judged()
-        states = self.alerts.states(names, judged)
-        states[removed | (self.silence.last == NEVER)] = len(STATES)
-        worst = np.full(len(self._sensors), len(STATES))
-        np.minimum.at(worst, np.arange(len(names)) // len(self._variables), states)
-        return dict(zip(STATES, np.bincount(worst, minlength=len(STATES)).tolist(), strict=False))
-
-    def _removed_and_judged(self) -> tuple[BoolArray, BoolArray]:
-        """Return which channels are removed, and which were ever judged."""
-        return _resized(self._removed, len(self.silence)), _resized(self._judged, len(self.silence))
-
-    def _note_judged(self, rows: Rows) -> None:
-        """Remember the channels with a reading that was judged."""
-        rows = rows.taken((rows.flag != Flag.NOT_EVALUATED) & (rows.flag != Flag.MISSING))
-        channel = self._sensors.codes(rows.sensors, rows.sensor) * len(self._variables)
-        channel += self._variables.codes(rows.variables, rows.variable)
-        self._judged = _resized(self._judged, max(self._judged.size, int(channel.max(initial=-1)) + 1))
-        self._judged[channel] = True
-
-    def _incidents(self, alerts: list[Alert]) -> list[Alert]:
-        return self.alerts.identify(one_per_incident(alerts, MAX_SLOTS_APART * self._grid.step))
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return settings and arrays for a state file, without the alerts."""
-        settings, arrays = self.silence.state()
-        return {**settings, "removed": np.flatnonzero(self._removed).tolist()}, {**arrays, "judged": self._judged}
-
-    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Sequence[Sequence[Any]]) -> None:
         """Load a state."""
-        self.silence.restore(settings, arrays)
-        self._removed = np.zeros(len(self.silence), dtype=bool)
-        self._removed[settings["removed"]] = True
-        self._judged = arrays["judged"].copy()
+        self._held = {alert.id: alert for alert in (Alert(*fields) for fields in state)}
 
-    def _channels(self, readings: Readings) -> NDArray[np.int64]:
-        return (readings.sensor * len(self._variables) + readings.variable).astype(np.int64, copy=False)
 
-    def _names(self) -> Sequence[ChannelName]:
-        """Return sensor and variable of every channel."""
-        if len(self._channel_names) != len(self.silence):
-            names = [(sensor, variable) for sensor in self._sensors.all for variable in self._variables.all]
-            self._channel_names = names[: len(self.silence)]
-        return self._channel_names
-
-    def _with_note(self, now: int, maintenance: Maintenance, *actions: str) -> BoolArray:
-        """Return which channels have a note now; only notes with one of `actions` if any are given."""
-        notes = Maintenance(tuple(note for note in maintenance.notes if not actions or note.action in actions))
-        cells = None
-        if notes.notes:
-            slot = np.array([now - self._grid.step])
-            cells = notes.hidden(self._sensors.all, self._variables.all, slot, self._grid.step)
-        count = len(self.silence)
-        return np.zeros(count, dtype=bool) if cells is None else cells.reshape(-1)[:count]
+def _is_muted(alert: Alert, maintenance: Maintenance, time: int) -> bool:
+    return bool(alert.channels) and all(
+        maintenance.is_muted(channel.sensor, channel.variable, time) for channel in alert.channels
+    )

@@ -15,8 +15,8 @@ from sensormend.errors import StateError
 from sensormend.files import replacing, sync
 from sensormend.io.folder import data_files, file_rows, parse_span
 from sensormend.io.writing import RowWriter, part_name
-from sensormend.pipeline.flags import Mark, flag_cells
 from sensormend.pipeline.grid import Grid, Placed, place
+from sensormend.pipeline.verdicts import Mark, flag_cells
 from sensormend.readings import DAY, REASONS, Flag, Readings, Rows, recoded
 from sensormend.recovery import BoolArray
 from sensormend.stream.codec import pack, readings_from_bytes, readings_to_bytes, unpack
@@ -165,9 +165,9 @@ def correct(
     if not len(change.rows):
         return change.rows
     corrected = []
-    for path, part in _by_file(folder, grid.start_of(period), change):
+    for path, part in _by_file(folder, grid.period_start(period), change):
         if path is None:
-            writer.write(part.rows, grid.start_of(period))
+            writer.write(part.rows, grid.period_start(period))
             corrected.append(part.rows)
             continue
         before = file_rows(path)
@@ -204,7 +204,7 @@ class _Change:
 def _affected(grid: Grid, readings: Readings, late: BoolArray) -> tuple[BoolArray, NDArray[np.int64]]:
     """Return which readings share a slot with a late one, and the slots: rows of sensor, variable and slot."""
     slots, variables = grid.slots, len(readings.variables)
-    cell = (readings.sensor.astype(np.int64) * variables + readings.variable) * slots + grid.slot_of(readings.time)
+    cell = (readings.sensor.astype(np.int64) * variables + readings.variable) * slots + grid.find_slot(readings.time)
     changed = np.unique(cell[late])
     cells = np.stack([changed // slots // variables, changed // slots % variables, changed % slots], axis=1)
     return np.isin(cell, changed), cells
@@ -236,7 +236,7 @@ def _change(
     cells, count = cells[different], int(different.sum())
     nothing, contradictory = np.full(count, np.nan), after.contradictory[at]
     implausible, coded = after.implausible[at], after.coded[at]
-    start = grid.start_of(int(grid.period_of(readings.time[:1])[0])) if len(readings) else 0
+    start = grid.period_start(int(grid.find_period(readings.time[:1])[0])) if len(readings) else 0
     # A late reading has not been judged: its reason is `late` whatever it contradicts.
     marks = {Mark.DOUBTFUL: contradictory, Mark.IMPLAUSIBLE: implausible, Mark.FILL: coded}
     flag, reason = flag_cells(np.full(count, Flag.NOT_EVALUATED), np.full(count, LATE), marks, kind=LATE)

@@ -21,7 +21,7 @@ import numpy as np
 
 from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import now, replacing, set_aside, surroundings, sync
-from sensormend.io.folder import covered, dates_of, parse_span
+from sensormend.io.folder import covered, parse_dates, parse_span
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, csv_lines, write_csv, write_json
 from sensormend.io.sql import first_line, literal
 from sensormend.io.writing import RowWriter
@@ -33,10 +33,9 @@ from sensormend.pipeline.times import iso
 from sensormend.pipeline.units import collect_units, described, sent
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.stream.arrivals import Rejected
-from sensormend.stream.integrity import is_readable
+from sensormend.stream.integrity import Manifest, is_readable
 from sensormend.stream.late import LateReadingStore, correct
 from sensormend.stream.logs import say
-from sensormend.stream.manifest import Manifest
 from sensormend.stream.stream import LateReadings, PeriodFinal, Stream
 
 __all__ = [
@@ -152,7 +151,7 @@ def dates(folder: Path) -> dict[int, Path]:
     folders = {}
     for part in sorted((folder / "data").glob("date=*")):
         with suppress(ValueError):
-            folders[dates_of(part).start] = part
+            folders[parse_dates(part).start] = part
     return folders
 
 
@@ -347,7 +346,7 @@ class Output:
             try:
                 readings, new = self._store.add(period, late)
                 fill = [survey.fill.get(name, ()) for name in readings.variables]
-                valid = [options.valid_of(name) for name in readings.variables]
+                valid = [options.find_valid(name) for name in readings.variables]
                 turns = {number: survey.circular[name] for number, name in enumerate(readings.variables)
                          if name in survey.circular}  # fmt: skip
                 rows = correct(self.writer, self.folder, stream.cleaner.grid, period, readings, new, fill, valid, turns)
@@ -379,7 +378,7 @@ class Output:
         if stream.cleaner is not None and stream.closed is not None:
             tally, grid = stream.tally, stream.cleaner.grid
             # The tally drops them; if the disk is full, the next attempt needs them.
-            self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
+            self._settled += tally.pop_finished(grid.period_start(stream.closed + 1))
             faults = tally.intervals()
             self._faults.write(map(astuple, self._settled), map(astuple, faults))
             self._settled = []
@@ -392,9 +391,9 @@ class Output:
         if stream.cleaner is None or stream.closed is None:
             return
         grid = stream.cleaner.grid
-        end = grid.start_of(stream.closed + 1)
+        end = grid.period_start(stream.closed + 1)
         over = end // DAY
-        self._store.drop(grid.period_of(end - self._late_for))
+        self._store.drop(grid.find_period(end - self._late_for))
         if self._compact and grid.period < DAY and over - 1 > self._tidied:
             for date in dates(self.folder):
                 if self._tidied < date < over:
@@ -412,8 +411,8 @@ class Output:
         self.manifest.note(self.folder, written)
         if stream.cleaner is not None and stream.closed is not None:
             # What `tidy` may drop after the checkpoint.
-            end = stream.cleaner.grid.start_of(stream.closed + 1)
-            self.manifest.periods_from = stream.cleaner.grid.period_of(end - self._late_for)
+            end = stream.cleaner.grid.period_start(stream.closed + 1)
+            self.manifest.periods_from = stream.cleaner.grid.find_period(end - self._late_for)
             self.manifest.dates_from = None if self._keep is None else (end - self._keep) // DAY
         # A state refers to the length of these: a file that is shorter after a power cut would be begun again.
         for table in (self._faults, self._rejected):
@@ -437,7 +436,7 @@ class Output:
                 "variables": list(stream.cleaner.variables),
                 "sensors": len(stream.sensors),
                 "readings": stream.readings,
-                "closed": None if stream.closed is None else iso(grid.start_of(stream.closed + 1)),
+                "closed": None if stream.closed is None else iso(grid.period_start(stream.closed + 1)),
                 "flags": tally.flags,
                 "filled": tally.filled,
                 "corrected": tally.corrected,

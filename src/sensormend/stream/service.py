@@ -158,7 +158,7 @@ class Service:
         self._warned: set[str] = set()
         # The first readings, until it is logged what they are taken for; None from then on.
         self._first: list[Readings] | None = []
-        self._first_at = 0.0
+        self._first_at, self._first_count = 0.0, 0
 
     def stop(self) -> None:
         """End `run` soon; open periods stay open, and nothing is lost."""
@@ -306,7 +306,8 @@ class Service:
         if arrived is not None and len(arrived.readings):
             self._first_at = self._first_at if self._first else time.monotonic()
             self._first.append(arrived.readings)
-        enough = sum(map(len, self._first)) >= SUMMARY_READINGS
+            self._first_count += len(arrived.readings)
+        enough = self._first_count >= SUMMARY_READINGS
         if not self._first or not (enough or arrived is None or time.monotonic() - self._first_at > SUMMARY_AFTER):
             return
         parts, self._first = self._first, None
@@ -403,7 +404,7 @@ class Service:
 
     def _finish(self, event: PeriodFinal, number: int, place: int, seconds: float) -> None:
         assert self.stream.grid is not None
-        start, rows = self.stream.grid.start_of(event.cleaned_period.period), event.cleaned_period.rows
+        start, rows = self.stream.grid.period_start(event.cleaned_period.period), event.cleaned_period.rows
         self._output.finish(event, start, number)
         if len(rows):
             self._deliver(place, "final", start, start + self.stream.grid.period, rows)
@@ -421,7 +422,7 @@ class Service:
         assert grid is not None
         for correction in self._output.correct_late(self.stream):
             if len(correction.rows):
-                start = grid.start_of(correction.period)
+                start = grid.period_start(correction.period)
                 self._deliver(correction.place, "late", start, start + grid.period, correction.rows)
             self._counts["late"] += correction.new
             self._changed = True
@@ -489,7 +490,7 @@ class Service:
     def _save(self) -> None:
         stream, total = self.stream, self.stream.readings + self._lost
         self._output.sync(stream)
-        final = None if stream.grid is None or stream.closed is None else stream.grid.start_of(stream.closed + 1)
+        final = None if stream.grid is None or stream.closed is None else stream.grid.period_start(stream.closed + 1)
         checkpoint = {"number": self._store.next_input, "readings": total, "open": len(stream.buffer), "final": final,
                       "newest": self._newest}  # fmt: skip
         service = {

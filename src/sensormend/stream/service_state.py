@@ -202,7 +202,7 @@ def _from_archive(settings: Settings) -> tuple[Cleaner, Survey]:
     except (KeyError, TypeError) as error:
         raise StateError(f"{place / 'cleaner.npz'} is broken") from error
     _refuse_another_grid(header["grid"], settings, settings.start_from)
-    fill |= {name: values for name in variables if (values := settings.options.fill_of(name)) is not None}
+    fill |= {name: values for name in variables if (values := settings.options.find_fill(name)) is not None}
     survey = Survey(grid, fill, circular=circular)
     cleaner = cleaner_for(survey, variables, replace(settings.options, maintenance=None))
     cleaner.load_model(place / "model.npz")

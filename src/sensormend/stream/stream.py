@@ -37,13 +37,12 @@ from sensormend.stream.admission import (
     common_variables,
     rejections,
 )  # fmt: skip
-from sensormend.stream.alerts import Alerts, ChannelMonitor
-from sensormend.stream.arrivals import Arrived, Rejected
-from sensormend.stream.buffer import PeriodBuffer
+from sensormend.stream.alerts import Alerts, Muting
+from sensormend.stream.arrivals import Arrived, PeriodBuffer, Rejected
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.digest import Digest
 from sensormend.stream.event_time import NetworkPace, Watermark
-from sensormend.stream.muting import Muting
+from sensormend.stream.monitor import ChannelMonitor
 
 __all__ = ["AlertsRaised", "Event", "LateReadings", "PeriodFinal", "Problem", "ReadingsRejected", "Stream"]
 
@@ -269,9 +268,9 @@ class Stream:
         moments = [(time // leap + 1) * leap]
         if self.cleaner is not None:
             grid = self.cleaner.grid
-            moments.append(grid.start_of(grid.period_of(time - self.grace) + 1) - grid.early + self.grace)
+            moments.append(grid.period_start(grid.find_period(time - self.grace) + 1) - grid.early + self.grace)
             if self._slot > NEVER:
-                moments.append(self._end_of(grid, self._slot + 1))
+                moments.append(self._find_end(grid, self._slot + 1))
         elif self._first_time is not None:
             moments.append(
                 max(self._first_time + (self.options.period or DAY) + self.grace, self._detection_tried + HOUR)
@@ -297,7 +296,7 @@ class Stream:
             yield from self._detect_grid()
             yield from self._advance()
         if self.cleaner is not None and len(self.buffer):
-            periods = self.cleaner.grid.period_of(self.buffer.column("time"))
+            periods = self.cleaner.grid.find_period(self.buffer.column("time"))
             yield from self._close_until(int(periods.max()))
 
     def refuse_before(self, time: int | None) -> None:
@@ -328,9 +327,9 @@ class Stream:
         if cleaner is None:
             return None
         grid, times = cleaner.grid, self.buffer.column("time")
-        until = self._end_of(grid, grid.slots_until(now))
-        periods = grid.period_of(times)
-        last = grid.period_of(now)
+        until = self._find_end(grid, grid.slots_until(now))
+        periods = grid.find_period(times)
+        last = grid.find_period(now)
         first = self.closed + 1 if self.closed is not None else int(periods.min()) if times.size else last
         silent = self.monitor.is_silent(now, self.maintenance) if self.cleaner else np.zeros(0, dtype=bool)
         parts = []
@@ -342,11 +341,11 @@ class Stream:
     def _mend_open(self, cleaner: Cleaner, period: int, until: int) -> CleanedPeriod:
         """Return an open period, cleaned by the readings before `until`."""
         times = self.buffer.column("time")
-        mask = (cleaner.grid.period_of(times) == period) & (times < until)
+        mask = (cleaner.grid.find_period(times) == period) & (times < until)
         if len(cleaner.variables) < len(self.variables):
             mask &= np.array([name in cleaner.variables for name in self.variables.all])[self.buffer.column("variable")]
         # A period that is over stays as it is while late readings of it are waited for.
-        until = min(until, cleaner.grid.start_of(period + 1) - cleaner.grid.early)
+        until = min(until, cleaner.grid.period_start(period + 1) - cleaner.grid.early)
         key = (cleaner.period, until, int(mask.sum()), cleaner.maintenance)
         known = self._last_peeks.get(period)
         if known is None or known[0] != key:
@@ -357,7 +356,7 @@ class Stream:
         return known[1]
 
     @staticmethod
-    def _end_of(grid: Grid, slots: int) -> int:
+    def _find_end(grid: Grid, slots: int) -> int:
         """Return the time by which so many slots have ended."""
         return slots * grid.step + ANCHOR - grid.early
 
@@ -401,14 +400,14 @@ class Stream:
     def _add_to_buffer(self, readings: Readings, *, continued: bool) -> Iterator[Event]:
         if self.cleaner is not None:
             # Readings of slots that have not ended are passed to the monitor when they end.
-            self.monitor.record(readings.taken(readings.time < self._end_of(self.cleaner.grid, self._slot)))
+            self.monitor.record(readings.taken(readings.time < self._find_end(self.cleaner.grid, self._slot)))
         sensor = readings.sensor.astype(np.int64, copy=False)
         before = self.watermark.time
         self.watermark.update(sensor, readings.time, self.admission.counting, continued=continued)
         # The reading that begins a period is the last one of the period before.
         self.admission.record(sensor, (self.watermark.time if before == NEVER else before) // self.watermark.leap)
         if self.closed is not None and self.cleaner is not None:
-            period = self.cleaner.grid.period_of(readings.time)
+            period = self.cleaner.grid.find_period(readings.time)
             late = period <= self.closed
             if late.any():
                 for number in np.unique(period[late]).tolist():
@@ -450,9 +449,9 @@ class Stream:
             first = self.watermark.time if self._first_time is None else self._first_time
             self._slot = min(grid.slots_until(first), ended)
         while self._slot < ended:
-            before = self._end_of(grid, self._slot)
+            before = self._find_end(grid, self._slot)
             self._slot = min(self._next_slot(before), ended)
-            yield from self._end_slot(before, self._end_of(grid, self._slot))
+            yield from self._end_slot(before, self._find_end(grid, self._slot))
         # A grace that is not a whole number of slots ends within a slot.
         yield from self._close_until(self._due(self.watermark.time))
 
@@ -487,7 +486,7 @@ class Stream:
     def _due(self, time: int) -> int:
         """Return the last period that is over by a time."""
         assert self.cleaner is not None
-        return self.cleaner.grid.period_of(time - self.grace) - 1
+        return self.cleaner.grid.find_period(time - self.grace) - 1
 
     def _next_slot(self, before: int) -> int:
         """Return the next slot at whose end something can change.
@@ -507,8 +506,10 @@ class Stream:
             moments.append(before + 1)
         elif change is not None and self._first_time is not None:
             # When all channels are gone, periods without a reading are closed with the next reading.
-            first = grid.period_of(self._first_time)
-            period_end = grid.start_of(first + 1 if self.closed is None else self.closed + 2) - grid.early + self.grace
+            first = grid.find_period(self._first_time)
+            period_end = (
+                grid.period_start(first + 1 if self.closed is None else self.closed + 2) - grid.early + self.grace
+            )
             moments += [change, period_end]
         slots = [-((ANCHOR - grid.early - moment) // grid.step) for moment in moments]
         return max(min(slots), self._slot + 1) if slots else -NEVER
@@ -519,7 +520,7 @@ class Stream:
         grid, times = self.cleaner.grid, self.buffer.column("time")
         if self.cleaner.model.periods < LEARNING_PERIODS or self._slot % self._verdict_slots():
             return []
-        periods = grid.period_of(times)
+        periods = grid.find_period(times)
         period = self.closed + 1 if self.closed is not None else int(periods.min(initial=0))
         if not ((periods == period) & (times >= self._judged) & (times < now)).any():
             return []
@@ -579,10 +580,10 @@ class Stream:
         """Close all periods up to `last`, including those without a reading."""
         assert self.cleaner is not None
         grid = self.cleaner.grid
-        if self.closed is None and (self._first_time is None or grid.period_of(self._first_time) > last):
+        if self.closed is None and (self._first_time is None or grid.find_period(self._first_time) > last):
             return
         while self.closed is None or self.closed < last:
-            periods = grid.period_of(self.buffer.column("time"))
+            periods = grid.find_period(self.buffer.column("time"))
             period = int(periods.min(initial=last))
             mask = periods == period
             readings = self._buffered(mask)
@@ -601,7 +602,7 @@ class Stream:
         self.watermark.fixed = True
         for part in cleaned_period:
             if part.problem:
-                yield Problem(part.problem, {"start": iso(self.cleaner.grid.start_of(part.period))})
+                yield Problem(part.problem, {"start": iso(self.cleaner.grid.period_start(part.period))})
             if first and part.period < period:
                 continue  # there are no readings between the archive and the feed
             self.closed = part.period
@@ -611,8 +612,8 @@ class Stream:
             yield PeriodFinal(part, readings if part.period == period else readings.taken(slice(0, 0)))
             yield from self._raised(alerts)
         self.closed = period
-        self._oldest = max(self._oldest, self.cleaner.grid.start_of(period + 1) - self._late_for)
-        oldest = self.cleaner.grid.period_of(self._oldest)
+        self._oldest = max(self._oldest, self.cleaner.grid.period_start(period + 1) - self._late_for)
+        oldest = self.cleaner.grid.find_period(self._oldest)
         self._late = {number: count for number, count in self._late.items() if number >= oldest}
 
     def _with_own_codes(self, rows: Rows, silent: BoolArray) -> Rows:
@@ -696,7 +697,7 @@ class Stream:
             self.monitor.restore(settings["listening"], _with_prefix("listening", arrays))
             if self.closed is not None:
                 # A shorter `late_for` than before takes effect now.
-                self._oldest = max(self._oldest, survey.grid.start_of(self.closed + 1) - self._late_for)
+                self._oldest = max(self._oldest, survey.grid.period_start(self.closed + 1) - self._late_for)
         self.watermark.restore(settings["watermark"], _with_prefix("watermark", arrays))
 
 

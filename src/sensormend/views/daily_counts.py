@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError
 from sensormend.files import Closing, signature
-from sensormend.io.folder import data_files, dates_of
+from sensormend.io.folder import data_files, parse_dates
 from sensormend.io.sql import first_line, read_parquet
 from sensormend.pipeline.channel_states import ChannelName, PeriodCounts
 from sensormend.pipeline.health import COUNTS, NO_ROWS, states
@@ -142,7 +142,7 @@ class DailyCounts(Closing):
         """Count the dates whose files have changed since they were counted, and drop those without files."""
         by_date: dict[int, list[Path]] = {}
         for file in files:
-            span = dates_of(file.parent)
+            span = parse_dates(file.parent)
             for date in range(max(span.start, first), min(span.stop, last + 1)):
                 by_date.setdefault(date, []).append(file)
         for date in [date for date in self._dates if first <= date <= last and date not in by_date]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sensormend.bench.real import JudgedFault, JudgedReadings
+from archives.judging import JudgedFault, JudgedReadings
 from sensormend.pipeline.sentences import how_long
 from sensormend.plot.style import BLUE, GREYS, INK, bare, blank, dates_below, heading, save
 from sensormend.readings import DAY, Flag

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from sensormend.bench.real import clean_readings
+from archives.judging import clean_readings
 from sensormend.errors import SensormendError
 from sensormend.io.folder import data_files
 from sensormend.io.sql import literal, read_parquet

@@ -9,25 +9,37 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 __all__ = [
-    "Array", "Weather", "between", "clock_of", "hours_of", "lagged", "pulses", "red", "rounded", "snow_depth",
-    "soil_water", "tips_of", "with_gaps", "year_of",
+    "Array",
+    "Weather",
+    "between",
+    "count_hours",
+    "count_tips",
+    "find_season",
+    "lagged",
+    "make_clock",
+    "pulses",
+    "red",
+    "rounded",
+    "snow_depth",
+    "soil_water",
+    "with_gaps",
 ]  # fmt: skip
 
 Array = NDArray[Any]
 
 
-def clock_of(start: str, days: int, minutes: float) -> Array:
+def make_clock(start: str, days: int, minutes: float) -> Array:
     """Return times from `start` on."""
     steps = np.arange(round(days * 1440 / minutes))
     return np.datetime64(start, "s") + (steps * round(minutes * 60)).astype("timedelta64[s]")
 
 
-def hours_of(time: Array) -> Array:
+def count_hours(time: Array) -> Array:
     """Return hours since midnight of the first day."""
     return np.asarray((time - time[0].astype("datetime64[D]")) / np.timedelta64(1, "h"), dtype=float)
 
 
-def year_of(time: Array) -> Array:
+def find_season(time: Array) -> Array:
     """Return the angle of the year, 0 on the first of January."""
     return np.asarray((time - time.astype("datetime64[Y]")) / np.timedelta64(1, "D"), dtype=float) * 2 * np.pi / 365.25
 
@@ -83,7 +95,7 @@ class Weather:
     ) -> None:
         self.time, self.random, self.count = time, random, time.size
         self.step = float((time[1] - time[0]) / np.timedelta64(1, "h"))
-        self.hours, self.year = hours_of(time), year_of(time)
+        self.hours, self.year = count_hours(time), find_season(time)
         sky = red(random, self.count, 14 / self.step) + 0.8 * red(random, self.count, 60 / self.step)
         self.cloud = 1 / (1 + np.exp(-1.6 * sky))
         declination = -0.41 * np.cos(self.year + 0.17)
@@ -165,7 +177,7 @@ def soil_water(
     return content, drained
 
 
-def tips_of(rain: Array, size: float) -> Array:
+def count_tips(rain: Array, size: float) -> Array:
     """Return rain in tips of a bucket."""
     return np.round(np.diff(np.floor(np.cumsum(rain) / size), prepend=0) * size, 3)
 

@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sensormend.bench.sound_signals import (
+from archives.signals import (
     Array,
     Weather,
     between,
-    clock_of,
-    hours_of,
+    count_hours,
+    count_tips,
+    find_season,
     lagged,
+    make_clock,
     pulses,
     red,
     rounded,
     snow_depth,
     soil_water,
-    tips_of,
     with_gaps,
-    year_of,
 )
 
 __all__ = ["FAULTS", "KINDS", "SoundNetwork", "sound_network", "with_faults"]
@@ -122,7 +122,7 @@ LENGTHS = {"stuck": (2, 8), "dead": (2, 8), "spikes": (2, 8), "offset": (5, 20),
 
 def _soil(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return seven stations with four depths."""
-    time = clock_of("2018-10-01", days, 60)
+    time = make_clock("2018-10-01", days, 60)
     weather, channels = Weather(time, random, mean=7, season=11), {}
     for station in range(7):
         rain, air, name = weather.rain(random), weather.air(random), f"soil{station + 1}"
@@ -153,7 +153,7 @@ def _soil(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 
 def _boilers(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return one boiler with four sensors that measure unlike things under one variable."""
-    time = clock_of("2020-11-01", days, 5)
+    time = make_clock("2020-11-01", days, 5)
     weather = Weather(time, random, mean=6, season=8)
     clock, count = weather.hours % 24, time.size
     demand = np.clip(18 - weather.temperature, 0, None) / 25 * np.where((clock > 5.5) & (clock < 22), 1.0, 0.55)
@@ -182,7 +182,7 @@ def _boilers(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 
 def _rivers(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return two rivers with three variables each."""
-    time = clock_of("2017-03-12", days, 60)
+    time = make_clock("2017-03-12", days, 60)
     weather, channels = Weather(time, random, mean=20, season=6), {}
     for name in ("Pioneer", "Sandy"):
         rain, size = weather.rain(random), random.uniform(10, 40)
@@ -209,8 +209,8 @@ def _rivers(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 
 def _drinking_water(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return four points of a distribution network: two sources that take turns, tanks, pumps, dosing."""
-    time = clock_of("2021-02-01", days, 10)
-    count, hours, channels = time.size, hours_of(time), {}
+    time = make_clock("2021-02-01", days, 10)
+    count, hours, channels = time.size, count_hours(time), {}
     clock, week = hours % 24, (hours // 24 + 4) % 7
     demand = 0.35 + 0.5 * np.exp(-(((clock - 7.5) / 1.6) ** 2)) + 0.45 * np.exp(-(((clock - 19) / 2.4) ** 2))
     demand = np.where(week >= 5, np.roll(demand, 9) * 1.05, demand) * (1 + 0.06 * red(random, count, 8))
@@ -220,7 +220,7 @@ def _drinking_water(days: int, random: np.random.Generator) -> tuple[Array, Chan
     dose = np.full(count, 0.62)
     for place in pulses(random, count, 144 * 25):  # the operator sets the dose anew
         dose[place:] = random.uniform(0.45, 0.8)
-    warmth = 9 - 3 * np.cos(year_of(time) - 0.5) + 0.3 * red(random, count, 400)
+    warmth = 9 - 3 * np.cos(find_season(time) - 0.5) + 0.3 * red(random, count, 400)
     for name in ("plant", "tank_north", "zone_a", "zone_b"):
         distance = {"plant": 1.0, "tank_north": 30.0, "zone_a": 60.0, "zone_b": 110.0}[name]
         mixed = lagged(np.roll(source, int(distance)), distance)
@@ -264,7 +264,7 @@ def _drinking_water(days: int, random: np.random.Generator) -> tuple[Array, Chan
 
 def _estuary(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return three sondes along an estuary, each with its tide, its fresh water and its plankton."""
-    time = clock_of("2019-04-01", days, 15)
+    time = make_clock("2019-04-01", days, 15)
     weather, count, channels = Weather(time, random, mean=14, season=9), time.size, {}
     tide = sum(
         size * np.cos(2 * np.pi * weather.hours / hours + phase)
@@ -310,10 +310,10 @@ def _estuary(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 
 def _logger(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return one logger file: every column that such files have."""
-    time = clock_of("2022-01-10", days, 10)
+    time = make_clock("2022-01-10", days, 10)
     weather, count = Weather(time, random, mean=5, season=11), time.size
     air, rain = weather.air(random), weather.rain(random)
-    tips = tips_of(rain, 0.2)
+    tips = count_tips(rain, 0.2)
     wind = np.clip(weather.wind + 0.4 * random.normal(size=count), 0, None)
     charge = (
         12.6
@@ -369,7 +369,7 @@ def _logger(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 def _laboratory(days: int, random: np.random.Generator) -> tuple[dict[str, Array], Channels]:
     """Return sixteen motes with irregular clocks in three zones: lights, sun on some desks, cooling that cycles."""
     times, channels = {}, {}
-    base = clock_of("2004-03-01", days, 1)
+    base = make_clock("2004-03-01", days, 1)
     weather, count = Weather(base, random, mean=14, season=5), base.size
     clock, week = weather.hours % 24, (weather.hours // 24) % 7
     working = ((clock > 7.5) & (clock < 19) & (week < 5)).astype(float)
@@ -405,7 +405,7 @@ def _laboratory(days: int, random: np.random.Generator) -> tuple[dict[str, Array
 
 def _reservoir(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return a chain of nine thermistors, oxygen at three depths and a sonde at the surface; it mixes in autumn."""
-    time = clock_of("2020-01-01", days, 30)
+    time = make_clock("2020-01-01", days, 30)
     weather, count, channels = Weather(time, random, mean=13, season=11), time.size, {}
     surface = lagged(weather.temperature, 700) + 1.5 + 0.0022 * lagged(weather.radiation, 10)
     deep = np.clip(lagged(np.minimum(surface, 9.5 + 1.5 * np.sin(weather.year - 1.8)), 1500), 3.5, None)
@@ -467,7 +467,7 @@ def _parking(days: int, random: np.random.Generator) -> tuple[dict[str, Array], 
 
 def _air(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return twenty sites of a city, kerbs and parks, with the pollutants that each measures."""
-    time = clock_of("2019-01-01", days, 60)
+    time = make_clock("2019-01-01", days, 60)
     weather, count, channels = Weather(time, random, mean=11, season=7), time.size, {}
     clock, week = weather.hours % 24, (weather.hours // 24 + 1) % 7
     traffic = 0.3 + np.exp(-(((clock - 8) / 1.8) ** 2)) + 0.9 * np.exp(-(((clock - 17.5) / 2.6) ** 2))
@@ -512,7 +512,7 @@ def _air(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 
 def _weather_stations(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Six stations with all that a weather station has."""
-    time = clock_of("2019-07-01", days, 60)
+    time = make_clock("2019-07-01", days, 60)
     weather, count, channels = Weather(time, random, mean=6, season=11), time.size, {}
     for station in range(6):
         name, air, rain = f"WX{station}", weather.air(random), weather.rain(random)
@@ -527,7 +527,7 @@ def _weather_stations(days: int, random: np.random.Generator) -> tuple[Array, Ch
         for variable, value in (
             ("air_temp", rounded(air, 1.0 if station == 1 else 0.1)),
             ("RH", rounded(weather.humidity(air, random), 1)),
-            ("rain", tips_of(np.where((air < 0.8) & (station != 3), 0, rain), 0.2 if station else 0.1)),
+            ("rain", count_tips(np.where((air < 0.8) & (station != 3), 0, rain), 0.2 if station else 0.1)),
             ("snow_depth", rounded(np.clip(snow + 0.5 * random.normal(size=count) * (snow > 0), 0, None), 1)),
             ("radiation", rounded(np.clip(light, 0, None), 1)),
             ("wind_speed", rounded(wind, 0.1)),
@@ -540,7 +540,7 @@ def _weather_stations(days: int, random: np.random.Generator) -> tuple[Array, Ch
 
 def _building(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return six air handlers: set points, valves, on and off, carbon dioxide, holidays."""
-    time = clock_of("2021-01-04", days, 15)
+    time = make_clock("2021-01-04", days, 15)
     weather, count, channels = Weather(time, random, mean=10, season=9), time.size, {}
     clock, day = weather.hours % 24, weather.hours // 24
     holiday = np.isin(day // 7, (3, 11))
@@ -578,7 +578,7 @@ def _building(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 
 def _waves(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return four buoys: heights that grow in storms, periods that jump between sea and swell, directions."""
-    time = clock_of("2017-01-01", days, 30)
+    time = make_clock("2017-01-01", days, 30)
     weather, count, channels = Weather(time, random, mean=20, season=4), time.size, {}
     swell = np.exp(0.1 + 0.4 * red(random, count, 150))
     for number in range(4):
@@ -606,7 +606,7 @@ def _waves(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 
 def _energy(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return eight meters, two of them of panels on a roof: counters that only grow, power that is 0 at night."""
-    time = clock_of("2021-11-01", days, 15)
+    time = make_clock("2021-11-01", days, 15)
     weather, count, channels = Weather(time, random, mean=8, season=9), time.size, {}
     clock, day = weather.hours % 24, weather.hours // 24
     holiday = (day > 52) & (day < 62)
@@ -646,8 +646,8 @@ def _energy(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
 
 def _groundwater(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return eight wells of several aquifers, daily for years; two are pumped."""
-    time = clock_of("2008-01-01", days, 1440)
-    count, year, channels = time.size, year_of(time), {}
+    time = make_clock("2008-01-01", days, 1440)
+    count, year, channels = time.size, find_season(time), {}
     wet = np.exp(0.9 * random.normal(size=count)) * (random.random(count) < 0.4) * (1 + 0.5 * np.cos(year))
     years = lagged(wet - wet.mean(), 500) * 12
     for number in range(8):
@@ -672,7 +672,7 @@ def _groundwater(days: int, random: np.random.Generator) -> tuple[Array, Channel
 
 def _soil_gas(days: int, random: np.random.Generator) -> tuple[Array, Channels]:
     """Return three pits with carbon dioxide at three depths, soil warmth and the battery of each logger."""
-    time = clock_of("2020-03-01", days, 30)
+    time = make_clock("2020-03-01", days, 30)
     weather, count, channels = Weather(time, random, mean=11, season=9), time.size, {}
     for number in range(3):
         rain, air, name = weather.rain(random), weather.air(random), f"pit{number + 1}"

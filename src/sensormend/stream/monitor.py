@@ -1,17 +1,28 @@
-"""`Silence` learns the usual silence of each channel, and returns which channels are silent for longer."""
+"""`ChannelMonitor` tracks which channels report, are silent or faulty; `Silence` learns how long each may be silent."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
-from sensormend.pipeline.cleaner import NEVER
+from sensormend.pipeline.channel_states import STATES
+from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
+from sensormend.pipeline.faults import MAX_SLOTS_APART
+from sensormend.pipeline.grid import Grid, is_fill
+from sensormend.pipeline.health import Health
+from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.options import EVERY
+from sensormend.readings import Flag, NameIndex, Readings, Rows
 from sensormend.recovery import BoolArray
+from sensormend.stream.alert_messages import one_per_incident
+from sensormend.stream.alerts import Alerts, ChannelName, period_verdict
+from sensormend.stream.deliveries import Alert
 
-__all__ = ["Silence"]
+__all__ = ["ChannelMonitor", "Silence"]
 
 REMEMBERED_PERIODS = 28
 """Periods with readings of which each channel's longest silence is stored: four weeks of days or more."""
@@ -180,7 +191,7 @@ class Silence:
         )
         self._history = np.concatenate([self._history, np.zeros((more, REMEMBERED_PERIODS), np.float32)])
         self.usual = np.append(self.usual, np.full(more, self._typical))
-        self._limit = np.append(self._limit, np.full(more, self._limit_of(self._typical, self._typical)))
+        self._limit = np.append(self._limit, np.full(more, self._find_limit(self._typical, self._typical)))
 
     def _learn(self) -> None:
         """Update the usual silences and the limits."""
@@ -191,7 +202,146 @@ class Silence:
         self._typical = int(np.median(own[known])) if known.any() else self._period
         self.usual = np.where(known, own, np.maximum(own, self._typical))
         longer = np.clip(ordered[:, 1], self.usual, MAX_FACTOR * self.usual)
-        self._limit = self._limit_of(self.usual, longer)
+        self._limit = self._find_limit(self.usual, longer)
 
-    def _limit_of(self, usual: Any, longer: Any) -> Any:
+    def _find_limit(self, usual: Any, longer: Any) -> Any:
         return np.clip(usual + longer + self._step, 2 * self._step, self._gone_after)
+
+
+class ChannelMonitor:
+    """Tracks which channels report, are silent or faulty, and returns the alerts; sensors may be added later."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        gone_after: int,
+        sensors: NameIndex,
+        variables: NameIndex,
+        alerts: Alerts,
+        fill: Mapping[str, Sequence[float]],
+    ) -> None:
+        self._fill = [fill.get(name, fill.get(EVERY, ())) for name in variables.all]
+        self._grid, self._sensors, self._variables, self.alerts = grid, sensors, variables, alerts
+        self.silence = Silence(grid.step, grid.period, gone_after)
+        self._removed: BoolArray = np.zeros(0, dtype=bool)
+        self._judged: BoolArray = np.zeros(0, dtype=bool)
+        self._channel_names: Sequence[ChannelName] = ()
+
+    def record(self, readings: Readings) -> None:
+        """Record readings, slot by slot; one without a number, or with a fill value, does not end a silence."""
+        empty = self._is_empty(readings)
+        channel = self._channels(readings)
+        self.silence.record(channel[~empty], readings.time[~empty])
+        self.silence.record_empty(channel[empty], readings.time[empty])
+
+    def learn(self, readings: Readings) -> None:
+        """Learn the usual silences from the readings of a period that is over."""
+        readings = readings.taken(~self._is_empty(readings))
+        self.silence.close(self._channels(readings), readings.time)
+
+    def _is_empty(self, readings: Readings) -> BoolArray:
+        return ~np.isfinite(readings.value) | is_fill(readings, self._fill)
+
+    def close(self, cleaned_period: CleanedPeriod) -> list[Alert]:
+        """Apply a period that is over, and return its alerts."""
+        grid, verdict = self._grid, period_verdict(cleaned_period, self._grid)
+        self._note_judged(cleaned_period.rows)
+        return self._incidents(
+            self.alerts.close_period(cleaned_period.rows, grid, grid.period_start(cleaned_period.period), verdict)
+        )
+
+    def provisional(self, cleaned_period: CleanedPeriod, now: int) -> list[Alert]:
+        """Apply an open period as of `now`, and return its alerts."""
+        return self._incidents(
+            self.alerts.apply_verdict(period_verdict(cleaned_period, self._grid), now, self._grid.step)
+        )
+
+    def check_silence(self, now: int, maintenance: Maintenance, counting: BoolArray | None = None) -> list[Alert]:
+        """Check which channels are silent at the end of a slot, and return the alerts.
+
+        `counting` are the sensors whose silence raises an alert; None for all.
+        """
+        ignored = self._with_note(now, maintenance)
+        if counting is not None:
+            counts = np.repeat(counting, len(self._variables))[: ignored.size]
+            ignored[: counts.size] |= ~counts
+        silent, last, gone = self.silence.check(now) & ~ignored, self.silence.last, self.silence.gone(now)
+        usual = np.where(ignored, NEVER, self.silence.usual)
+        self._removed = self._with_note(now, maintenance, "removed")
+        return self._incidents(
+            self.alerts.check_silence(self._names(), silent, last, now, usual, gone, self._removed, self._grid.step)
+        )
+
+    def is_silent(self, time: int, maintenance: Maintenance) -> BoolArray:
+        """Return which channels are silent at a time, without a change of state."""
+        return self.silence.is_silent(time) & ~self._with_note(time, maintenance)
+
+    def health(self, most: int | None = None) -> list[Health]:
+        """Return the health of every channel that is not removed, or of as many with the worst states."""
+        names = self._names()
+        return self.alerts.health(names, self.silence.last, *self._removed_and_judged(), most)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of sensors in each state; a sensor has the worst state of its variables."""
+        names = self._names()
+        removed, judged = self._removed_and_judged()
+        states = self.alerts.states(names, judged)
+        states[removed | (self.silence.last == NEVER)] = len(STATES)
+        worst = np.full(len(self._sensors), len(STATES))
+        np.minimum.at(worst, np.arange(len(names)) // len(self._variables), states)
+        return dict(zip(STATES, np.bincount(worst, minlength=len(STATES)).tolist(), strict=False))
+
+    def _removed_and_judged(self) -> tuple[BoolArray, BoolArray]:
+        """Return which channels are removed, and which were ever judged."""
+        return _resized(self._removed, len(self.silence)), _resized(self._judged, len(self.silence))
+
+    def _note_judged(self, rows: Rows) -> None:
+        """Remember the channels with a reading that was judged."""
+        rows = rows.taken((rows.flag != Flag.NOT_EVALUATED) & (rows.flag != Flag.MISSING))
+        channel = self._sensors.codes(rows.sensors, rows.sensor) * len(self._variables)
+        channel += self._variables.codes(rows.variables, rows.variable)
+        self._judged = _resized(self._judged, max(self._judged.size, int(channel.max(initial=-1)) + 1))
+        self._judged[channel] = True
+
+    def _incidents(self, alerts: list[Alert]) -> list[Alert]:
+        return self.alerts.identify(one_per_incident(alerts, MAX_SLOTS_APART * self._grid.step))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return settings and arrays for a state file, without the alerts."""
+        settings, arrays = self.silence.state()
+        return {**settings, "removed": np.flatnonzero(self._removed).tolist()}, {**arrays, "judged": self._judged}
+
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Load a state."""
+        self.silence.restore(settings, arrays)
+        self._removed = np.zeros(len(self.silence), dtype=bool)
+        self._removed[settings["removed"]] = True
+        self._judged = arrays["judged"].copy()
+
+    def _channels(self, readings: Readings) -> NDArray[np.int64]:
+        return (readings.sensor * len(self._variables) + readings.variable).astype(np.int64, copy=False)
+
+    def _names(self) -> Sequence[ChannelName]:
+        """Return sensor and variable of every channel."""
+        if len(self._channel_names) != len(self.silence):
+            names = [(sensor, variable) for sensor in self._sensors.all for variable in self._variables.all]
+            self._channel_names = names[: len(self.silence)]
+        return self._channel_names
+
+    def _with_note(self, now: int, maintenance: Maintenance, *actions: str) -> BoolArray:
+        """Return which channels have a note now; only notes with one of `actions` if any are given."""
+        notes = Maintenance(tuple(note for note in maintenance.notes if not actions or note.action in actions))
+        cells = None
+        if notes.notes:
+            slot = np.array([now - self._grid.step])
+            cells = notes.hidden(self._sensors.all, self._variables.all, slot, self._grid.step)
+        count = len(self.silence)
+        return np.zeros(count, dtype=bool) if cells is None else cells.reshape(-1)[:count]
+
+
+def _resized(mask: BoolArray, size: int) -> BoolArray:
+    """Return a mask of another size; what is new is False."""
+    resized = np.zeros(size, dtype=bool)
+    resized[: mask.size] = mask[:size]
+    return resized
