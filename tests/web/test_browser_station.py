@@ -70,6 +70,36 @@ def test_a_station_has_its_variables_on_one_time_axis(browser: Browser, stations
         browser.until(lambda: browser.overflow() == 0, "charts as wide as the page")
 
 
+def test_a_station_says_what_is_known_of_units_and_titles_its_axes(
+    browser: Browser, stations: str, tmp_path: Path
+) -> None:
+    drawn = """
+        const seen = [], write = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (...all) {
+          seen.push(all[0]);
+          return write.apply(this, all);
+        };
+        window.seen = seen;
+    """
+    browser.open(f"{stations}/#/station?sensor=W2", "station")
+    browser.run(drawn)
+    browser.one(".view-station .choices button").click()
+    titles = {"humidity (%)", "pressure (hPa)", "temp (°C)"}
+    browser.until(lambda: titles <= set(browser.run("return seen")), "titles of axes with units")
+    assert browser.text(".station-units").startswith("The units differ (%, hPa, °C)")
+    table = "time,station,level,flow (m³/s)\n" + "".join(
+        f"2023-03-{1 + hour // 24:02d}T{hour % 24:02d}:00,{name},{hour % 5},{hour % 7}\n"
+        for hour in range(24 * 12)
+        for name in ("A", "B")
+    )
+    (tmp_path / "river.csv").write_text(table)
+    clean_archive(tmp_path / "river.csv", tmp_path / "river")
+    with browser.serving(tmp_path / "river") as server:
+        browser.open(f"{server.address}/#/station?sensor=A&from=2023-03-03&to=2023-03-04", "station")
+        assert browser.text(".station-units").startswith("The unit of level is not known")
+        assert browser.text(".view-station .quiet") == "2 variables, 3 Mar 2023"
+
+
 def test_an_archive_shows_what_was_wrong_for_longest(browser: Browser, stations: str) -> None:
     browser.open(f"{stations}/", "overview")
     browser.wait("#was .attention li")

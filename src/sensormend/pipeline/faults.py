@@ -17,11 +17,22 @@ from sensormend.readings import DAY, HOUR
 from sensormend.recovery import FloatArray
 from sensormend.tensor import LARGEST
 
-__all__ = ["FaultInterval", "IncidentEnds", "ReadingSums", "SensorSummary", "distances_from", "with_incidents"]
+__all__ = [
+    "MAX_SLOTS_APART",
+    "FaultInterval",
+    "IncidentEnds",
+    "ReadingSums",
+    "SensorSummary",
+    "distances_from",
+    "with_incidents",
+]
 
 SHORT, APART = 12 * HOUR, 2 * DAY
 """A fault up to so long is short. Short faults of a channel with less than so much time from the end of one to the
 start of the next are one incident: something comes and goes, such as a loose contact, and is repaired once."""
+
+MAX_SLOTS_APART = 2
+"""Most slots between the starts of two faults, or silences, that are one incident of a device or of several sensors."""
 
 IncidentEnds = dict[tuple[str, str], tuple[int, int]]
 """By sensor and variable: the end of the last short fault, and its incident."""
@@ -35,7 +46,7 @@ class FaultInterval:
     ----------
     start, end
         From the start of its first wrong slot to the end of its last, microseconds UTC; while it is open, to the end
-        of the data.
+        of the last reading of its channel, and a silence to that of all.
     score
         The highest score of its periods; 1 is at the threshold.
     size, rate, confidence
@@ -43,6 +54,9 @@ class FaultInterval:
     incident
         The start of the first fault of its incident, which is what a person repairs: a fault by itself, or a run of
         short ones. With sensor and variable it names the incident. None where that is not known yet.
+    open
+        Whether it lasts until the end of the tables; None in a table of an earlier version. A single wrong reading
+        does not.
     """
 
     sensor: str
@@ -56,6 +70,7 @@ class FaultInterval:
     rate: float = math.nan
     confidence: float = math.nan
     incident: int | None = None
+    open: bool | None = None
 
     @property
     def doubtful(self) -> bool:

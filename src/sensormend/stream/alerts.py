@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError
 from sensormend.pipeline.channel_states import STATES, ChannelState, channel_states
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
-from sensormend.pipeline.faults import ReadingSums
+from sensormend.pipeline.faults import MAX_SLOTS_APART, ReadingSums
 from sensormend.pipeline.grid import Grid, is_fill
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
@@ -64,9 +64,6 @@ without a fault or silence, and after twice, three times, ... as many for every 
 
 MAX_RELAPSES = 4
 """Relapses in a row after which the number of periods grows no further."""
-
-MAX_SLOTS_APART = 2
-"""Most slots between the failures, or silences, of two sensors of one incident."""
 
 MIN_JOINING_READINGS = 2
 """Fewest readings of a sure fault that joins the alert of another one that began at the same time."""

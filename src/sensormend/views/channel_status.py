@@ -126,12 +126,15 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
         if status.needs_repair and not over and not listed & names:
             if status.state == "ended" and (whose := names & silences.keys()):
                 line = silences[max(whose)]
-                faults[faults.index(line)] = replace(line, end=max(tables_end, line.end), sentence=status.sentence)
+                faults[faults.index(line)] = replace(
+                    line, end=max(tables_end, line.end), sentence=status.sentence, open=True
+                )
                 listed.add((line.sensor, line.variable))
                 continue
             since = tables_end if status.since is None else status.since
             reason = "silent" if status.state == "ended" else status.reason
-            faults.append(FaultInterval(*name, since, max(tables_end, since), reason, math.nan, status.sentence))
+            new = FaultInterval(*name, since, max(tables_end, since), reason, math.nan, status.sentence, open=True)
+            faults.append(new)
     return faults
 
 

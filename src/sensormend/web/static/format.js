@@ -127,6 +127,18 @@ export function seriesName(sensor, variable = "") {
   return variable ? `${sensor}, ${variable}` : sensor;
 }
 
+/** The variables of a fault: of several that failed together the first three. */
+export function variableNames(fault) {
+  const names = [fault.variable, ...(fault.together ?? fault.others)].sort();
+  return names.length > 4 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
+}
+
+/** The address of the page of a fault: its sensor's, or its station's where several variables failed together. */
+export function faultLink(fault, span) {
+  return (fault.together ?? fault.others).length ? sensorLink(fault.sensor, fault.variable, span).replace("#/sensor?", "#/station?")
+    : sensorLink(fault.sensor, fault.variable, span);
+}
+
 /** The address of a sensor's page, around a time where one is given */
 export function sensorLink(sensor, variable = "", { from = "", to = "" } = {}) {
   const query = new URLSearchParams({ sensor });
