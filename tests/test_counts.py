@@ -265,6 +265,12 @@ def test_a_live_feed_counts_the_same_everywhere(tmp_path: Path) -> None:
             repair = {one["sensor"] for one in channels if one["state"] in ("faulty", "silent", "ended")}
             assert {one["sensor"] for one in attention["items"]} == repair
             assert attention["total"] == len(repair)
+            silent = {one["sensor"]: one for one in attention["items"] if one["state"] in ("silent", "ended")}
+            assert {name: (one["variable"], one["others"]) for name, one in silent.items()} == {
+                "s02": ("temp", []), "s06": ("", []), "s08": ("", []),
+            }  # fmt: skip
+            for name, one in silent.items():
+                assert one["sentence"].startswith(f"{name} temp is silent" if name == "s02" else f"{name} has ")
             assert answers["attention"][0]["answer"] == attention
             assert answers["faults"][0]["answer"]["total"] == page["total"]
 

@@ -100,17 +100,23 @@ def attention(reader: OutReader, *, notes: Maintenance = NO_NOTES, offset: int =
     for name, status in channel_statuses(reader).items():
         if status.needs_repair:
             incident = faults.get((status.sensor, "")) or faults.get(name, ())
+            if status.state in ("silent", "ended") and incident and incident[-1].reason != "silent":
+                # Its fault is open as well; that nothing comes from it is reported first.
+                incident = ()
             last = newest.get(name, ())
             if not incident and status.state == "faulty" and last and last[-1].end > (status.since or end):
                 incident = last
             entry = _entry(name, status, incident, usual[name], end, notes)
-            if device := devices.get(incident[-1]) if incident else None:
+            if incident and not incident[-1].variable:
+                # A silence of the whole sensor.
+                entry = replace(entry, variable="")
+            elif device := devices.get(incident[-1]) if incident else None:
                 entry = _of_device(entry, device, end, line_sentence(reader, device))
             by_sensor.setdefault(status.sensor, []).append(entry)
     entries = []
     for own in by_sensor.values():
         first, *rest = sorted(own, key=lambda entry: (entry.known != "", -entry.urgency, entry.variable))
-        others = [entry.variable for entry in rest if entry.variable not in first.together]
+        others = [entry.variable for entry in rest if entry.variable not in ("", *first.together)]
         entries.append(replace(first, others=others))
     entries.sort(key=lambda entry: (entry.known != "", -entry.urgency, entry.sensor))
     shown, next_offset = page_of(entries, offset, limit)

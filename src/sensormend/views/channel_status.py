@@ -126,9 +126,10 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
         if status.needs_repair and not over and not listed & names:
             if status.state == "ended" and (whose := names & silences.keys()):
                 line = silences[max(whose)]
-                faults[faults.index(line)] = replace(
-                    line, end=max(tables_end, line.end), sentence=status.sentence, open=True
-                )
+                # The value is that of one variable.
+                whole = status if line.variable else replace(status, variable="", value=math.nan)
+                sentence = _sentence(reader, whole, tables_end)
+                faults[faults.index(line)] = replace(line, end=max(tables_end, line.end), sentence=sentence, open=True)
                 listed.add((line.sensor, line.variable))
                 continue
             since = tables_end if status.since is None else status.since

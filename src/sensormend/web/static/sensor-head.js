@@ -48,7 +48,7 @@ function lastReading(at, network) {
 }
 
 function degrees(number, positive, negative) {
-  return `${Math.abs(number).toFixed(5)}° ${number < 0 ? negative : positive}`;
+  return `${Number(Math.abs(number).toFixed(5))}° ${number < 0 ? negative : positive}`;
 }
 
 function figure(name, text, note = "") {
