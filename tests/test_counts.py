@@ -288,8 +288,10 @@ def test_the_number_of_sensors_in_each_state_is_the_same_everywhere(surfaces: Su
     for state in STATES:
         assert surfaces.get("sensors", state=state)["total"] == channels[state]
         assert surfaces.get("matrix", state=state)["total"] == channels[state]
+    assert network["heard"] == max(line["last"] for line in lines) + "Z"
     for variable in ("temp", "rh"):
         moment = surfaces.get("moment", variable=variable)
+        assert moment["time"] == network["heard"], "the map opens where there are readings"
         now = {line["sensor"]: line["state"] for line in lines if line["variable"] == variable}
         drawn = dict(zip(moment["sensor"], moment["state"], strict=True))
         assert {sensor: "healthy" if state == "filled" else state for sensor, state in drawn.items()} == now

@@ -23,7 +23,7 @@ from sensormend.pipeline.sentences import comma, how_long, number, readable, wha
 from sensormend.readings import DAY, Flag
 from sensormend.views.reader import OutReader
 
-__all__ = ["ChannelStatus", "all_faults", "channel_statuses"]
+__all__ = ["ChannelStatus", "all_faults", "channel_statuses", "last_heard"]
 
 FOREVER = 2**62
 """Later than any time."""
@@ -65,6 +65,12 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
     """Return the state of every channel: at the end of the tables, and for a watch as its alerts have it."""
     seen = (reader.summaries, reader.faults, reader.health, reader.provisional, reader.tables_end(), reader.rows_seen)
     return reader.cached("statuses", seen, lambda: _statuses(reader))
+
+
+def last_heard(reader: OutReader) -> int | None:
+    """Return the time of the last reading of all channels; None where none ever came."""
+    times = [status.heard for status in channel_statuses(reader).values() if status.heard is not None]
+    return max(times, default=None)
 
 
 def _statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:

@@ -175,7 +175,7 @@ function liveState() {
   if (network.live) return ["live", network.reached ? `live, ${networkTime(network.reached)} network time` : "live"];
   if (!network.first) return ["still", "nothing in it yet"];
   // Not shown as a finished archive: users may expect that the watch still runs.
-  if (network.command === "watch") return ["still", `watch finished, readings to ${time(network.last)}`];
+  if (network.command === "watch") return ["still", `watch finished, readings to ${time(network.heard ?? network.last)}`];
   return ["still", `finished archive, ${day(network.first)} to ${day(network.last)}`];
 }
 

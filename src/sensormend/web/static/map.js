@@ -16,7 +16,7 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
   const known = context.get("places", {});
   if (!network.first) return {};
   const step = network.step || 3600, start = unix(network.first);
-  let end = unix(network.last), variable = network.variables[0] ?? "";
+  let end = unix(network.heard ?? network.last), variable = network.variables[0] ?? "";
   const lastPosition = () => Math.max(0, Math.round((end - start) / step));
   const linked = instant(at);
   let position = linked ? clamp(Math.round((linked / 1000 - start) / step)) : lastPosition();
@@ -242,7 +242,7 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
     async changed(what, latest) {
       if (!what.some((one) => ["rows", "provisional", "all"].includes(one)) || !latest.last) return;
       const newest = position === lastPosition();
-      end = unix(latest.last);
+      end = unix(latest.heard ?? latest.last);
       moments.forget();
       // Playing goes its own way; what it shows next is fresh.
       if (!playing) seek(newest ? lastPosition() : position, false);
