@@ -13,6 +13,7 @@ from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
 from sensormend.readings import DAY, REASONS, Flag
 from sensormend.report.limits import accepted_offsets
 from sensormend.report.report_data import read_report_data
+from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader
 
 
@@ -24,6 +25,24 @@ def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytes
     assert "kB)" in printed
     assert main(["report", str(out), "--to", str(tmp_path / "mail.html")]) == 0
     assert page_of((tmp_path / "mail.html").read_text(encoding="utf-8")).text
+
+
+def test_a_network_has_a_title(tmp_path: Path) -> None:
+    lines = (
+        f"2024-01-{1 + hour // 24:02d}T{hour % 24:02d}:00,{name},{hour % 24}" for hour in range(240) for name in "ab"
+    )
+    (tmp_path / "readings.csv").write_text("time,sensor,value\n" + "\n".join(lines))
+    source, out = str(tmp_path / "readings.csv"), tmp_path / "out"
+    assert main(["clean", source, str(out), "--title", "The river & its banks"]) == 0
+    assert main(["report", str(out)]) == 0
+    with OutReader(out) as reader:
+        assert network_overview(reader).name == "The river & its banks"
+    text = (out / "report.html").read_text(encoding="utf-8")
+    assert "<h1>The river &amp; its banks</h1>" in text
+    assert main(["clean", source, str(out), "--overwrite", "--title", "x" * 121]) == 2
+    assert main(["clean", source, str(out), "--overwrite"]) == 0
+    with OutReader(out) as reader:
+        assert reader.name == "out"
 
 
 @pytest.mark.parametrize(
