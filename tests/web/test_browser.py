@@ -266,3 +266,16 @@ def test_the_overview_is_printed_whole(browser: Browser, address: str) -> None:
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert not browser.all(".matrix-picture")
     browser.cdp("Emulation.setEmulatedMedia", media="")
+
+
+def test_numbers_have_no_more_digits_than_are_known(browser: Browser, address: str) -> None:
+    browser.open(f"{address}/", "overview")
+    module = browser.run("return [...document.scripts].map((one) => one.src).find((src) => src.endsWith('app.js'))")
+    words = browser.run(
+        "return import(arguments[0]).then((m) => ["
+        "m.interval(-1.747, -0.5327), m.interval(1015.78, 1018.03), m.interval(8.46, 8.46), m.interval(null, 2),"
+        "m.value(0.30412, 2), m.value(118.4, 2)])",
+        module.replace("app.js", "format.js"),
+    )
+    minus = "\N{MINUS SIGN}"
+    assert words == [f"{minus}1.7 to {minus}0.5", "1,015.8 to 1,018", "8.46", "unknown", "0.3", "118"]

@@ -135,8 +135,7 @@ def _entry(
     fault = incident[-1] if incident else None
     begin = end if status.since is None else status.since
     known = notes.acknowledgement(*name, begin, end)
-    until = fault.end if fault is not None and is_open(fault, end) else end
-    lasted = max(until - begin, 0)
+    lasted = max((end if fault is None else fault.end) - begin, 0)
     wrong = sum(fault.end - fault.start for fault in incident) if len(incident) > 1 else lasted
     size, rate, score = (fault.size, fault.rate, fault.score) if fault is not None else (math.nan, math.nan, math.nan)
     times = abs(size) / usual if status.reason in SIZED and usual > 0 else score

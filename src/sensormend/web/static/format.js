@@ -106,6 +106,15 @@ export function value(number, digits = 4, absent = "none") {
   return shown.toLocaleString("en-GB", { maximumSignificantDigits: 15 }).replace("-", "\u2212");
 }
 
+/** The two ends of an interval, to a tenth of its width. */
+export function interval(lower, upper) {
+  if (lower === null || upper === null) return "unknown";
+  const width = upper - lower;
+  const decimals = width > 0 ? Math.min(Math.max(0, 1 - Math.floor(Math.log10(width))), 12) : 12;
+  const shown = (number) => value(Number(number.toFixed(decimals)), 6);
+  return width > 0 ? `${shown(lower)} to ${shown(upper)}` : value(lower);
+}
+
 /** A distance with its sign and two digits: +2.1, −0.046, +123 */
 export function signed(number) {
   if (!number) return "0";

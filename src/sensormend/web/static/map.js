@@ -1,6 +1,6 @@
 // The network on a map at any hour: raw beside cleaned, with a slider over time.
 import { element, iso, unix } from "./elements.js";
-import { moment as instant, sensorLink, time, value, whole, zoneWords } from "./format.js";
+import { interval, moment as instant, sensorLink, time, value, whole, zoneWords } from "./format.js";
 import { makeMoments } from "./map-moments.js";
 import { SIDES, layOut, paintLegend } from "./map-layout.js";
 import { inOrder, makePainter, prepare } from "./map-paint.js";
@@ -167,10 +167,8 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
     if (page.tip.hidden) return;
     const { sensor, x, y } = places.sensors[chosen];
     const state = moment.state[chosen], reason = moment.reason[chosen];
-    const interval = moment.lower[chosen] === null || moment.upper[chosen] === null ? "unknown"
-      : `${value(moment.lower[chosen])} to ${value(moment.upper[chosen])}`;
     const facts = [["raw", value(moment.value[chosen], 4, "nothing came")], ["cleaned", value(moment.cleaned[chosen], 4, "unknown")],
-      ["interval", interval], ["state", state + (reason && reason !== state ? `, ${reason}` : "")]];
+      ["interval", interval(moment.lower[chosen], moment.upper[chosen])], ["state", state + (reason && reason !== state ? `, ${reason}` : "")]];
     page.tip.replaceChildren(element("strong", { text: sensor }),
       ...facts.map(([name, text]) => element("span", { class: "tip-fact" }, element("span", { class: "quiet", text: name }), text)),
       ...(touched ? [element("span", { class: "quiet", text: "tap again to open" })] : []));
