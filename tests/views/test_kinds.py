@@ -379,16 +379,19 @@ def test_faults_of_variables_that_fail_together_are_one_line(tmp_path: Path) -> 
     all_three = [fault("S01", name, 100 + late, 50 + 10 * late) for late, name in enumerate(variables)]
     open_two = [fault("S02", "co", 400, 80, "gain", 5.0), fault("S02", "temp", 402, 78)]
     apart = [fault("S03", "co", 100, 50), fault("S03", "o3", 103, 50), fault("S03", "temp", 103, 120, "silent")]
+    # What sends fill values is another thing than what is wrong.
+    filled = [fault("S06", name, 100, 48, "fill") for name in ("co", "o3")] + [fault("S06", "temp", 100, 48)]
     unlike = [fault("S04", "co", 100, 10), fault("S04", "o3", 100, 90), fault("S05", "co", 100, 9),
               fault("S05", "co", 101, 9, "noise")]  # fmt: skip
     assert open_two[0][3] == open_two[1][3] == end
-    write_faults(written.path, sorted([*all_three, *open_two, *apart, *unlike], key=lambda line: line[2]))
+    write_faults(written.path, sorted([*all_three, *open_two, *apart, *unlike, *filled], key=lambda line: line[2]))
     with OutReader(written.path) as reader:
         page = fault_page(reader, sort="sensor", order="asc")
-        assert page.total == sum(one.count for one in page.items) == 12
+        assert page.total == sum(one.count for one in page.items) == 15
         assert [(one.sensor, one.count) for one in page.items] == [
-            ("S01", 3), ("S02", 2), *[("S03", 1)] * 3, *[("S04", 1)] * 2, ("S05", 2)
+            ("S01", 3), ("S02", 2), *[("S03", 1)] * 3, *[("S04", 1)] * 2, ("S05", 2), ("S06", 2), ("S06", 1)
         ]  # fmt: skip
+        assert page.items[-2].sentence == "co and o3 of S06 sent fill values only for 2 days."
         three, two = page.items[:2]
         assert {three.variable, *three.others} == set(variables)
         assert (three.start, three.end) == (utc(all_three[0][2]), utc(all_three[2][3]))
@@ -397,8 +400,8 @@ def test_faults_of_variables_that_fail_together_are_one_line(tmp_path: Path) -> 
         assert (two.variable, two.others, two.open, two.reason) == ("co", ["temp"], True, "gain")
         assert two.sentence == "co and temp of S02 are wrong together since 2024-01-17 16:00 (gain, offset)."
         assert fault_page(reader, sensor="S02", variable="temp").items[0].sentence == "offset."
-        assert fault_page(reader, variable="temp").lines == 3
-        assert fault_page(reader, fold=False).lines == 12
+        assert fault_page(reader, variable="temp").lines == 4
+        assert fault_page(reader, fold=False).lines == 15
         assert fault_page(reader, state="open").total == 2
 
 

@@ -14,9 +14,10 @@ import polars as pl
 import pytest
 
 from browser import DESK, PHONE, Browser
+from output_folders import FIRST, small_output, write_faults
 from sensormend.archive.cleaning import clean_archive
 from sensormend.io.folder import Archive
-from sensormend.readings import REASONS, Flag
+from sensormend.readings import DAY, REASONS, Flag
 from sensormend.web.server import Server
 
 VARIABLES = ["humidity (%)", "pressure (hPa)", "temp (°C)"]
@@ -135,6 +136,32 @@ def test_a_station_that_has_ended_shows_its_last_readings(browser: Browser, stat
     assert browser.text(".view-station .choices [aria-pressed=true]") == "30 days"
 
 
+def test_a_sensor_that_has_ended_opens_at_its_last_readings(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/sensor?sensor=W5&variable=temp (°C)", "sensor")
+    _, end = map(float, browser.data(".view-sensor", "range").split(","))
+    first = float(np.datetime64("2023-03-01T00", "s").astype(int))
+    assert end <= first + (ENDED + 1) * 86_400
+    assert "25 Mar 2023, 23:00" in browser.text(".figures")
+
+
+def test_a_line_of_several_variables_leads_to_their_station(browser: Browser, tmp_path: Path) -> None:
+    written = small_output(tmp_path / "met", sensors=6, days=20, variables=("co", "o3", "temp"))
+    start, end = FIRST + 5 * DAY, FIRST + 9 * DAY
+    write_faults(
+        written.path,
+        [("S01", name, start, end, "offset", 2.0, "offset.", 1.0, 0.0, 1.0) for name in ("co", "o3")],
+    )
+    with browser.serving(written.path) as server:
+        browser.open(f"{server.address}/#/faults", "faults")
+        assert browser.texts(".fault-variable") == ["co, o3"]
+        assert browser.text(".view-faults .quiet").startswith("2 faults, in 1 line")
+        browser.one(".faults tbody th a").click()
+        browser.ready("station")
+        near, far = map(float, browser.data(".view-station", "range").split(","))
+        assert near < start / 1e6 < end / 1e6 < far
+        assert browser.texts(".station-name a") == ["co", "o3", "temp"]
+
+
 def test_an_archive_has_a_grid_of_stations_by_variables(browser: Browser, stations: str, out: Path) -> None:
     browser.open(f"{stations}/#/", "overview")
     browser.wait("#grid .grid")
@@ -245,6 +272,7 @@ def test_times_are_those_of_the_browser_s_zone_where_that_is_chosen(browser: Bro
     browser.cdp("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
     try:
         browser.open(f"{stations}/#/sensor?sensor=W1&variable=temp (°C)", "sensor")
+        assert "those that came without a zone are shown as they came" in browser.text("#zone-words")
         assert "29 Apr 2023, 23:00" in browser.text(".figures")
         browser.wait("#zone", "Asia/Tokyo").click()
         browser.until(lambda: "30 Apr 2023, 08:00" in browser.text(".figures"), "local time")
