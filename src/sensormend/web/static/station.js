@@ -46,9 +46,10 @@ export async function show(root, params, context) {
   });
   root.append(element("div", { class: "section-head" }, element("div", {}, element("h1", { text: sensor }), line), lengths),
     element("div", { class: "station" }, parts.map((part) => part.element)),
-    element("p", { class: "small quiet", text: "Lines: orange is raw, blue is cleaned. Shades: orange is faulty, yellow is suspect, grey is silent." }),
-    element("p", { class: "small quiet station-units", text: unitWords(infos) }),
-    element("p", { class: "small quiet chart-help", text: "Drag to zoom in, double click for the newest 30 days." }));
+    element("div", { class: "small quiet" },
+      element("p", { text: "Lines: orange is raw, blue is cleaned. Shades: orange is faulty, yellow is suspect, grey is silent." }),
+      element("p", { class: "station-units", text: unitWords(infos) }),
+      element("p", { class: "chart-help", text: "Drag to zoom in, double click for the newest 30 days." })));
 
   function newest(days) {
     const length = days === Infinity ? end() - first : days * DAY;
