@@ -237,6 +237,7 @@ def test_an_open_fault_ends_with_the_last_reading_of_its_channel_everywhere(
         length = ends[one["sensor"], one["variable"]] - hour(one["since"])
         assert one["seconds"] == length / np.timedelta64(1, "s")
     shown = surfaces.get("series", sensor="s02", variable="temp")
+    assert "Wrong at the end, 20 March 2020, 18:00" in surfaces.report, "the last reading of all is of 17:00"
     stuck = max(span["to"] for span in shown["spans"] if "stuck" in span["word"])
     assert np.datetime64(round(stuck), "s") == ends["s02", "temp"]
 
