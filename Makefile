@@ -15,7 +15,7 @@ export MKL_NUM_THREADS := 1
 
 PRECOMPILE := python -c 'from sensormend.model.precompile import precompile; precompile()'
 
-.PHONY: demo test test-all test-bounds coverage ready compile lint docs bench soak clean
+.PHONY: demo test test-all test-bounds coverage ready compile lint docs tutorial bench soak clean
 
 demo: $(DEMO)
 	$(BIN)/sensormend demo $(ARGS)
@@ -58,6 +58,11 @@ lint: $(STAMP)
 # The site of docs/, in site/; a broken link or anchor fails it. The tests build it too, the demo needs none of it.
 docs: $(DOCS)
 	$(BIN)/zensical build --strict $(ARGS)
+
+# What the tutorial and its notebook print, and their pictures.
+tutorial: $(STAMP)
+	$(INSTALL) nbclient ipykernel
+	$(BIN)/python benchmarks/build_tutorial.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/speed.py $(ARGS)

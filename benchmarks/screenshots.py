@@ -47,7 +47,7 @@ CHOSEN = {
     "live": ("live-wide-dark", 1010),
     "phone": ("overview-phone-dark", 1500),
     "report": ("report-wide-light", 1500),
-    "grid": ("grid-wide-light", 985),
+    "grid": ("grid-wide-light", 1250),
     "station": ("station-wide-light", 1385),
 }
 """Which of them are in docs/, and how much of each from its top."""

@@ -60,14 +60,20 @@ def readings_of_a_town(path: Path) -> Path:
             value[3, 30 * 24 : 34 * 24] -= 8
             value[4, 40 * 24 :] += 0.25 * (hours[40 * 24 :] / 24 - 40)
             for day in range(DAYS - 7, DAYS):
-                value[10, day * 24 + 20 : day * 24 + 24] += 12
+                value[10, day * 24 + 14 : day * 24 + 18] += 12
+            value[2, DAYS * 24 - 13 :] = np.nan
+            value[11, 68 * 24 :] += 12
+            value[12, 45 * 24 : 48 * 24] -= 12
             value[5, random.choice(np.arange(20 * 24, DAYS * 24), 6, replace=False)] += 15
         else:
             value[1, 65 * 24 :] -= 9
+            value[11, 68 * 24 + 1 :] += 25
+            value[12, 45 * 24 : 48 * 24] += 25
         value[6, 74 * 24 :] = np.nan
         value[7, 25 * 24 : 31 * 24] = np.nan
         value[9, 50 * 24 : 54 * 24] = np.nan
         value[8, 35 * 24 :] = np.nan
+        value[:, DAYS * 24 - 6 :] = np.nan
         for sensor, row in enumerate(value):
             for hour in hours[np.isfinite(row)].tolist():
                 time = np.datetime64(START + hour * HOUR, "us").astype("datetime64[s]")
@@ -132,15 +138,47 @@ def test_the_number_of_faults_is_the_same_everywhere(surfaces: Surfaces) -> None
 
 
 def incidents_of(lines: list[dict[str, str]]) -> dict[tuple[str, ...], int]:
-    """Return the number of faults of each incident; single wrong readings of a channel are one line of a list."""
-    groups: dict[tuple[str, ...], list[str]] = {}
+    """Return the number of faults of each incident; single wrong readings of a channel are one line of a list.
+
+    The sensors of the town have two variables: what begins in both within two hours and lasts equally long, or lasts
+    still, is one line.
+    """
+    groups: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for line in lines:
         silent = str(line["reason"] == "silent")
-        groups.setdefault((line["sensor"], line["variable"], line["incident"], silent), []).append(line["reason"])
+        groups.setdefault((line["sensor"], line["variable"], line["incident"], silent), []).append(line)
     counts: Counter[tuple[str, ...]] = Counter()
-    for key, reasons in groups.items():
-        counts[(*key[:2], "spikes", "") if set(reasons) == {"spike"} else key] += len(reasons)
+    devices: dict[tuple[str, ...], tuple[np.datetime64, np.timedelta64]] = {}
+    for key, own in sorted(groups.items(), key=lambda entry: entry[1][0]["from"]):
+        if {line["reason"] for line in own} == {"spike"}:
+            counts[(*key[:2], "spikes", "")] += len(own)
+            continue
+        start, still = np.datetime64(own[0]["from"]), own[-1]["open"]
+        length = np.datetime64(own[-1]["to"]) - start
+        for other, (begin, long) in devices.items():
+            of_device = (other[0], other[3], other[4]) == (key[0], key[3], still) and other[1] != key[1]
+            alike = still == "true" or max(length, long) <= 2 * min(length, long)
+            if of_device and alike and start - begin <= np.timedelta64(2, "h"):
+                counts[other] += len(own)
+                break
+        else:
+            devices[*key, still] = start, length
+            counts[*key, still] += len(own)
     return counts
+
+
+def test_variables_of_a_device_that_fail_together_are_one_line(surfaces: Surfaces) -> None:
+    lines = {(one["sensor"], one["variable"]): one for one in surfaces.table("faults.csv") if one["open"] == "true"}
+    both = [lines["s11", name] for name in ("rh", "temp")]
+    (listed,) = (one for one in surfaces.get("faults", state="open", limit=500)["items"] if one["sensor"] == "s11")
+    (urgent,) = (one for one in surfaces.get("attention", limit=500)["items"] if one["sensor"] == "s11")
+    assert {listed["variable"], *listed["others"]} == {urgent["variable"], *urgent["together"]} == {"rh", "temp"}
+    assert listed["count"] == urgent["count"] == 2
+    assert listed["from"] == urgent["since"] == min(one["from"] for one in both) + "Z"
+    assert listed["sentence"] == urgent["sentence"]
+    assert urgent["others"] == []
+    over = [one for one in surfaces.get("faults", state="over", limit=500)["items"] if one["sensor"] == "s12"]
+    assert [(one["count"], one["others"] != []) for one in over if one["reason"] != "spike"] == [(2, True)]
 
 
 def test_the_faults_of_an_incident_are_one_line_of_every_list(surfaces: Surfaces) -> None:
@@ -169,6 +207,41 @@ def test_the_faults_of_an_incident_are_one_line_of_every_list(surfaces: Surfaces
     assert shown["items"] == page["items"][: len(shown["items"])]
 
 
+def test_an_open_fault_ends_with_the_last_reading_of_its_channel_everywhere(
+    surfaces: Surfaces, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def hour(text: str) -> np.datetime64:
+        return np.datetime64(text.removesuffix("Z"), "h")
+
+    last = {(line["sensor"], line["variable"]): hour(line["last"]) for line in surfaces.table("sensors.csv")}
+    assert last["s02", "temp"] == last["s01", "temp"] - 7, "it sends nothing more on the last day"
+    table = {
+        (line["sensor"], line["variable"], line["from"]): hour(line["to"])
+        for line in surfaces.table("faults.csv")
+        if line["open"] == "true"
+    }
+    assert {name[:2] for name in table} >= {("s01", "temp"), ("s01", "rh"), ("s02", "temp"), ("s11", "temp")}
+    assert table == {name: last[name[:2]] + 1 for name in table}
+    assert main(["explain", str(surfaces.out), "--json"]) == 0
+    explained = json.loads(capsys.readouterr().out)
+    assert {(one["sensor"], one["variable"], one["from"]): hour(one["to"]) for one in explained} == table
+    page = surfaces.get("faults", state="open", limit=500)["items"]
+    report = page_of((surfaces.out / "report.html").read_text(encoding="utf-8")).data["answers"]
+    listed = [one for one in report["faults"][0]["answer"]["items"] if one["open"]]
+    ends = {name[:2]: end for name, end in table.items()}
+    for items in (page, listed):
+        assert {
+            (one["sensor"], name): hour(one["to"]) for one in items for name in (one["variable"], *one["others"])
+        } == ends
+    for one in surfaces.get("attention", limit=500)["items"]:
+        length = ends[one["sensor"], one["variable"]] - hour(one["since"])
+        assert one["seconds"] == length / np.timedelta64(1, "s")
+    shown = surfaces.get("series", sensor="s02", variable="temp")
+    assert "Wrong at the end, 20 March 2020, 18:00" in surfaces.report, "the last reading of all is of 17:00"
+    stuck = max(span["to"] for span in shown["spans"] if "stuck" in span["word"])
+    assert np.datetime64(round(stuck), "s") == ends["s02", "temp"]
+
+
 def test_a_live_feed_counts_the_same_everywhere(tmp_path: Path) -> None:
     out = tmp_path / "out"
     town = readings_of_a_town(tmp_path / "town.csv")
@@ -193,6 +266,12 @@ def test_a_live_feed_counts_the_same_everywhere(tmp_path: Path) -> None:
             repair = {one["sensor"] for one in channels if one["state"] in ("faulty", "silent", "ended")}
             assert {one["sensor"] for one in attention["items"]} == repair
             assert attention["total"] == len(repair)
+            silent = {one["sensor"]: one for one in attention["items"] if one["state"] in ("silent", "ended")}
+            assert {name: (one["variable"], one["others"]) for name, one in silent.items()} == {
+                "s02": ("temp", []), "s06": ("", []), "s08": ("", []),
+            }  # fmt: skip
+            for name, one in silent.items():
+                assert one["sentence"].startswith(f"{name} temp is silent" if name == "s02" else f"{name} has ")
             assert answers["attention"][0]["answer"] == attention
             assert answers["faults"][0]["answer"]["total"] == page["total"]
 
@@ -210,8 +289,10 @@ def test_the_number_of_sensors_in_each_state_is_the_same_everywhere(surfaces: Su
     for state in STATES:
         assert surfaces.get("sensors", state=state)["total"] == channels[state]
         assert surfaces.get("matrix", state=state)["total"] == channels[state]
+    assert network["heard"] == max(line["last"] for line in lines) + "Z"
     for variable in ("temp", "rh"):
         moment = surfaces.get("moment", variable=variable)
+        assert moment["time"] == network["heard"], "the map opens where there are readings"
         now = {line["sensor"]: line["state"] for line in lines if line["variable"] == variable}
         drawn = dict(zip(moment["sensor"], moment["state"], strict=True))
         assert {sensor: "healthy" if state == "filled" else state for sensor, state in drawn.items()} == now

@@ -3,6 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -404,3 +405,16 @@ def test_no_ramp_stops_a_run(ramp: str, sensors: int) -> None:
     known = rows.cleaned.dropna()
     assert known.between(low, high).all()
     assert len(known) > 0.95 * len(rows)
+
+
+def test_a_notebook_without_ipywidgets_cleans_too(expected: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = Staging.ask
+
+    def without_widgets(self: Staging, sql: str, parameters: Any = ()) -> Any:
+        if "progress_bar" in sql:
+            raise duckdb.InvalidInputException("required package 'ipywidgets' is missing")
+        return ask(self, sql, parameters)
+
+    monkeypatch.setattr(Staging, "ask", without_widgets)
+    monkeypatch.setattr("sensormend.io.staging._SPARE.take", lambda: None)
+    pd.testing.assert_frame_equal(clean(pd.DataFrame(columns())).data, expected)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from beijing import VARIABLES, write_beijing
 from html_pages import page_of
 from output_folders import FIRST, small_output, write_faults, write_output
 from sensormend.cli import main
@@ -13,6 +14,8 @@ from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
 from sensormend.readings import DAY, REASONS, Flag
 from sensormend.report.limits import accepted_offsets
 from sensormend.report.report_data import read_report_data
+from sensormend.views.channel_status import all_faults
+from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader
 
 
@@ -24,6 +27,36 @@ def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytes
     assert "kB)" in printed
     assert main(["report", str(out), "--to", str(tmp_path / "mail.html")]) == 0
     assert page_of((tmp_path / "mail.html").read_text(encoding="utf-8")).text
+
+
+def test_an_archive_in_the_layout_of_beijing_is_reported(tmp_path: Path) -> None:
+    write_beijing(tmp_path / "air", stations=4, days=60)
+    assert main(["clean", str(tmp_path / "air"), str(tmp_path / "out")]) == 0
+    assert main(["report", str(tmp_path / "out")]) == 0
+    page = page_of((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    assert "three to ten days" not in page.text, "a rule that is gone"
+    with OutReader(tmp_path / "out") as reader:
+        assert page.data["network"]["faults"] == len(all_faults(reader)) == network_overview(reader).faults
+        assert page.data["network"]["variables"] == list(reader.variables)
+        assert set(VARIABLES) <= set(reader.variables)
+
+
+def test_a_network_has_a_title(tmp_path: Path) -> None:
+    lines = (
+        f"2024-01-{1 + hour // 24:02d}T{hour % 24:02d}:00,{name},{hour % 24}" for hour in range(240) for name in "ab"
+    )
+    (tmp_path / "readings.csv").write_text("time,sensor,value\n" + "\n".join(lines))
+    source, out = str(tmp_path / "readings.csv"), tmp_path / "out"
+    assert main(["clean", source, str(out), "--title", "The river & its banks"]) == 0
+    assert main(["report", str(out)]) == 0
+    with OutReader(out) as reader:
+        assert network_overview(reader).name == "The river & its banks"
+    text = (out / "report.html").read_text(encoding="utf-8")
+    assert "<h1>The river &amp; its banks</h1>" in text
+    assert main(["clean", source, str(out), "--overwrite", "--title", "x" * 121]) == 2
+    assert main(["clean", source, str(out), "--overwrite"]) == 0
+    with OutReader(out) as reader:
+        assert reader.name == "out"
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,10 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
         {"value": shift(30), "reason": code("spike"), **WRONG}, "spike",
         ["It alone differs from the readings around it: the sensor read", "before it and", "after it", "contradict it"],
     ),
+    "quiet noise": (
+        {"span": (SLOT - 12, SLOT + 12), "value": 2.5, "reason": code("noise"), "flag": Flag.SUSPECT}, "noise",
+        ["s1 read 2.5 at", "flag 3 (suspect, noise)", "jumps no more than usual"],
+    ),
     "noise": (
         {"span": (SLOT - 12, SLOT + 12), "value": lambda old: old + 9 * (-1) ** np.arange(old.size),
          "reason": code("noise"), **WRONG}, "noise",

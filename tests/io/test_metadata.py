@@ -65,8 +65,8 @@ def test_zones_are_taken_off_and_none_is_utc() -> None:
 
 def test_faults_and_sensors_come_back(tmp_path: Path) -> None:
     faults = [FaultInterval('a "roof", b', "pm\n2.5", DAY, 2 * DAY + HOUR, "offset", 3.25, "It reads 3,5 too high.",
-                            3.5, 0.0, 0.98, DAY),
-              FaultInterval("b", "", 0, 0, "stuck", NAN, "", incident=0)]  # fmt: skip
+                            3.5, 0.0, 0.98, DAY, open=True),
+              FaultInterval("b", "", 0, 0, "stuck", NAN, "", incident=0, open=False)]  # fmt: skip
     write_csv(tmp_path / "faults.csv", FAULTS_HEADER, [astuple(fault) for fault in faults])
     write_csv(
         tmp_path / "sensors.csv",
@@ -137,11 +137,11 @@ def test_a_file_that_is_not_ours_is_named(tmp_path: Path) -> None:
     assert read_sensors(tmp_path / "sensors.csv") == []
 
 
-def test_a_table_from_before_there_were_incidents_gets_them(tmp_path: Path) -> None:
+def test_a_table_from_before_there_were_incidents_gets_them_and_does_not_say_what_is_open(tmp_path: Path) -> None:
     old = FAULTS_HEADER[: FAULTS_HEADER.index("incident")]
     short = [("a", "", hour * HOUR, (hour + 2) * HOUR, "noise", 1.0, "a scattered.", 1.0, 0.0, 1.0) for hour in (1, 20)]
     write_csv(tmp_path / "faults.csv", old, short)
-    assert [fault.incident for fault in read_faults(tmp_path / "faults.csv")] == [HOUR, HOUR]
+    assert [(fault.incident, fault.open) for fault in read_faults(tmp_path / "faults.csv")] == [(HOUR, None)] * 2
     with (tmp_path / "faults.csv").open("a") as file:
         file.write("broken\n")
     with pytest.raises(InputError, match="row 4"):

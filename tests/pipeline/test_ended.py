@@ -9,6 +9,7 @@ import pytest
 
 from sensormend import clean
 from sensormend.archive.cleaning import clean_archive
+from sensormend.io.folder import Archive
 from sensormend.pipeline.options import Options
 
 HOURS = 24 * 30
@@ -53,6 +54,21 @@ def test_nothing_is_estimated_outside_the_time_of_a_series(kind: str, tmp_path: 
 def test_the_end_of_a_series_is_not_a_fault_and_a_gap_is_silence() -> None:
     faults = clean(network()).faults
     assert set(faults.sensor[faults.reason == "silent"]) == {"S4"}
+
+
+def test_a_fault_that_is_open_at_the_end_ends_with_the_last_reading(tmp_path: Path) -> None:
+    table = network()
+    table.loc[24 * 20 :, "S1"] += 9
+    table.loc[24 * 21 :, "S5"] -= 9
+    last = HOURS - 5, HOURS - 12
+    table = table[: last[0] + 1]
+    table.loc[last[1] + 1 :, "S5"] = np.nan
+    faults = clean(table).faults
+    archive_rows(table, tmp_path)
+    for listed in (faults, pd.DataFrame(vars(one) for one in Archive(tmp_path / "out").faults())):
+        still = listed[listed.open].set_index("sensor")
+        ends = pd.to_datetime(still.end, unit="us")
+        assert dict(ends) == dict(zip(("S1", "S5"), table.time.iloc[list(last)] + pd.Timedelta(hours=1), strict=True))
 
 
 def test_each_variable_of_a_sensor_has_its_own_end(tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ def test_readings_that_are_missing_do_not_cut_a_fault_and_silence_is_beside_it()
     assert np.isnan([silent.size, silent.rate, silent.confidence]).all()
 
 
-def test_a_fault_that_is_open_goes_to_the_end_of_what_is_known() -> None:
+def test_a_fault_that_is_open_goes_to_the_last_reading_of_its_channel() -> None:
     readings = without(moved(fault_free(16), 2, 13 * 24, 16 * 24), 2, 15 * 24 + 18, 16 * 24)
-    assert spans(listed(through(readings, cleaner()))) == [("s02", 13 * 24, 16 * 24)]
+    assert spans(listed(through(readings, cleaner()))) == [("s02", 13 * 24, 15 * 24 + 18)]
 
 
 def test_an_episode_begins_and_ends_with_a_reading() -> None:

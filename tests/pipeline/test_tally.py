@@ -104,7 +104,7 @@ def test_a_tally_goes_on_from_its_state() -> None:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        (1, "a temp was stuck at 5.50 for 2 days."),
+        (1, "a temp was stuck at 5.5 for 2 days."),
         (2, "a temp scattered by 3.0 for 2 days."),
         (3, "a temp drifted to 2.0 low within 2 days."),
         (4, "a temp read 2.0 low for 2 days."),

@@ -353,18 +353,56 @@ def test_variables_that_are_silent_together_are_one_line(tmp_path: Path) -> None
         return (sensor, variable, start, start + days * DAY, "silent", np.nan, words)
 
     together = [silence("S04", variable, 5, 3) for variable in ("co", "o3")]
-    alone = [silence("S04", "temp", 5, 4), silence("S05", "co", 5, 3)]
+    alone = [silence("S04", "temp", 5, 9), silence("S05", "co", 5, 3)]
     write_faults(written.path, [*together, *alone])
     with OutReader(written.path) as reader:
         page = fault_page(reader, sort="length")
         assert (page.total, page.lines, page.reasons) == (4, 3, {"silent": 4})
         first, *others = sorted(page.items, key=lambda one: -one.count)
         assert (first.sensor, first.variable, first.others, first.count) == ("S04", "co", ["o3"], 2)
-        assert first.sentence == "S04 co and o3 sent nothing for 3 days."
+        assert first.sentence == "co and o3 of S04 sent nothing for 3 days."
         assert first.seconds == 3 * 86_400
         assert all((other.count, other.others) == (1, []) for other in others)
         (own,) = fault_page(reader, sensor="S04", variable="o3").items
         assert (own.variable, own.sentence) == ("o3", "S04 o3 sent nothing for 3 days.")
+
+
+def test_faults_of_variables_that_fail_together_are_one_line(tmp_path: Path) -> None:
+    variables = ("co", "o3", "temp")
+    written = small_output(tmp_path / "city", sensors=6, days=20, variables=variables)
+    end = FIRST + 20 * DAY
+
+    def fault(sensor: str, variable: str, hour: int, hours: int, reason: str = "offset", score: float = 2.0) -> Any:
+        start = FIRST + hour * HOUR
+        return (sensor, variable, start, start + hours * HOUR, reason, score, f"{reason}.", 1.0, 0.0, 1.0)
+
+    all_three = [fault("S01", name, 100 + late, 50 + 10 * late) for late, name in enumerate(variables)]
+    open_two = [fault("S02", "co", 400, 80, "gain", 5.0), fault("S02", "temp", 402, 78)]
+    apart = [fault("S03", "co", 100, 50), fault("S03", "o3", 103, 50), fault("S03", "temp", 103, 120, "silent")]
+    # What sends fill values is another thing than what is wrong.
+    filled = [fault("S06", name, 100, 48, "fill") for name in ("co", "o3")] + [fault("S06", "temp", 100, 48)]
+    unlike = [fault("S04", "co", 100, 10), fault("S04", "o3", 100, 90), fault("S05", "co", 100, 9),
+              fault("S05", "co", 101, 9, "noise")]  # fmt: skip
+    assert open_two[0][3] == open_two[1][3] == end
+    write_faults(written.path, sorted([*all_three, *open_two, *apart, *unlike, *filled], key=lambda line: line[2]))
+    with OutReader(written.path) as reader:
+        page = fault_page(reader, sort="sensor", order="asc")
+        assert page.total == sum(one.count for one in page.items) == 15
+        assert [(one.sensor, one.count) for one in page.items] == [
+            ("S01", 3), ("S02", 2), *[("S03", 1)] * 3, *[("S04", 1)] * 2, ("S05", 2), ("S06", 2), ("S06", 1)
+        ]  # fmt: skip
+        assert page.items[-2].sentence == "co and o3 of S06 sent fill values only for 2 days."
+        three, two = page.items[:2]
+        assert {three.variable, *three.others} == set(variables)
+        assert (three.start, three.end) == (utc(all_three[0][2]), utc(all_three[2][3]))
+        assert (three.seconds, three.open, three.size) == (70 * 3600, False, None)
+        assert three.sentence == "All 3 variables of S01 were wrong together for 2.9 days (offset)."
+        assert (two.variable, two.others, two.open, two.reason) == ("co", ["temp"], True, "gain")
+        assert two.sentence == "co and temp of S02 are wrong together since 2024-01-17 16:00 (gain, offset)."
+        assert fault_page(reader, sensor="S02", variable="temp").items[0].sentence == "offset."
+        assert fault_page(reader, variable="temp").lines == 4
+        assert fault_page(reader, fold=False).lines == 15
+        assert fault_page(reader, state="open").total == 2
 
 
 def test_a_fault_that_is_over_says_so_while_its_sensor_counts_as_faulty(written: Output) -> None:
@@ -376,3 +414,14 @@ def test_a_fault_that_is_over_says_so_while_its_sensor_counts_as_faulty(written:
     words = "S05 read 5.0 high for 1 day. It was over at 2024-01-06 00:00, not long enough ago to count as healthy."
     with OutReader(written.path) as reader:
         assert [one.sentence for one in attention(reader).items if one.sensor == "S05"] == [words]
+
+
+def test_a_fault_that_is_only_suspected_is_shaded_as_suspect(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", sensors=6, days=20)
+    start, sensor = FIRST + 3 * DAY, "S02"
+    fault = (sensor, "", start, start + 2 * DAY, "offset", 3.0, "offset.", 1.0, 0.0)
+    for confidence, kind in ((0.4, "suspect"), (0.9, "faulty")):
+        write_faults(written.path, [(*fault, confidence)])
+        with OutReader(written.path) as reader:
+            spans = series(reader, sensor, "", start, start + 2 * DAY, 500).spans
+        assert {(span.word, span.kind) for span in spans if span.word == "offset"} == {("offset", kind)}

@@ -47,6 +47,7 @@ def test_the_network_in_one_line(reader: OutReader) -> None:
         3600,
         86400,
     )
+    assert overview.heard == overview.last
     assert (overview.first, overview.last) == ("2024-01-01T00:00:00Z", "2024-01-24T23:00:00Z")
     assert not overview.live
     assert overview.places

@@ -252,15 +252,30 @@ def test_two_thousand_sensors_and_a_year_are_drawn(browser: Browser, tmp_path: P
 
 def test_the_overview_is_printed_whole(browser: Browser, address: str) -> None:
     browser.open(f"{address}/", "overview")
-    # The events of printing, without a printer: the canvas has all 40 rows, and the page is not wider than its paper.
+    # The events of printing, without a printer: pictures have all 40 rows, and the page is not wider than its paper.
     browser.cdp("Emulation.setEmulatedMedia", media="print")
     browser.look(800, 1100)
     browser.run("dispatchEvent(new Event('beforeprint'))")
-    sizes = "const {width, height} = %s; return [width, height]"
-    drawn = browser.run(sizes % "document.querySelector('.matrix-canvas')")
-    shown = browser.run(sizes % "document.querySelector('.matrix-canvas').getBoundingClientRect()")
-    assert drawn[1] == AXIS + 40 * ROW
-    assert shown[1] / shown[0] == pytest.approx(drawn[1] / drawn[0], rel=0.02)
+    sizes = "return [...document.querySelectorAll('.matrix-picture')].map((one) => [one%s.width, one%s.height])"
+    drawn, shown = browser.run(sizes % ("", "")), browser.run(sizes % ((".getBoundingClientRect()",) * 2))
+    assert [high for _, high in drawn] == [AXIS + 22 * ROW, AXIS + 18 * ROW]
+    for (width, high), (wide, tall) in zip(drawn, shown, strict=True):
+        assert tall / wide == pytest.approx(high / width, rel=0.02)
+    assert not browser.one(".matrix-canvas").is_displayed()
     assert browser.overflow() == 0
     browser.run("dispatchEvent(new Event('afterprint'))")
+    assert not browser.all(".matrix-picture")
     browser.cdp("Emulation.setEmulatedMedia", media="")
+
+
+def test_numbers_have_no_more_digits_than_are_known(browser: Browser, address: str) -> None:
+    browser.open(f"{address}/", "overview")
+    module = browser.run("return [...document.scripts].map((one) => one.src).find((src) => src.endsWith('app.js'))")
+    words = browser.run(
+        "return import(arguments[0]).then((m) => ["
+        "m.interval(-1.747, -0.5327), m.interval(1015.78, 1018.03), m.interval(8.46, 8.46), m.interval(null, 2),"
+        "m.value(0.30412, 2), m.value(118.4, 2)])",
+        module.replace("app.js", "format.js"),
+    )
+    minus = "\N{MINUS SIGN}"
+    assert words == [f"{minus}1.7 to {minus}0.5", "1,015.8 to 1,018", "8.46", "unknown", "0.3", "118"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from selenium.webdriver.support.select import Select
 
 from browser import Browser
 from sensormend.io.folder import Archive
+from sensormend.pipeline.times import iso
 
 ROOT = ".view-faults"
 
@@ -119,3 +121,26 @@ def test_a_fault_leads_to_its_sensor_at_its_time(page: Browser) -> None:
     page.ready("sensor")
     assert name in page.text("h1")
     assert "from=" in page.driver.current_url
+
+
+def test_a_bar_is_as_long_as_its_word_is_sure(page: Browser, city_out: Path) -> None:
+    known = {(one.sensor, iso(one.start)[:16]): one.confidence for one in Archive(city_out).faults()}
+    rows = page.run(
+        "return [...document.querySelectorAll('.faults tbody tr:has(.sure-bar)')].map((row) => ["
+        "row.querySelector('th a').innerText, row.querySelector('time').getAttribute('datetime').slice(0, 16), "
+        "parseFloat(row.querySelector('.sure-bar span').style.width), row.querySelector('.sure').innerText.trim()])"
+    )
+    sure = [(known[name, start], width, word) for name, start, width, word in rows if (name, start) in known]
+    judged = [entry for entry in sure if math.isfinite(entry[0])]
+    assert len(judged) >= 2
+    for confidence, width, word in judged:
+        assert width == pytest.approx(100 * max(confidence, 0.08), abs=1)
+        assert (word == "certain") == (confidence >= 0.95)
+
+
+def test_on_paper_every_column_has_its_name_and_no_line_is_hidden(page: Browser) -> None:
+    page.cdp("Emulation.setEmulatedMedia", media="print")
+    heads = page.texts(".faults thead th")
+    assert heads[:6] == ["Sensor", "Since", "Until", "How long", "Reason", "How sure"]
+    assert not [one for one in page.all(".faults thead button, .pager") if one.is_displayed()]
+    page.cdp("Emulation.setEmulatedMedia", media="")

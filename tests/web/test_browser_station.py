@@ -14,9 +14,10 @@ import polars as pl
 import pytest
 
 from browser import DESK, PHONE, Browser
+from output_folders import FIRST, small_output, write_faults
 from sensormend.archive.cleaning import clean_archive
 from sensormend.io.folder import Archive
-from sensormend.readings import REASONS, Flag
+from sensormend.readings import DAY, REASONS, Flag
 from sensormend.web.server import Server
 
 VARIABLES = ["humidity (%)", "pressure (hPa)", "temp (°C)"]
@@ -70,6 +71,36 @@ def test_a_station_has_its_variables_on_one_time_axis(browser: Browser, stations
         browser.until(lambda: browser.overflow() == 0, "charts as wide as the page")
 
 
+def test_a_station_says_what_is_known_of_units_and_titles_its_axes(
+    browser: Browser, stations: str, tmp_path: Path
+) -> None:
+    drawn = """
+        const seen = [], write = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (...all) {
+          seen.push(all[0]);
+          return write.apply(this, all);
+        };
+        window.seen = seen;
+    """
+    browser.open(f"{stations}/#/station?sensor=W2", "station")
+    browser.run(drawn)
+    browser.one(".view-station .choices button").click()
+    titles = {"humidity (%)", "pressure (hPa)", "temp (°C)"}
+    browser.until(lambda: titles <= set(browser.run("return seen")), "titles of axes with units")
+    assert browser.text(".station-units").startswith("The units differ (%, hPa, °C)")
+    table = "time,station,level,flow (m³/s)\n" + "".join(
+        f"2023-03-{1 + hour // 24:02d}T{hour % 24:02d}:00,{name},{hour % 5},{hour % 7}\n"
+        for hour in range(24 * 12)
+        for name in ("A", "B")
+    )
+    (tmp_path / "river.csv").write_text(table)
+    clean_archive(tmp_path / "river.csv", tmp_path / "river")
+    with browser.serving(tmp_path / "river") as server:
+        browser.open(f"{server.address}/#/station?sensor=A&from=2023-03-03&to=2023-03-04", "station")
+        assert browser.text(".station-units").startswith("The unit of level is not known")
+        assert browser.text(".view-station .quiet") == "2 variables, 3 Mar 2023"
+
+
 def test_an_archive_shows_what_was_wrong_for_longest(browser: Browser, stations: str) -> None:
     browser.open(f"{stations}/", "overview")
     browser.wait("#was .attention li")
@@ -103,6 +134,32 @@ def test_a_station_that_has_ended_shows_its_last_readings(browser: Browser, stat
     assert (start, end) == (first, first + ENDED * 86_400)
     browser.open(f"{stations}/#/station?sensor=W1", "station")
     assert browser.text(".view-station .choices [aria-pressed=true]") == "30 days"
+
+
+def test_a_sensor_that_has_ended_opens_at_its_last_readings(browser: Browser, stations: str) -> None:
+    browser.open(f"{stations}/#/sensor?sensor=W5&variable=temp (°C)", "sensor")
+    _, end = map(float, browser.data(".view-sensor", "range").split(","))
+    first = float(np.datetime64("2023-03-01T00", "s").astype(int))
+    assert end <= first + (ENDED + 1) * 86_400
+    assert "25 Mar 2023, 23:00" in browser.text(".figures")
+
+
+def test_a_line_of_several_variables_leads_to_their_station(browser: Browser, tmp_path: Path) -> None:
+    written = small_output(tmp_path / "met", sensors=6, days=20, variables=("co", "o3", "temp"))
+    start, end = FIRST + 5 * DAY, FIRST + 9 * DAY
+    write_faults(
+        written.path,
+        [("S01", name, start, end, "offset", 2.0, "offset.", 1.0, 0.0, 1.0) for name in ("co", "o3")],
+    )
+    with browser.serving(written.path) as server:
+        browser.open(f"{server.address}/#/faults", "faults")
+        assert browser.texts(".fault-variable") == ["co, o3"]
+        assert browser.text(".view-faults .quiet").startswith("2 faults, in 1 line")
+        browser.one(".faults tbody th a").click()
+        browser.ready("station")
+        near, far = map(float, browser.data(".view-station", "range").split(","))
+        assert near < start / 1e6 < end / 1e6 < far
+        assert browser.texts(".station-name a") == ["co", "o3", "temp"]
 
 
 def test_an_archive_has_a_grid_of_stations_by_variables(browser: Browser, stations: str, out: Path) -> None:
@@ -215,6 +272,7 @@ def test_times_are_those_of_the_browser_s_zone_where_that_is_chosen(browser: Bro
     browser.cdp("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
     try:
         browser.open(f"{stations}/#/sensor?sensor=W1&variable=temp (°C)", "sensor")
+        assert "those that came without a zone are shown as they came" in browser.text("#zone-words")
         assert "29 Apr 2023, 23:00" in browser.text(".figures")
         browser.wait("#zone", "Asia/Tokyo").click()
         browser.until(lambda: "30 Apr 2023, 08:00" in browser.text(".figures"), "local time")

@@ -106,6 +106,11 @@ class ReadingContext:
         size = min(sizes) if sizes else abs(value) / 100 or 1.0
         return f"{value:.{min(max(1 - math.floor(math.log10(size)), 0), 6)}f}"
 
+    def reading(self, value: float) -> str:
+        """Format a reading, as it came where that has fewer digits."""
+        text, short = self.number(value), f"{value:.12g}"
+        return short if len(short) < len(text) and "e" not in short else text
+
 
 def microseconds(time: TimeLike) -> int:
     """Return a time in microseconds since 1970, UTC."""

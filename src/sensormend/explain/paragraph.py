@@ -61,7 +61,7 @@ def _opening(context: ReadingContext) -> str:
     if math.isnan(row.value):
         return f"{context.who} has no value at {time_text(row.time)}: {flag}."
     mean = f", the mean of {row.n} readings" if row.n > 1 else ""
-    return f"{context.who} read {context.number(row.value)} at {time_text(row.time)}{mean}: {flag}."
+    return f"{context.who} read {context.reading(row.value)} at {time_text(row.time)}{mean}: {flag}."
 
 
 def _verdict(context: ReadingContext) -> str:
@@ -127,7 +127,7 @@ def _stuck(context: ReadingContext) -> str:
         return f"It hardly moves{_moved(context, context.row.time - DAY // 2, context.row.time + DAY // 2)}."
     return (
         f"It stands still: {len(times)} readings in a row, from {time_text(times[0])} to {time_text(times[-1])}, "
-        f"are {context.number(context.row.value)}{_moved(context, times[0], times[-1])}."
+        f"are {context.reading(context.row.value)}{_moved(context, times[0], times[-1])}."
     )
 
 
@@ -156,6 +156,8 @@ def _noisy(context: ReadingContext) -> str:
     usual = np.abs(np.diff(context.usual.value[context.usual.flag == Flag.GOOD]))
     if not jumps.size or not usual.size:
         return "It scatters more than it should."
+    if jumps.mean() <= usual.mean():
+        return "It scatters around what the others predict, but jumps no more than usual from one reading to the next."
     return (
         f"It scatters: from one reading to the next it jumped by {context.number(float(jumps.mean()))} on average in "
         f"the day around, where {context.number(float(usual.mean()))} is usual for it."

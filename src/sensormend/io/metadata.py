@@ -31,7 +31,7 @@ __all__ = [
 
 FAULTS_HEADER = (
     "sensor", "variable", "from", "to", "reason", "score", "sentence", "size", "rate", "confidence",
-    "incident",
+    "incident", "open",
 )  # fmt: skip
 
 SENSORS_HEADER = (
@@ -42,7 +42,7 @@ SENSORS_HEADER = (
 TIMES = frozenset({"from", "to", "first", "last", "received", "incident"})
 """Columns that are times."""
 
-ADDED = frozenset({"incident"})
+ADDED = frozenset({"incident", "open"})
 """Columns that older versions did not write."""
 
 _Entry = TypeVar("_Entry", FaultInterval, SensorSummary)
@@ -129,6 +129,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("from", "to"), parse_time),
     **dict.fromkeys(("first", "last", "incident"), lambda text: parse_time(text) if text else None),
     "readings": lambda text: int(text or 0),
+    "open": lambda text: {"true": True, "false": False}.get(text),
 }
 """The parsers of columns; all others are numbers, NaN where empty."""
 
@@ -138,6 +139,8 @@ def _number(text: str) -> float:
 
 
 def _cell(name: str, value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
     if name in TIMES and isinstance(value, int | np.integer):
         return iso(int(value))
     if isinstance(value, float | np.floating):

@@ -145,7 +145,9 @@ class Staging(Closing):
             raise StorageError(f"{self.folder}: cannot stage readings here: {first_line(error)}") from None
         self.ask("SET TimeZone = 'UTC'")
         self.ask("SET preserve_insertion_order = true")
-        self.ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+        # A notebook without ipywidgets refuses it; then nothing is said of how far the reading is.
+        with suppress(duckdb.InvalidInputException):
+            self.ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return all rows of its result."""

@@ -131,6 +131,9 @@ class FinalState:
 
 def is_open(fault: FaultInterval, end: int | None) -> bool:
     """Return whether a fault lasts until the end of the tables."""
+    if fault.open is not None:
+        return fault.open
+    # Earlier versions wrote the end of the tables as the end of an open fault.
     return end is not None and fault.end >= end and fault.reason != "spike"
 
 

@@ -46,7 +46,7 @@ class FaultInterval:
     ----------
     start, end
         From the start of its first wrong slot to the end of its last, microseconds UTC; while it is open, to the end
-        of the data.
+        of the last reading of its channel, and a silence to that of all.
     score
         The highest score of its periods; 1 is at the threshold.
     size, rate, confidence
@@ -54,6 +54,9 @@ class FaultInterval:
     incident
         The start of the first fault of its incident, which is what a person repairs: a fault by itself, or a run of
         short ones. With sensor and variable it names the incident. None where that is not known yet.
+    open
+        Whether it lasts until the end of the tables; None in a table of an earlier version. A single wrong reading
+        does not.
     """
 
     sensor: str
@@ -67,6 +70,7 @@ class FaultInterval:
     rate: float = math.nan
     confidence: float = math.nan
     incident: int | None = None
+    open: bool | None = None
 
     @property
     def doubtful(self) -> bool:

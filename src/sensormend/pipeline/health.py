@@ -172,5 +172,6 @@ def carry_over_gaps(words: NDArray[Any], missing: BoolArray) -> None:
     if present.size:
         before = present[np.clip(np.searchsorted(present, every_row, side="right") - 1, 0, None)]
         after = present[np.clip(np.searchsorted(present, every_row), None, present.size - 1)]
-        between = missing & (words[before] == words[after])
+        inside = (every_row > present[0]) & (every_row < present[-1])
+        between = missing & inside & (words[before] == words[after])
         words[between] = words[before][between]

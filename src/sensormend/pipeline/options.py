@@ -43,6 +43,9 @@ __all__ = [
     "whole",
 ]
 
+LONGEST_TITLE = 120
+"""The most characters of a title."""
+
 EVERY = ""
 """The key of `fill`, `valid`, `tolerance`, `units` and `names` that applies to every variable."""
 
@@ -136,6 +139,11 @@ def _validator(accepts: Callable[[Any], bool], wanted: str, convert: Callable[[A
 
 
 column = _validator(lambda value: isinstance(value, str), "the name of a column")
+_title = _validator(
+    lambda value: isinstance(value, str) and 0 < len(value.strip()) <= LONGEST_TITLE,
+    f"a text of up to {LONGEST_TITLE} characters",
+    str.strip,
+)
 path = _validator(lambda value: isinstance(value, str | os.PathLike) and str(value) != "", "a path", Path)
 flag = _validator(lambda value: isinstance(value, bool), "true or false")
 whole = _validator(lambda value: _is_whole(value) and value >= 1, "a whole number, 1 or more")
@@ -405,6 +413,9 @@ class Options:
         "Write the flags in another vocabulary too, into flags.csv: qartod, ioc, saqc or nerrs.",
         group="output",
         command="clean",
+    )
+    title: str | None = option(
+        _title, "What the network is called on the page and in the report; the name of OUT without it.", group="output"
     )
     units: Mapping[str, str] = option(
         _texts, "What variables are measured in, for pictures and NetCDF: a text for all, or one per variable.", dict

@@ -95,6 +95,12 @@ def number(value: float) -> str:
     return f"{value:.{min(digits, 6)}f}"
 
 
+def _as_read(value: float) -> str:
+    """Return a number like `number` without zeros at its end: a sensor read 5.5, not 5.50."""
+    text = number(value)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
 def signed(value: float) -> str:
     """Return a distance with its sign and two significant digits.
 
@@ -256,7 +262,7 @@ def what_it_does(reason: str, size: float, rate: float, sums: ReadingSums, span:
     words = {
         "silent": verb("has sent nothing", "sent nothing"),
         "fill": f"{verb('has sent', 'sent')} {number(sums.last_value)} only, which stands for no value",
-        "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(size) else sums.last_value)}",
+        "stuck": f"{verb('is', 'was')} stuck at {_as_read(shift if math.isfinite(size) else sums.last_value)}",
         "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
         "drift": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else _course(rate)}",
         "noise": f"{verb('scatters', 'scattered')} {f'by {unsigned(scatter)}' if scatter else 'more than usual'}",

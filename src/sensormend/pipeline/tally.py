@@ -484,26 +484,37 @@ class Tally:
         np.add.at(self._last_period[PERIOD_COUNTS.index("suspect")], (sensor[suspect], variable[suspect]), -1)
 
     def intervals(self) -> list[FaultInterval]:
-        """Return the faults in order of start; an open one ends with the data."""
+        """Return the faults in order of start; an open one ends with the last reading of its channel."""
         return with_incidents(self._intervals(), dict(self._incident_ends))
 
     def _intervals(self) -> list[FaultInterval]:
         faults = [(fault, fault.reach >= self._until) for fault in self._joined() if not fault.negligible]
+        index = NameIndex(self.sensors)
         intervals = [
             FaultInterval(
                 fault.sensor,
                 fault.variable,
                 fault.start,
-                fault.reach if is_open else fault.end,
+                self._open_end(fault, index) if is_open else fault.end,
                 fault.reason,
                 # A spike exceeds a limit for single readings, which the score of its fiber does not include.
                 math.nan if fault.reason in ("silent", "fill") else round(max(fault.score, 1.0), 3),
                 fault.sentence(open_since=readable(fault.start) if is_open else ""),
-                *((fault.size, model.rate, model.confidence) if (model := fault.fault) else ()),
+                fault.size,
+                math.nan if fault.fault is None else fault.fault.rate,
+                math.nan if fault.fault is None else fault.fault.confidence,
+                open=is_open and fault.reason != "spike",
             )
             for fault, is_open in faults
         ]
         return sorted(intervals, key=lambda fault: (fault.start, fault.sensor, fault.variable))
+
+    def _open_end(self, fault: FaultEpisode, index: NameIndex) -> int:
+        """Return the end of an open fault: that of the last reading of its channel, of a silence that of all."""
+        silent = SILENT in fault.slots
+        channel = ... if silent else (index[fault.sensor], self.variables.index(fault.variable))
+        until = int(self._span[1][channel].max()) + self.grid.step
+        return max(fault.start + self.grid.step, until) if silent else max(fault.end, min(fault.reach, until))
 
     def _joined(self) -> list[FaultEpisode]:
         """Return the faults, with simultaneous silence of all variables of a sensor joined into one."""

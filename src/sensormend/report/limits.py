@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.pipeline.channel_states import ChannelName
+from sensormend.pipeline.channel_states import ChannelName, is_open
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import counted, how_long, percent
 from sensormend.readings import DAY, Flag, Rows
@@ -43,7 +43,9 @@ def accepted_offsets(data: ReportData) -> list[AcceptedOffset]:
     faults = [
         fault
         for fault in data.reader.faults
-        if fault.reason in ("offset", "drift") and fault.end - fault.start >= SHORTEST_OFFSET and fault.end < data.end
+        if fault.reason in ("offset", "drift")
+        and fault.end - fault.start >= SHORTEST_OFFSET
+        and not is_open(fault, data.end)
     ]
     faults = sorted(faults, key=lambda fault: (fault.start - fault.end, fault.sensor))[:MAX_CHECKED]
     levels = [(fault, _accepted_level(data, fault)) for fault in faults]

@@ -9,6 +9,7 @@ from sensormend.readings import Flag
 from sensormend.report.markup import Html, channel_name, concat, date, minute, quotation, tag
 from sensormend.report.report_data import ReportData
 from sensormend.views.attention import Attention
+from sensormend.views.channel_status import last_heard
 from sensormend.views.fault_list import (
     CERTAIN_CONFIDENCE,
     CERTAIN_SCORE,
@@ -31,7 +32,7 @@ def repairs_section(data: ReportData, attention: Attention, faults: FaultPage) -
     return tag(
         "section",
         tag("h2", "What to repair"),
-        tag("h3", f"Wrong at the end, {minute(data.end)}"),
+        tag("h3", f"Wrong at the end, {minute(_end(data))}"),
         tag("div", id="attention"),
         _ended(data.ended()),
         tag("p", fault_sentence(data.faults) if judged else how_far_judged(flags)),
@@ -43,6 +44,12 @@ def repairs_section(data: ReportData, attention: Attention, faults: FaultPage) -
         tag("noscript", tag("ul", *(tag("li", quotation(sentence)) for sentence in sentences))),
         id="repair",
     )  # fmt: skip
+
+
+def _end(data: ReportData) -> int:
+    """Return the end of the last reading; rows without one may follow it until the period is over."""
+    heard = last_heard(data.reader)
+    return data.end if heard is None else min(data.end, data.reader.slot(heard) + data.reader.step)
 
 
 def _ended(ended: Sequence[tuple[str, int]]) -> Html:

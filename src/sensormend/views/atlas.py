@@ -11,7 +11,7 @@ from sensormend.errors import InputError
 from sensormend.pipeline.health import ABSENT
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, REASONS, Flag
-from sensormend.views.channel_status import channel_statuses
+from sensormend.views.channel_status import channel_statuses, last_heard
 from sensormend.views.reader import OutReader, numbers, utc
 from sensormend.views.voronoi import voronoi_cells
 
@@ -123,12 +123,13 @@ def atlas(reader: OutReader) -> Atlas:
 
 
 def moment(reader: OutReader, time: int | None = None, variable: str | None = None) -> Moment:
-    """Return the values of the sensors on the map in the slot of a time; the latest slot where it is None."""
+    """Return the values of the sensors on the map in the slot of a time; of the last reading where it is None."""
     variable = reader.variable(variable)
     span = reader.span()
     if span is None:
         raise InputError("there are no rows yet")
-    time = reader.slot(span[1] if time is None else min(max(time, span[0]), span[1]))
+    heard = reader.slot(min(last_heard(reader) or span[1], span[1]))
+    time = heard if time is None else reader.slot(min(max(time, span[0]), span[1]))
     names = _shown(list(reader.places) or list(reader.channels))
     rows, since = reader.rows(None, time, time + reader.step, variable)
     places = {name: place for place, name in enumerate(names)}
@@ -142,7 +143,7 @@ def moment(reader: OutReader, time: int | None = None, variable: str | None = No
             column[place] = getattr(rows, name)[row]
         reason[place] = REASONS[rows.reason[row]]
         state[place] = _state(int(rows.flag[row]), reason[place])
-    if time == reader.slot(span[1]):
+    if time >= heard:
         for (sensor, own), status in channel_statuses(reader).items():
             place = places.get(sensor)
             # A healthy sensor may lack a reading.

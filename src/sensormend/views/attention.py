@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from sensormend.pipeline.channel_states import ChannelName, open_faults
+from sensormend.pipeline.channel_states import ChannelName, is_open, open_faults
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.sentences import ADVICE, readable, size_words
+from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE, readable, size_words
 from sensormend.readings import DAY, SECOND
 from sensormend.views.channel_status import ChannelStatus, all_faults, channel_statuses
-from sensormend.views.fault_list import how_sure, incident_sentence, incidents
+from sensormend.views.fault_list import (
+    folded,
+    how_sure,
+    incident_sentence,
+    incidents,
+    is_lasting,
+    line_sentence,
+    variables_of,
+)
 from sensormend.views.reader import OutReader, page_of, utc
 
 __all__ = ["Attention", "AttentionEntry", "attention"]
@@ -29,7 +37,7 @@ class AttentionEntry:
     Attributes
     ----------
     variable, others
-        The most urgent of its channels that need repair, and the variables of the others.
+        The most urgent of its channels that need repair, and the variables of those that need it for another reason.
     state, reason, since, seconds
         The state of that channel, its reason, since when and for how long.
     size_words, sure, sentence
@@ -42,7 +50,10 @@ class AttentionEntry:
         The size of the fault in usual errors of the channel times its length in days. The score stands for the size
         where the kind has none, and 1 for a silence.
     count
-        The number of faults: more than one where short ones come and go, which is one incident.
+        The number of faults: more than one where short ones come and go, which is one incident, or where several
+        variables failed together.
+    together
+        The other variables that failed with this one: then the sentence is on all of them.
     """
 
     sensor: str
@@ -59,6 +70,7 @@ class AttentionEntry:
     urgency: float
     count: int = 1
     known: str = ""
+    together: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,7 @@ def attention(reader: OutReader, *, notes: Maintenance = NO_NOTES, offset: int =
     listed = all_faults(reader)
     lines = incidents(listed)
     runs = {fault: line for line in lines for fault in line}
+    devices = {fault: line for line in folded(reader, listed) if len(variables_of(line)) > 1 for fault in line}
     faults = {name: runs[fault] for name, fault in open_faults(listed, end).items()}
     # A channel stays faulty for a while after its last wrong reading.
     newest = {
@@ -87,14 +100,24 @@ def attention(reader: OutReader, *, notes: Maintenance = NO_NOTES, offset: int =
     for name, status in channel_statuses(reader).items():
         if status.needs_repair:
             incident = faults.get((status.sensor, "")) or faults.get(name, ())
+            if status.state in ("silent", "ended") and incident and incident[-1].reason != "silent":
+                # Its fault is open as well; that nothing comes from it is reported first.
+                incident = ()
             last = newest.get(name, ())
             if not incident and status.state == "faulty" and last and last[-1].end > (status.since or end):
                 incident = last
-            by_sensor.setdefault(status.sensor, []).append(_entry(name, status, incident, usual[name], end, notes))
+            entry = _entry(name, status, incident, usual[name], end, notes)
+            if incident and not incident[-1].variable:
+                # A silence of the whole sensor.
+                entry = replace(entry, variable="")
+            elif device := devices.get(incident[-1]) if incident else None:
+                entry = _of_device(entry, device, end, line_sentence(reader, device))
+            by_sensor.setdefault(status.sensor, []).append(entry)
     entries = []
     for own in by_sensor.values():
-        first, *others = sorted(own, key=lambda entry: (entry.known != "", -entry.urgency, entry.variable))
-        entries.append(AttentionEntry(**{**vars(first), "others": [entry.variable for entry in others]}))
+        first, *rest = sorted(own, key=lambda entry: (entry.known != "", -entry.urgency, entry.variable))
+        others = [entry.variable for entry in rest if entry.variable not in ("", *first.together)]
+        entries.append(replace(first, others=others))
     entries.sort(key=lambda entry: (entry.known != "", -entry.urgency, entry.sensor))
     shown, next_offset = page_of(entries, offset, limit)
     return Attention(len(entries), offset, next_offset, list(shown))
@@ -112,7 +135,7 @@ def _entry(
     fault = incident[-1] if incident else None
     begin = end if status.since is None else status.since
     known = notes.acknowledgement(*name, begin, end)
-    lasted = max(end - begin, 0)
+    lasted = max((end if fault is None else fault.end) - begin, 0)
     wrong = sum(fault.end - fault.start for fault in incident) if len(incident) > 1 else lasted
     size, rate, score = (fault.size, fault.rate, fault.score) if fault is not None else (math.nan, math.nan, math.nan)
     times = abs(size) / usual if status.reason in SIZED and usual > 0 else score
@@ -133,10 +156,22 @@ def _entry(
     )
 
 
+def _of_device(entry: AttentionEntry, line: tuple[FaultInterval, ...], end: int, sentence: str) -> AttentionEntry:
+    """Return the entry of a channel whose fault is one of its device."""
+    begin, until = line[0].start, max(fault.end for fault in line)
+    together = [name for name in variables_of(line) if name != entry.variable]
+    if not is_lasting(line, end):
+        return entry
+    return replace(
+        entry, since=utc(begin), seconds=(until - begin) / SECOND, size_words="", sentence=sentence, count=len(line),
+        advice=entry.advice if entry.state == "silent" else DEVICE_ADVICE, together=together,
+    )  # fmt: skip
+
+
 def _sentence(incident: tuple[FaultInterval, ...], end: int) -> str:
     """Return the sentence on an incident; a sensor whose fault is over counts as faulty until it was sound for long."""
     words = incident_sentence(incident)
-    if incident[-1].end >= end:
+    if is_open(incident[-1], end):
         return words
     return f"{words} It was over at {readable(incident[-1].end)}, not long enough ago to count as healthy."
 

@@ -23,7 +23,7 @@ from sensormend.pipeline.sentences import comma, how_long, number, readable, wha
 from sensormend.readings import DAY, Flag
 from sensormend.views.reader import OutReader
 
-__all__ = ["ChannelStatus", "all_faults", "channel_statuses"]
+__all__ = ["ChannelStatus", "all_faults", "channel_statuses", "last_heard"]
 
 FOREVER = 2**62
 """Later than any time."""
@@ -65,6 +65,12 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
     """Return the state of every channel: at the end of the tables, and for a watch as its alerts have it."""
     seen = (reader.summaries, reader.faults, reader.health, reader.provisional, reader.tables_end(), reader.rows_seen)
     return reader.cached("statuses", seen, lambda: _statuses(reader))
+
+
+def last_heard(reader: OutReader) -> int | None:
+    """Return the time of the last reading of all channels; None where none ever came."""
+    times = [status.heard for status in channel_statuses(reader).values() if status.heard is not None]
+    return max(times, default=None)
 
 
 def _statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
@@ -126,12 +132,16 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
         if status.needs_repair and not over and not listed & names:
             if status.state == "ended" and (whose := names & silences.keys()):
                 line = silences[max(whose)]
-                faults[faults.index(line)] = replace(line, end=max(tables_end, line.end), sentence=status.sentence)
+                # The value is that of one variable.
+                whole = status if line.variable else replace(status, variable="", value=math.nan)
+                sentence = _sentence(reader, whole, tables_end)
+                faults[faults.index(line)] = replace(line, end=max(tables_end, line.end), sentence=sentence, open=True)
                 listed.add((line.sensor, line.variable))
                 continue
             since = tables_end if status.since is None else status.since
             reason = "silent" if status.state == "ended" else status.reason
-            faults.append(FaultInterval(*name, since, max(tables_end, since), reason, math.nan, status.sentence))
+            new = FaultInterval(*name, since, max(tables_end, since), reason, math.nan, status.sentence, open=True)
+            faults.append(new)
     return faults
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from sensormend.pipeline.channel_states import is_open
-from sensormend.pipeline.faults import FaultInterval
-from sensormend.pipeline.sentences import how_long, readable, size_words, unsigned, who
+from sensormend.pipeline.faults import MAX_SLOTS_APART, FaultInterval
+from sensormend.pipeline.sentences import enumeration, how_long, readable, size_words, unsigned, who
+from sensormend.pipeline.units import split_unit
 from sensormend.readings import SECOND
 from sensormend.views.channel_status import all_faults
 from sensormend.views.reader import OutReader, finite, matches, page_of, utc
@@ -20,16 +21,27 @@ __all__ = [
     "FaultPage",
     "Order",
     "Which",
+    "device_sentence",
     "fault_page",
+    "folded",
     "how_sure",
     "incident_sentence",
     "incidents",
+    "is_lasting",
+    "line_sentence",
     "open_incident",
     "select_faults",
+    "variables_of",
 ]
 
 Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
+
+MOST_NAMED = 5
+"""Most variables that a sentence names."""
+
+LENGTHS = 2
+"""Faults that are over are one of their device where none lasts for more than so many times another of them."""
 
 LEAST_RUN = 3
 """Faults of an incident from which its sentence names a loose contact: twice may be chance."""
@@ -63,13 +75,15 @@ class FaultEntry:
         From the model: its effect on the readings, the change of that per period, and the probability that it is a
         fault; null where they are not known.
     count
-        Number of faults that the line stands for: single wrong readings, or a run of short faults.
+        Number of faults that the line stands for: single wrong readings, a run of short faults, or faults of several
+        variables that failed together.
     size_words
         The size of an offset, a drift or a gain as text: "+2.1, rising".
     incident
         The start of the first fault of its incident, as in faults.csv.
     others
-        The other variables of the sensor that were silent from the same time to the same time.
+        The other variables of the sensor that failed with this one: as silent, or as wrong, from nearly the same time
+        on.
     """
 
     sensor: str
@@ -132,13 +146,14 @@ def fault_page(
     """Return faults, by default open ones first, and of these the longest first.
 
     Those of a `search` contain it in the name of the sensor or in their sentence; those of a span from `start` to `end`
-    overlap it. With `fold` the faults of an incident are one line, and so are all single wrong readings of a channel.
+    overlap it. With `fold` the faults of an incident are one line, also those of variables of a device that failed
+    together, and so are all single wrong readings of a channel.
     """
     selected = select_faults(reader, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
     reasons = Counter(fault.reason for fault in selected)
     selected = [fault for fault in selected if not reason or fault.reason == reason]
     tables_end = reader.tables_end()
-    lines = _folded(selected) if fold and reason != "spike" else [(fault,) for fault in selected]
+    lines = folded(reader, selected) if fold and reason != "spike" else [(fault,) for fault in selected]
     lines.sort(key=lambda line: (line[0].start, line[0].sensor, line[0].variable))
     lines.sort(key=lambda line: _sort_key(sort, line, tables_end), reverse=order == "desc")
     shown, next_offset = page_of(lines, offset, limit)
@@ -148,7 +163,7 @@ def fault_page(
         offset=offset,
         next=next_offset,
         reasons=dict(sorted(reasons.items())),
-        items=[_entry(line, tables_end) for line in shown],
+        items=[_entry(reader, line) for line in shown],
     )
 
 
@@ -167,23 +182,48 @@ def incidents(faults: Iterable[FaultInterval]) -> list[tuple[FaultInterval, ...]
     return list(map(tuple, groups.values()))
 
 
-def _folded(faults: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
+def folded(reader: OutReader, faults: Iterable[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
     """Return the lines of the list: an incident each, but all single wrong readings of a channel.
 
-    Variables of a sensor that are silent from the same time to the same time are one line, too.
+    Incidents of several variables of a sensor that are those of its device are one line, too.
     """
     spikes: dict[tuple[str, str], list[FaultInterval]] = {}
-    silences: dict[tuple[str, int, int], list[FaultInterval]] = {}
     lines: list[tuple[FaultInterval, ...]] = []
     for incident in incidents(faults):
         first = incident[0]
         if all(fault.reason == "spike" for fault in incident):
             spikes.setdefault((first.sensor, first.variable), []).extend(incident)
-        elif len(incident) == 1 and first.reason == "silent":
-            silences.setdefault((first.sensor, first.start, first.end), []).append(first)
         else:
             lines.append(incident)
-    return [*lines, *map(tuple, spikes.values()), *map(tuple, silences.values())]
+    return [*_by_device(lines, MAX_SLOTS_APART * reader.step, reader.tables_end()), *map(tuple, spikes.values())]
+
+
+def _by_device(
+    lines: Iterable[tuple[FaultInterval, ...]], apart: int, tables_end: int | None
+) -> list[tuple[FaultInterval, ...]]:
+    """Return incidents, of which those that are one of the device are joined.
+
+    They are of different variables, begin within some time, and are open; or they are over, and none of them lasted for
+    twice as long as the first. Silence, fill values and wrong readings are three.
+    """
+    groups: dict[tuple[str, str, bool], list[list[tuple[FaultInterval, ...]]]] = {}
+    for line in sorted(lines, key=lambda line: (line[0].start, line[0].variable)):
+        first, lasts = line[0], is_open(line[-1], tables_end)
+        kind = first.reason if first.reason in ("silent", "fill") else ""
+        of_kind = groups.setdefault((first.sensor, kind, lasts), [])
+        for group in reversed(of_kind):
+            leader = group[0]
+            if first.start - leader[0].start > apart:
+                of_kind.append([line])
+                break
+            shorter, longer = sorted(one[-1].end - one[0].start for one in (leader, line))
+            known = {one[0].variable for one in group}
+            if first.variable and not known & {"", first.variable} and (lasts or longer <= LENGTHS * shorter):
+                group.append(line)
+                break
+        else:
+            of_kind.append([line])
+    return [tuple(fault for line in group for fault in line) for of_kind in groups.values() for group in of_kind]
 
 
 def open_incident(reader: OutReader, sensor: str, variable: str) -> FaultEntry | None:
@@ -192,7 +232,7 @@ def open_incident(reader: OutReader, sensor: str, variable: str) -> FaultEntry |
     own = incidents(select_faults(reader, sensor=sensor, variable=variable))
     lasting = [line for line in own if any(is_open(fault, tables_end) for fault in line)]
     # Its last line is the open one; a silence beside it is another incident.
-    return _entry(lasting[-1], tables_end) if lasting else None
+    return _entry(reader, lasting[-1]) if lasting else None
 
 
 def select_faults(
@@ -242,69 +282,95 @@ def how_sure(score: float, reason: str = "", confidence: float = math.nan) -> st
     return "certain" if certain else "likely" if likely else "borderline"
 
 
-def _entry(line: tuple[FaultInterval, ...], tables_end: int | None) -> FaultEntry:
-    spikes = all(fault.reason == "spike" for fault in line)
+def _entry(reader: OutReader, line: tuple[FaultInterval, ...]) -> FaultEntry:
+    spikes, tables_end = all(fault.reason == "spike" for fault in line), reader.tables_end()
     is_one = spikes or len(line) == 1
     # The worst of a run stands for all of it, but its size is its own.
-    fault, last = line[0] if spikes else max(line, key=_score), line[-1]
+    fault, last = line[0] if spikes else max(line, key=_score), max(line, key=lambda fault: fault.end)
     return FaultEntry(
         sensor=fault.sensor,
         variable=fault.variable,
         start=utc(line[0].start) or "",
         end=utc(last.end) or "",
-        open=is_open(last, tables_end),
+        open=is_lasting(line, tables_end),
         seconds=_length(line) / SECOND,
         count=len(line),
         reason=fault.reason,
         score=finite(fault.score),
         sure=how_sure(fault.score, fault.reason, fault.confidence),
-        sentence=_sentence(line),
+        sentence=line_sentence(reader, line),
         size=finite(fault.size) if is_one else None,
         rate=finite(fault.rate) if is_one else None,
         confidence=finite(fault.confidence),
         size_words=size_words(fault.reason, fault.size, fault.rate) if is_one else "",
         incident=utc(line[0].start if line[0].incident is None else line[0].incident),
-        others=[other.variable for other in line[1:]] if _are_silent_together(line) else [],
+        others=[name for name in variables_of(line) if name != fault.variable],
     )
 
 
-def _sentence(line: tuple[FaultInterval, ...]) -> str:
+def is_lasting(line: Iterable[FaultInterval], tables_end: int | None) -> bool:
+    """Return whether one of the faults of a line lasts until the end of the tables."""
+    return any(is_open(fault, tables_end) for fault in line)
+
+
+def variables_of(line: Iterable[FaultInterval]) -> list[str]:
+    """Return the variables of a line, of which it has several where a device failed."""
+    return sorted({fault.variable for fault in line})
+
+
+def line_sentence(reader: OutReader, line: tuple[FaultInterval, ...]) -> str:
+    """Return one sentence on a line of the list."""
     if len(line) > 1 and all(fault.reason == "spike" for fault in line):
         return _single_readings(line)
-    if _are_silent_together(line):
-        return _silences(line)
+    if len(variables_of(line)) > 1:
+        total = len(reader.channels.get(line[0].sensor, ()))
+        return device_sentence(line, total, is_open=is_lasting(line, reader.tables_end()))
     return incident_sentence(line)
 
 
-def _are_silent_together(line: tuple[FaultInterval, ...]) -> bool:
-    return line[0].reason == "silent" and len({fault.variable for fault in line}) > 1
-
-
-def _silences(line: tuple[FaultInterval, ...]) -> str:
-    """Return one sentence on variables of a sensor that are silent together.
+def device_sentence(line: tuple[FaultInterval, ...], variables: int, *, is_open: bool) -> str:
+    """Return one sentence on variables that failed together, of a sensor with so many `variables`.
 
     Examples
     --------
-    >>> def silence(variable):
-    ...     return FaultInterval("a", variable, 0, 9, "silent", 1.0, f"a {variable} has sent nothing since then.")
-    >>> _silences((silence("rh"), silence("temp")))
-    'a rh and temp have sent nothing since then.'
+    >>> from sensormend.readings import DAY
+    >>> def fault(variable, reason):
+    ...     return FaultInterval("a", variable, 0, 2 * DAY, reason, 1.0, "", confidence=1.0)
+    >>> device_sentence((fault("rh", "silent"), fault("temp (°C)", "silent")), 3, is_open=True)
+    'rh and temp of a have sent nothing since 1970-01-01 00:00.'
+    >>> device_sentence((fault("rh", "offset"), fault("temp (°C)", "gain")), 3, is_open=True)
+    'rh and temp of a are wrong together since 1970-01-01 00:00 (offset, gain).'
+    >>> device_sentence((fault("rh", "stuck"), fault("temp", "stuck"), fault("wind", "stuck")), 3, is_open=False)
+    'All 3 variables of a were wrong together for 2 days (stuck).'
     """
-    first, names = line[0], [fault.variable for fault in line]
-    together = who(first.sensor, f"{', '.join(names[:-1])} and {names[-1]}")
-    return first.sentence.replace(who(first.sensor, first.variable), together, 1).replace(
-        " has sent ", " have sent ", 1
+    first, names = line[0], variables_of(line)
+    several = variables == len(names) > 2
+    subject = (
+        f"All {variables} variables" if several else enumeration([split_unit(name)[0] for name in names], MOST_NAMED)
     )
+    subject = f"{subject} of {first.sensor}"
+    lengths = {fault.end - fault.start for fault in line}
+    nothing = {"silent": "nothing", "fill": "fill values only"}.get(first.reason, "")
+    lasted = f"for {'up to ' if nothing and len(lengths) > 1 else ''}{how_long(_length(line))}"
+    lasted = f"since {readable(first.start)}" if is_open else lasted
+    if nothing:
+        return f"{subject} {'have sent' if is_open else 'sent'} {nothing} {lasted}."
+    kinds = ", ".join(dict.fromkeys(fault.reason for fault in line if fault.reason != "spike"))
+    is_are = "are" if is_open else "were"
+    wrong = "doubtful" if all(fault.doubtful for fault in line) else "wrong"
+    return f"{subject} {is_are} {wrong} together {lasted} ({kinds})."
 
 
 def _score(fault: FaultInterval) -> float:
     return fault.score if math.isfinite(fault.score) else 0.0
 
 
-def _length(line: tuple[FaultInterval, ...]) -> int:
-    if _are_silent_together(line):
-        return line[0].end - line[0].start
-    return sum(fault.end - fault.start for fault in line)
+def _length(line: Iterable[FaultInterval]) -> int:
+    """Return for how long a line was wrong: of several variables, that which was so for longest."""
+    lengths: Counter[str] = Counter()
+    for fault in line:
+        lengths[fault.variable] += fault.end - fault.start
+    return max(lengths.values())
 
 
 def _single_readings(line: tuple[FaultInterval, ...]) -> str:
@@ -353,9 +419,9 @@ def incident_sentence(line: tuple[FaultInterval, ...]) -> str:
 def _sort_key(sort: Order, line: tuple[FaultInterval, ...], tables_end: int | None) -> tuple[object, ...]:
     fault = line[0]
     return {
-        "worst": (is_open(line[-1], tables_end), _length(line)),
+        "worst": (is_lasting(line, tables_end), _length(line)),
         "from": (fault.start,),
-        "to": (line[-1].end,),
+        "to": (max(one.end for one in line),),
         "sensor": (fault.sensor, fault.variable),
         "reason": (fault.reason,),
         "score": (max(map(_score, line)),),

@@ -20,7 +20,7 @@ from sensormend.pipeline.sentences import (
 from sensormend.pipeline.times import parse_time
 from sensormend.pipeline.units import axis_label
 from sensormend.readings import DAY, SECOND, Flag
-from sensormend.views.channel_status import all_faults, channel_statuses
+from sensormend.views.channel_status import all_faults, channel_statuses, last_heard
 from sensormend.views.reader import OutReader, utc
 
 __all__ = ["NetworkOverview", "network_overview", "wrong_and_filled"]
@@ -52,6 +52,8 @@ class NetworkOverview:
         Names of the variables; a single empty one where it has none. And their units, as far as they are known.
     first, last
         The times of the first and the last row, provisional ones too.
+    heard
+        The time of the last reading; in a period that ends later, rows follow it.
     step, period
         Seconds of a slot and of a period; the period is null where it is not known.
     interval
@@ -82,6 +84,7 @@ class NetworkOverview:
     units: dict[str, str]
     first: str | None
     last: str | None
+    heard: str | None
     step: float
     period: float | None
     interval: float
@@ -123,6 +126,7 @@ def network_overview(reader: OutReader) -> NetworkOverview:
         units={name: unit for name in reader.variables if (unit := axis_label(name, run)[1])},
         first=utc(span[0]) if span else None,
         last=utc(span[1]) if span else None,
+        heard=utc(last_heard(reader)),
         step=reader.step / SECOND,
         period=None if reader.period is None else reader.period / SECOND,
         interval=_interval(run),

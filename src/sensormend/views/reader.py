@@ -92,7 +92,7 @@ class OutReader(Closing):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
-        self.name, self.folder = self.path.name, self.path
+        self.folder = self.path
         self._scratch: TemporaryDirectory[str] | None = None
         self._archive: Archive | None = None
         self._cache: OrderedDict[object, tuple[object, Any]] = OrderedDict()
@@ -162,6 +162,16 @@ class OutReader(Closing):
     def run(self) -> dict[str, Any]:
         """The content of run.json."""
         return self.from_file("run", read_json)
+
+    @property
+    def name(self) -> str:
+        """What the network is called: by its title, or as the output is; of several networks of one title by both."""
+        options = self.run.get("options")
+        options = options if isinstance(options, dict) else {}
+        title = options.get("title")
+        if not isinstance(title, str) or not title:
+            return self.path.name
+        return f"{title}, {self.path.name}" if options.get("networks") else title
 
     @property
     def faults(self) -> list[FaultInterval]:

@@ -151,7 +151,7 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
         faults=len(faults),
         sentence=_sentence(reader, status, len(faults))
         if fault is None
-        else f"{fault.sentence} {what_to_do(status)}".strip(),
+        else f"{fault.sentence} {what_to_do(status, fault.sure)}".strip(),
         fault=fault,
         worst=None
         if fault is None
@@ -177,12 +177,16 @@ def telling_reading(reader: OutReader, name: str, variable: str, start: int, end
     return None
 
 
-def what_to_do(status: ChannelStatus) -> str:
-    """Return what to do about a fault; one that is only suspected is looked at first."""
+def what_to_do(status: ChannelStatus, sure: str = "") -> str:
+    """Return what to do about a fault; one that is only suspected is looked at first.
+
+    A channel whose fault is certain is suspect where its last readings could be right again.
+    """
     if status.state == "recovering":
         return "Its last readings are good again."
     if status.state == "suspect":
-        return "It is suspect, not certain: compare it with its neighbours."
+        newest = "Its last readings are only doubtful" if sure == "certain" else "It is suspect, not certain"
+        return f"{newest}: compare it with its neighbours."
     return ADVICE.get(status.reason, "")
 
 

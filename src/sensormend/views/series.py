@@ -223,20 +223,28 @@ def _own_span(reader: OutReader, entry: SensorSummary) -> tuple[int, int] | None
 def _spans(rows: Rows, step: int, faults: list[FaultInterval], begin: int, stop: int) -> list[Span]:
     """Return the spans to shade: faults from the first to the last reading, and spans that only flags show."""
     flagged = _flagged(rows, step)
-    listed = [
-        Span(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, fault.reason, "faulty")
-        for fault in faults
-    ]
+    listed: dict[str, list[Span]] = {"faulty": [], "suspect": []}
+    for fault in faults:
+        kind = "suspect" if _is_doubtful(fault, rows) else "faulty"
+        span = Span(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, fault.reason, kind)
+        listed[kind].append(span)
     # Faults that are open, or not in the tables yet, are completed from the flags.
-    wrong = _merged(listed, [span for span in flagged if span.kind == "faulty"])
+    wrong = _merged(listed["faulty"], [span for span in flagged if span.kind == "faulty"])
+    doubtful = [part for span in _merged(listed["suspect"], []) for part in _outside(span, wrong)]
     others = [
         part
         for span in flagged
         if span.kind != "faulty"
         # Silence is shown within a fault too.
-        for part in ([span] if span.kind == "silent" else _outside(span, wrong))
+        for part in ([span] if span.kind == "silent" else _outside(span, [*wrong, *doubtful]))
     ]
-    return sorted([*wrong, *others], key=lambda span: (span.start, span.end))
+    return sorted([*wrong, *doubtful, *others], key=lambda span: (span.start, span.end))
+
+
+def _is_doubtful(fault: FaultInterval, rows: Rows) -> bool:
+    """Return whether a fault is only suspected: by its confidence, or since no reading in sight has flag 4."""
+    flags = rows.flag[(rows.time >= fault.start) & (rows.time < fault.end)]
+    return fault.doubtful or bool((flags == Flag.SUSPECT).any() and not (flags == Flag.FAIL).any())
 
 
 def _merged(listed: list[Span], flagged: list[Span]) -> list[Span]:

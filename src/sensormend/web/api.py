@@ -336,7 +336,7 @@ def _add_fault_routes(api: APIRouter, reader: OutReader) -> None:
         faults = fault_list.fault_page(reader, **chosen, limit=MAX_LINES, fold=False).items
         lines = (
             (one.sensor, one.variable, one.start, one.end, one.reason, one.score, one.sentence, one.size, one.rate,
-             one.confidence, one.incident)
+             one.confidence, one.incident, one.open)
             for one in faults
         )  # fmt: skip
         text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)

@@ -164,13 +164,18 @@ function showZone() {
   byId("zone").hidden = ["UTC", "Etc/UTC"].includes(localZone) && !isLocal();
 }
 
+// A feed of another day, such as a replay, says which.
+function networkTime(reached) {
+  return Math.abs(Date.now() - Date.parse(reached)) < 20 * 3600e3 ? clock(reached) : time(reached);
+}
+
 function liveState() {
   if (lost !== null) return ["lost", "connection lost, trying again"];
   if (network === null) return ["waiting", "connecting"];
-  if (network.live) return ["live", network.reached ? `live, ${clock(network.reached)} network time` : "live"];
+  if (network.live) return ["live", network.reached ? `live, ${networkTime(network.reached)} network time` : "live"];
   if (!network.first) return ["still", "nothing in it yet"];
   // Not shown as a finished archive: users may expect that the watch still runs.
-  if (network.command === "watch") return ["still", `watch finished, readings to ${time(network.last)}`];
+  if (network.command === "watch") return ["still", `watch finished, readings to ${time(network.heard ?? network.last)}`];
   return ["still", `finished archive, ${day(network.first)} to ${day(network.last)}`];
 }
 

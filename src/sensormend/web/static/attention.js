@@ -1,7 +1,7 @@
 // The sensors that need repair, the most urgent first: what each of them does, and what to do about it; and what was worst
 // in an archive.
 import { element, iso, unix } from "./elements.js";
-import { sensorLink, seriesName, span, time, worded } from "./format.js";
+import { faultLink, seriesName, span, time, variableNames, worded } from "./format.js";
 import { chip } from "./palette.js";
 import { nothingJudged } from "./words.js";
 
@@ -11,7 +11,7 @@ export function worstList(faults, most) {
   return wrong.length ? element("ol", { class: "attention" }, wrong.map((one) => {
     const around = Math.max(one.seconds * 0.4, 12 * 3600);
     return element("li", {},
-      element("a", { href: sensorLink(one.sensor, one.variable, { from: iso(unix(one.from) - around), to: iso(unix(one.to) + around) }) }, seriesName(one.sensor, one.variable)),
+      element("a", { href: faultLink(one, { from: iso(unix(one.from) - around), to: iso(unix(one.to) + around) }) }, seriesName(one.sensor, variableNames(one))),
       element("span", {}, one.reason),
       element("span", { class: "attention-since" }, [`from ${time(one.from)}`, span(one.seconds), one.sure].filter(Boolean).join(", ")),
       element("span", { class: "quiet attention-why" }, worded(one.sentence)));
@@ -22,7 +22,7 @@ export function attentionList(page, network) {
   if (!page.items.length) return element("p", { class: "quiet" }, nothingJudged(network) ? "Nothing is judged yet."
     : network.command === "clean" ? "No sensor is faulty or silent at the end." : "No sensor needs repair.");
   return element("ol", { class: "attention" }, page.items.map((one) => element("li", {},
-    element("a", { href: sensorLink(one.sensor, one.variable) }, seriesName(one.sensor, one.variable)),
+    element("a", { href: faultLink(one) }, seriesName(one.sensor, variableNames(one))),
     chip(one.state, one.reason),
     element("span", { class: "attention-since" }, [`since ${time(one.since)}`, one.seconds ? span(one.seconds) : "", one.sure].filter(Boolean).join(", ")),
     element("span", { class: "quiet attention-why" },

@@ -1,9 +1,9 @@
 // The list of faults for repairs: filter, sort, page, print, download as CSV.
 import { button, element, field, isAborted, iso, unix, variableChoice } from "./elements.js";
-import { plural, sensorLink, seriesName, span, time, value, whole, worded, zoneWords } from "./format.js";
+import { faultLink, plural, seriesName, span, time, value, variableNames, whole, worded, zoneWords } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
-import { hasBar, lastingWords, nothingJudged, sureWords } from "./words.js";
+import { hasBar, lastingWords, nothingJudged, sureShare, sureWords } from "./words.js";
 
 const PAGE = 50;
 const STATES = ["all", "open", "over"];
@@ -41,7 +41,8 @@ export async function show(root, params, context) {
   const heads = COLUMNS.map(([name, text, first]) => {
     const press = button(text, () => choose({ sort: name,
       order: wanted.sort === name ? (wanted.order === "asc" ? "desc" : "asc") : first }), { class: "sort" });
-    return [name, element("th", { scope: "col" }, press)];
+    // Of a button in the head of a table nothing is printed from the second page on.
+    return [name, element("th", { scope: "col" }, press, element("span", { class: "print-only", "aria-hidden": "true", text }))];
   });
   const count = element("p", { class: "quiet", role: "status" });
   const body = element("tbody");
@@ -50,13 +51,14 @@ export async function show(root, params, context) {
     element("thead", {}, element("tr", {}, heads.map(([, head]) => head),
       sparks ? element("th", { scope: "col", text: "Readings" }) : null, element("th", { scope: "col", text: "In words" }))), body);
   const where = element("p", { class: "quiet small" });
+  const printedLines = element("p", { class: "print-only" });
   const earlier = button("Previous", () => choose({ offset: Math.max(0, wanted.offset - PAGE) }, true), { class: "button" });
   const later = button("Next", () => choose({ offset: wanted.offset + PAGE }, true), { class: "button" });
   const pager = element("nav", { class: "pager", "aria-label": "Pages" }, earlier, where, later);
   root.append(
     element("div", { class: "section" },
       element("div", { class: "section-head" }, element("div", {}, element("h1", { text: "Faults" }), count,
-        element("p", { class: "print-only", text: `${context.network.name}, as of ${time(context.network.reached ?? context.network.last)}${zoneWords()}` })),
+        element("p", { class: "print-only", text: `${context.network.name}, as of ${time((context.network.live && context.network.reached) || (context.network.heard ?? context.network.last))}${zoneWords()}` }), printedLines),
         element("div", { class: "controls no-print" }, csv, button("Print", () => sparks.all().then(() => print()), { class: "button" }))),
       element("div", { class: "controls no-print", role: "search", "aria-label": "Filter the faults" },
         field("Find", search), field("Reason", reason), variable ? field("Variable", variable) : null,
@@ -109,6 +111,7 @@ export async function show(root, params, context) {
         ...(isFiltered() ? [button("Show all", reset, { class: "button" })] : []));
     }
     where.textContent = `${whole(page.offset + 1)} to ${whole(page.offset + page.items.length)} of ${whole(page.lines)}`;
+    printedLines.textContent = page.lines > page.items.length && !context.isReport ? `Lines ${where.textContent}.` : "";
     earlier.disabled = page.offset === 0;
     later.disabled = page.next === null;
     pager.classList.toggle("pager-single", page.next === null && page.offset === 0);
@@ -180,12 +183,12 @@ const sum = (counts) => Object.values(counts).reduce((all, one) => all + one, 0)
 
 function row(fault, key, spark, lasting) {
   const around = Math.max(fault.seconds * 0.4, 12 * 3600);
-  const link = sensorLink(fault.sensor, fault.variable, { from: iso(unix(fault.from) - around), to: iso(unix(fault.to) + around) });
+  const link = faultLink(fault, { from: iso(unix(fault.from) - around), to: iso(unix(fault.to) + around) });
   const cell = (name, ...children) => element("td", { "data-label": name }, ...children);
   return element("tr", { class: fault.open ? "is-open" : "" },
     element("th", { scope: "row" }, element("a", { href: link, "data-key": key,
       text: fault.sensor, "aria-label": seriesName(fault.sensor, fault.variable) }),
-    fault.variable ? element("span", { class: "fault-variable", text: [fault.variable, ...fault.others].join(", ") }) : null),
+    fault.variable ? element("span", { class: "fault-variable", text: variableNames(fault) }) : null),
     cell("Since", element("time", { datetime: fault.from, text: time(fault.from) })),
     cell("Until", fault.open ? element("strong", { class: "still", text: lasting })
       : element("time", { datetime: fault.to, text: time(fault.to) })),
@@ -196,11 +199,10 @@ function row(fault, key, spark, lasting) {
     element("td", { class: "fault-words", text: worded(fault.sentence) }));
 }
 
-// A score is in times the limit: the bar is full at ten times, and nearly empty at the limit itself.
 function sure(fault) {
   const words = element("span", { text: sureWords(fault) });
   if (!hasBar(fault)) return words;
-  const bar = element("span", { class: "sure-bar", "aria-hidden": "true", title: `${value(fault.score, 2)} times the limit` }, element("span"));
-  bar.firstChild.style.width = `${Math.round(100 * Math.min(Math.max(Math.log10(fault.score), 0.08), 1))}%`;
+  const bar = element("span", { class: "sure-bar", "aria-hidden": "true", title: fault.confidence === null ? `${value(fault.score, 2)} times the limit` : `a probability of ${value(fault.confidence, 2)}` }, element("span"));
+  bar.firstChild.style.width = `${Math.round(100 * sureShare(fault))}%`;
   return element("span", { class: "sure" }, words, bar);
 }

@@ -106,6 +106,15 @@ export function value(number, digits = 4, absent = "none") {
   return shown.toLocaleString("en-GB", { maximumSignificantDigits: 15 }).replace("-", "\u2212");
 }
 
+/** The two ends of an interval, to a tenth of its width. */
+export function interval(lower, upper) {
+  if (lower === null || upper === null) return "unknown";
+  const width = upper - lower;
+  const decimals = width > 0 ? Math.min(Math.max(0, 1 - Math.floor(Math.log10(width))), 12) : 12;
+  const shown = (number) => value(Number(number.toFixed(decimals)), 6);
+  return width > 0 ? `${shown(lower)} to ${shown(upper)}` : value(lower);
+}
+
 /** A distance with its sign and two digits: +2.1, −0.046, +123 */
 export function signed(number) {
   if (!number) return "0";
@@ -125,6 +134,18 @@ export function percent(share, absent = "unknown") {
 /** The name of a series for people: the sensor, and its variable where it has one */
 export function seriesName(sensor, variable = "") {
   return variable ? `${sensor}, ${variable}` : sensor;
+}
+
+/** The variables of a fault: of several that failed together the first three. */
+export function variableNames(fault) {
+  const names = [fault.variable, ...(fault.together ?? fault.others)].sort();
+  return names.length > 4 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
+}
+
+/** The address of the page of a fault: its sensor's, or its station's where several variables failed together. */
+export function faultLink(fault, span) {
+  return (fault.together ?? fault.others).length ? sensorLink(fault.sensor, fault.variable, span).replace("#/sensor?", "#/station?")
+    : sensorLink(fault.sensor, fault.variable, span);
 }
 
 /** The address of a sensor's page, around a time where one is given */

@@ -1,6 +1,6 @@
 // The network on a map at any hour: raw beside cleaned, with a slider over time.
 import { element, iso, unix } from "./elements.js";
-import { moment as instant, sensorLink, time, value, whole, zoneWords } from "./format.js";
+import { interval, moment as instant, sensorLink, time, value, whole, zoneWords } from "./format.js";
 import { makeMoments } from "./map-moments.js";
 import { SIDES, layOut, paintLegend } from "./map-layout.js";
 import { inOrder, makePainter, prepare } from "./map-paint.js";
@@ -16,7 +16,7 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
   const known = context.get("places", {});
   if (!network.first) return {};
   const step = network.step || 3600, start = unix(network.first);
-  let end = unix(network.last), variable = network.variables[0] ?? "";
+  let end = unix(network.heard ?? network.last), variable = network.variables[0] ?? "";
   const lastPosition = () => Math.max(0, Math.round((end - start) / step));
   const linked = instant(at);
   let position = linked ? clamp(Math.round((linked / 1000 - start) / step)) : lastPosition();
@@ -167,10 +167,8 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
     if (page.tip.hidden) return;
     const { sensor, x, y } = places.sensors[chosen];
     const state = moment.state[chosen], reason = moment.reason[chosen];
-    const interval = moment.lower[chosen] === null || moment.upper[chosen] === null ? "unknown"
-      : `${value(moment.lower[chosen])} to ${value(moment.upper[chosen])}`;
     const facts = [["raw", value(moment.value[chosen], 4, "nothing came")], ["cleaned", value(moment.cleaned[chosen], 4, "unknown")],
-      ["interval", interval], ["state", state + (reason && reason !== state ? `, ${reason}` : "")]];
+      ["interval", interval(moment.lower[chosen], moment.upper[chosen])], ["state", state + (reason && reason !== state ? `, ${reason}` : "")]];
     page.tip.replaceChildren(element("strong", { text: sensor }),
       ...facts.map(([name, text]) => element("span", { class: "tip-fact" }, element("span", { class: "quiet", text: name }), text)),
       ...(touched ? [element("span", { class: "quiet", text: "tap again to open" })] : []));
@@ -242,7 +240,7 @@ export async function mountMap(root, context, at = new URLSearchParams(location.
     async changed(what, latest) {
       if (!what.some((one) => ["rows", "provisional", "all"].includes(one)) || !latest.last) return;
       const newest = position === lastPosition();
-      end = unix(latest.last);
+      end = unix(latest.heard ?? latest.last);
       moments.forget();
       // Playing goes its own way; what it shows next is fresh.
       if (!playing) seek(newest ? lastPosition() : position, false);

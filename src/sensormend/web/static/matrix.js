@@ -16,6 +16,7 @@ const LARGE_PAUSE = 15_000;
 const PREFETCHED_ROWS = 10_000;
 // Rows that are printed: more of them would be pages of colours without a name that can be read.
 const PRINTED_ROWS = 200;
+const ROWS_OF_PICTURE = 22;
 const RELEVANT = ["all", "rows", "provisional", "sensors", "run", "faults"];
 
 /**
@@ -33,7 +34,8 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     span: params.get("span") ?? (innerWidth < 700 ? "90" : "365"),
   };
   const canvas = element("canvas", { class: "matrix-canvas", "aria-hidden": "true" });
-  const stage = element("div", { class: "matrix-stage" }, canvas);
+  const paper = element("div", { class: "matrix-paper print-only", "aria-hidden": "true" });
+  const stage = element("div", { class: "matrix-stage" }, canvas, paper);
   const scroller = element("div", {
     class: "matrix-scroll", tabindex: "0", role: "application", "aria-roledescription": "health matrix", "aria-label": "Health matrix",
     "aria-describedby": "matrix-keys",
@@ -310,11 +312,17 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     printing = true;
     if (closed || !data.total) return;
     ink = inks(canvas);
-    Object.assign(view, { height: AXIS + Math.min(data.total, PRINTED_ROWS) * view.row, top: 0 });
-    paint(canvas, data, view, ink, {});
+    const total = Math.min(data.total, PRINTED_ROWS);
+    // A picture is never broken across two pages: small ones leave no page empty.
+    paper.replaceChildren(...Array.from({ length: Math.ceil(total / ROWS_OF_PICTURE) }, (_, at) => {
+      const first = at * ROWS_OF_PICTURE, picture = element("canvas", { class: "matrix-picture" });
+      const rows = Math.min(ROWS_OF_PICTURE, total - first);
+      paint(picture, data, { ...view, height: AXIS + rows * view.row, top: first * view.row }, ink, {});
+      return picture;
+    }));
   };
   addEventListener("beforeprint", beforePrint);
-  const afterPrint = () => { printing = false; if (!closed && data.total) layout(); };
+  const afterPrint = () => { printing = false; paper.replaceChildren(); if (!closed && data.total) layout(); };
   addEventListener("afterprint", afterPrint);
 
   // The paper's size is another one: what is painted for it stays until it is printed.

@@ -23,7 +23,7 @@ function figuresOf(info, network) {
     figure("Readings", whole(info.readings), info.first ? `since ${time(info.first)}` : ""),
     figure("Missing", percent(info.share_missing)),
     figure("Faulty", percent(info.share_faulty), faultWords(info.faults)),
-    figure("Usual error", info.usual_error === null ? "unknown" : `± ${value(info.usual_error, 3)}${info.unit ? ` ${info.unit}` : ""}`, "when its value is estimated"),
+    figure("Usual error", info.usual_error === null ? "unknown" : `± ${value(info.usual_error, 2)}${info.unit ? ` ${info.unit}` : ""}`, "when its value is estimated"),
     ...(unplaced ? [] : [figure("Position", `${degrees(info.latitude, "N", "S")}, ${degrees(info.longitude, "E", "W")}`)]),
   ];
 }
@@ -48,7 +48,7 @@ function lastReading(at, network) {
 }
 
 function degrees(number, positive, negative) {
-  return `${Math.abs(number).toFixed(5)}° ${number < 0 ? negative : positive}`;
+  return `${Number(Math.abs(number).toFixed(5))}° ${number < 0 ? negative : positive}`;
 }
 
 function figure(name, text, note = "") {

@@ -49,14 +49,14 @@ export function layOut(root) {
 
 /** Name in the legend what can be seen, and nothing else. */
 export function describeKey(key, series, { from, to }) {
-  const { time, value, corrected, estimated } = series;
+  const { time, value, corrected, estimated, lower, upper, thinned } = series;
   const any = (holds) => time.some((one, at) => one >= from && one <= to && holds(at));
   const overlaps = (one) => one.from < to && one.to > from;
   const seen = {
     raw: any((at) => value[at] !== null),
     cleaned: true,
     corrected: any((at) => corrected[at] === 1),
-    interval: any((at) => corrected[at] === 1 || estimated[at] === 1),
+    interval: any((at) => corrected[at] === 1 || estimated[at] === 1 || (thinned === 1 && upper[at] > lower[at])),
     lasting: series.lasting.some(overlaps),
     spike: series.spans.some((span) => span.spike && overlaps(span)),
     owner: series.owner.some(overlaps),

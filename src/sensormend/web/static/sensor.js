@@ -1,7 +1,7 @@
 // One sensor over any span: its readings, the cleaned values, and their intervals.
 import { loadPlotter, makeCharts } from "./chart.js";
 import { button, element, iso, isAborted, unix } from "./elements.js";
-import { clock, day, isoDay, moment as utc, plural, sensorLink, seriesName, signed, span, time, value, worded } from "./format.js";
+import { clock, day, interval, isoDay, moment as utc, plural, sensorLink, seriesName, signed, span, time, value, worded } from "./format.js";
 import { panned, zoomed } from "./gestures.js";
 import { mountNeighbours } from "./neighbours.js";
 import { calm } from "./pace.js";
@@ -215,7 +215,7 @@ export async function show(root, params, context) {
       element("strong", { text: `${day(moment)}, ${clock(moment)}` }),
       part("raw", many ? `${value(loaded.low[at])} to ${value(loaded.high[at])}` : value(raw, 4, "nothing came"), "read-raw"),
       part(loaded.corrected[at] ? "corrected" : "cleaned", value(loaded.cleaned[at], 4, "unknown"), "read-cleaned"),
-      part("interval", lower === null || upper === null ? "unknown" : `${value(lower)} to ${value(upper)}`),
+      part("interval", interval(lower, upper)),
       ...ownerAt(moment).map((one) => part("owners", one.word)),
       element("span", { class: "read", text: `${word}${provisional ? ", provisional" : ""}` }),
     ];

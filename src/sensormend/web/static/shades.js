@@ -82,10 +82,11 @@ export function drawWords(plot, series) {
   ctx.textAlign = "center";
   ctx.textBaseline = "alphabetic";
   const taken = Array.from({ length: ROWS }, () => []);
+  const isOf = (span, fault) => span.from < fault.to && span.to > fault.from && span.word.includes(fault.word);
+  const kindOf = (fault) => series.spans.find((span) => ["faulty", "suspect"].includes(span.kind) && isOf(span, fault))?.kind ?? "faulty";
   const words = series.lasting.map((fault) =>
-    ({ from: fault.from, to: fault.to, text: `${fault.word} ${fault.size}`, ink: stateInk("faulty"), line: true }));
-  const hasLine = (span) => series.lasting.some((fault) =>
-    span.kind === "faulty" && span.from < fault.to && span.to > fault.from && span.word.includes(fault.word));
+    ({ from: fault.from, to: fault.to, text: `${fault.word} ${fault.size}`, ink: stateInk(kindOf(fault)), line: true }));
+  const hasLine = (span) => ["faulty", "suspect"].includes(span.kind) && series.lasting.some((fault) => isOf(span, fault));
   for (const span of series.spans) {
     // What a line tells of needs no word besides.
     if (isSpike(span, series.step) || hasLine(span)) continue;

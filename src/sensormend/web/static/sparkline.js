@@ -111,7 +111,9 @@ function draw(canvas, fault, series) {
   const start = series.time[0], end = Math.max(series.time.at(-1), start + 1);
   const x = (time) => 1 + ((time - start) / (end - start)) * (width - 2);
   const y = (value) => height - 3 - ((value - low) / (high - low || 1)) * (height - 6);
-  pen.fillStyle = colour(fault.reason === "silent" ? "shade-silent" : "shade-faulty");
+  // As `doubtful` of a fault: what is no likelier than not.
+  const isDoubtful = fault.confidence !== null && fault.confidence <= 0.5;
+  pen.fillStyle = colour(fault.reason === "silent" ? "shade-silent" : isDoubtful ? "shade-suspect" : "shade-faulty");
   const left = x(unix(fault.from));
   pen.fillRect(left, 0, Math.max(Math.min(x(unix(fault.to)), width) - left, 1), height);
   if (series.thinned > 1 && series.low.length) {

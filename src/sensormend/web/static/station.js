@@ -13,6 +13,10 @@ const USUAL_DAYS = 30;
 const HEIGHT = 150;
 let groups = 0;
 
+const FEW_POINTS = 60;
+// A longer title is higher than the chart.
+const LONGEST_TITLE = 22;
+
 const isMove = (type) => type === "mousemove" || type === "mouseleave";
 
 export async function show(root, params, context) {
@@ -42,7 +46,10 @@ export async function show(root, params, context) {
   });
   root.append(element("div", { class: "section-head" }, element("div", {}, element("h1", { text: sensor }), line), lengths),
     element("div", { class: "station" }, parts.map((part) => part.element)),
-    element("p", { class: "small quiet chart-help", text: "Drag to zoom in, double click for the newest 30 days. Orange is raw, blue is cleaned." }));
+    element("div", { class: "small quiet" },
+      element("p", { text: "Lines: orange is raw, blue is cleaned. Shades: orange is faulty, yellow is suspect, grey is silent." }),
+      element("p", { class: "station-units", text: unitWords(infos) }),
+      element("p", { class: "chart-help", text: "Drag to zoom in, double click for the newest 30 days." })));
 
   function newest(days) {
     const length = days === Infinity ? end() - first : days * DAY;
@@ -64,7 +71,8 @@ export async function show(root, params, context) {
       const all = await Promise.all(parts.map(({ info }) => loadSeries(context.get, sensor, info.variable, range.from, range.to, points, signal)));
       all.forEach((series, at) => { parts[at].series = series; });
       draw();
-      line.textContent = `${plural(parts.length, "variable")}, ${day(range.from)} to ${day(range.to - 1)}`;
+      const [first, last] = [day(range.from), day(range.to - 1)];
+      line.textContent = `${plural(parts.length, "variable")}, ${first === last ? first : `${first} to ${last}`}`;
       for (const [days, press] of spans) {
         const { from, to } = newest(days);
         press.setAttribute("aria-pressed", String(Math.max(Math.abs(range.from - from), Math.abs(range.to - to)) < 1.5 * network.step));
@@ -82,7 +90,9 @@ export async function show(root, params, context) {
 
   function plotOf({ info, box, series }, isLast) {
     const axis = { stroke: colour("ink"), font: "12px system-ui, sans-serif", ticks: { stroke: colour("line"), size: 5, width: 1 } };
-    const curve = (stroke, width) => ({ stroke, width, points: { show: false }, spanGaps: false });
+    // A reading by itself makes no line.
+    const shown = series.time.filter((time) => time >= range.from && time < range.to).length;
+    const curve = (stroke, width) => ({ stroke, width, points: { show: shown <= FEW_POINTS, size: 4, fill: stroke }, spanGaps: false });
     const thin = series.thinned > 1;
     return new uPlot({
       width: Math.max(200, box.clientWidth), height: HEIGHT + (isLast ? 32 : 0), padding: [8, 24, 0, 0], legend: { show: false },
@@ -91,7 +101,7 @@ export async function show(root, params, context) {
       series: [{}, curve(thin ? "transparent" : colour("raw"), 1), curve(colour("raw"), 0.75), curve(colour("raw"), 0.75), curve(colour("cleaned"), 1.6)],
       bands: thin ? [{ series: [2, 3], fill: colour("raw") }] : [],
       axes: [{ ...axis, grid: { show: false }, values: isLast ? timeLabels : (_, splits) => splits.map(() => ""), size: isLast ? 42 : 10, space: 76 },
-        { ...axis, label: info.unit, labelSize: info.unit ? 18 : 0, labelFont: axis.font, grid: { stroke: colour("line"), width: 1 }, size: 52,
+        { ...axis, label: axisTitle(info), labelSize: 18, labelFont: axis.font, grid: { stroke: colour("line"), width: 1 }, size: 52,
           space: 28, values: (_, splits) => splits.map((split) => number(split)) }],
       cursor: { y: false, drag: { x: true, y: false, setScale: false, dist: 6 }, sync: { key, setSeries: false, scales: ["x", null], filters: { pub: isMove, sub: isMove } },
         bind: { dblclick: () => () => move(newest(USUAL_DAYS)) } },
@@ -132,4 +142,22 @@ export async function show(root, params, context) {
       for (const plot of plots) plot.destroy();
     },
   };
+}
+
+/** The title of an axis: the variable and its unit, or the unit alone where that would be too long. */
+function axisTitle({ label, unit }) {
+  const title = unit ? `${label} (${unit})` : label;
+  return title.length <= LONGEST_TITLE ? title : unit || `${label.slice(0, LONGEST_TITLE - 1)}…`;
+}
+
+/** What is known of the units; where there are several, the heights of two charts cannot be compared. */
+function unitWords(infos) {
+  const unknown = infos.filter(({ unit }) => !unit).map(({ label }) => label);
+  const known = [...new Set(infos.map(({ unit }) => unit).filter(Boolean))];
+  if (unknown.length) {
+    const one = unknown.length === 1;
+    const which = known.length || one ? `of ${unknown.join(", ")}` : "of these variables";
+    return `The unit${one ? "" : "s"} ${which} ${one ? "is" : "are"} not known; [units] in the file of --config gives ${one ? "it" : "them"} to the next clean or watch.`;
+  }
+  return known.length > 1 ? `The units differ (${known.join(", ")}): each variable has an axis of its own.` : "";
 }

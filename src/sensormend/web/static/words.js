@@ -9,9 +9,16 @@ export function flagWord(flag) {
   return FLAGS[flag] ?? "unknown";
 }
 
-// Single and impossible readings have limits of their own; a score of 1 does not tell how far past these they are.
+/** How full the bar beside these words is: by the probability that it is a fault, or else by its score, up to ten times the limit. */
+export function sureShare({ confidence, score }) {
+  const share = confidence ?? Math.log10(score);
+  return Math.min(Math.max(share, 0.08), 1);
+}
+
+// Impossible readings have limits of their own; a score of 1 does not tell how far past these they are.
 export function hasBar(fault) {
-  return fault.score !== null && !(["spike", "implausible"].includes(fault.reason) && fault.score <= 1);
+  if (!fault.sure) return false;
+  return fault.confidence !== null || (fault.score !== null && !(fault.reason === "implausible" && fault.score <= 1));
 }
 
 export function sureWords(fault) {
