@@ -43,3 +43,15 @@ def test_a_small_fault_has_a_lower_confidence_than_a_large_one_and_as_high_a_pro
         strongest[size] = max(faults, key=lambda fault: fault.probability)
     assert all(fault.probability > 0.95 for fault in strongest.values())
     assert strongest[4.0].confidence < strongest[25.0].confidence
+
+
+def test_what_many_others_tell_is_wrong_however_small_and_its_confidence_is_the_share_that_owners_confirm() -> None:
+    """Twelve others decide that half a standard deviation is wrong; on its own chart hardly anyone would see it."""
+    truth = small_city(30, 30).truth
+    readings, model = truth.copy(), NetworkModel()
+    readings[2, 6:18, 25] += 1.5 * np.std(truth)
+    found = [fault for day in range(30) for fault in model.update(readings[..., day]).faults if fault.sensor == 2]
+    fault = max(found, key=lambda fault: fault.probability)
+    assert fault.kind in ("offset", "drift", "noise")
+    assert fault.probability > 0.9
+    assert 0.5 < fault.confidence < 0.85

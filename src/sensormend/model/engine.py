@@ -22,7 +22,7 @@ from sensormend.model.arrays import (  # isort: skip
     workspace,
 )  # fmt: skip
 from sensormend.model.records import (  # isort: skip
-    DRIFT, EPISODES, GAIN, HYPOTHESIS, KIND_IMPLAUSIBLE, KIND_SPIKE, REPORT, SOUND, STUCK, copy_channel,
+    DRIFT, EPISODES, GAIN, HYPOTHESIS, KIND_IMPLAUSIBLE, KIND_SPIKE, NOISE, OFFSET, REPORT, SOUND, STUCK, copy_channel,
 )  # fmt: skip
 
 __all__ = ["run_block", "run_partitions"]
@@ -53,6 +53,8 @@ FORGET_BELOW = 8.0
 they would take more memory than all else, and a fault that continues can begin again."""
 FOLLOW_WITHIN = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
+WRONG_CONFIDENCE = 0.51
+"""Least confidence of a fault that has wrong readings: it is likelier than not."""
 DISTANT_CONFIDENCE = 0.25
 """Of a fault that shows in a channel's distance from the others alone: owners confirm 23 of 100."""
 DOUBTFUL_CONFIDENCE = 0.3
@@ -416,6 +418,9 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
                     period.estimates.code[c, t] = SPIKE
         elif kind != STUCK and kind != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * spread:
             kind = KIND_IMPLAUSIBLE
+        if kind in (OFFSET, DRIFT, GAIN, NOISE):
+            # What others tell decides whether it is wrong; owners confirm what they see, however many tell.
+            share = min(share, confirmed_share(kind, size, spread, 0.0, np.inf))
         if kind == STUCK:
             size, rate = value, 0.0
         elif kind != GAIN:
@@ -426,7 +431,7 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
         row.last = period.start + last_wrong if n_wrong else last
         row.readings = n_wrong
         row.probability = confidence if n_wrong else 1.0
-        row.confidence = share * row.probability
+        row.confidence = max(WRONG_CONFIDENCE, share * row.probability)
         if n_certain == 0:
             row.probability = min(row.probability, DOUBTFUL_CONFIDENCE)
             row.confidence = min(row.confidence, DOUBTFUL_CONFIDENCE)
