@@ -332,6 +332,7 @@ def test_what_is_only_doubtful_comes_after_what_is_sure(tmp_path: Path, command:
     with OutReader(written.path) as reader:
         assert [one.sensor for one in fault_page(reader).items] == first
         assert [one.sensor for one in fault_page(reader, sort="length").items] == ["S01", "S02", "S03"]
+        assert [one.sensor for one in fault_page(reader, sort="sure").items] == ["S02", "S01", "S03"]
 
 
 def test_a_run_of_short_faults_is_one_line(tmp_path: Path) -> None:

@@ -271,7 +271,8 @@ def test_faults_are_filtered_sorted_and_counted(reader: OutReader) -> None:
 
 
 @given(
-    size=st.integers(1, 6), sort=st.sampled_from(["worst", "from", "to", "sensor", "reason", "score", "length"]),
+    size=st.integers(1, 6),
+    sort=st.sampled_from(["worst", "sure", "from", "to", "sensor", "reason", "score", "length"]),
     order=st.sampled_from(["asc", "desc"]),
 )  # fmt: skip
 def test_pages_of_faults_have_everything_once(reader: OutReader, size: int, sort: str, order: str) -> None:

@@ -34,7 +34,7 @@ __all__ = [
     "variables_of",
 ]
 
-Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
+Order = Literal["worst", "sure", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
 
 MOST_NAMED = 5
@@ -145,7 +145,8 @@ def fault_page(
 ) -> FaultPage:
     """Return faults, by default open ones first, and of these the longest first, lengths weighted with the confidence.
 
-    Open faults that are only doubtful come first of a watch alone. Those of a `search` contain it in the name of the
+    Open faults that are only doubtful come first of a watch alone. Sorted by `sure`, wrong readings that are no silence
+    and not borderline come first, the longest of them first. Those of a `search` contain it in the name of the
     sensor or in their sentence; those of a span from `start` to `end` overlap it. With `fold` the faults of an incident
     are one line, also those of variables of a device that failed together, and so are all single wrong readings of a
     channel.
@@ -375,6 +376,12 @@ def _probable_length(line: Iterable[FaultInterval]) -> float:
     return max(lengths.values())
 
 
+def _is_sure(line: Iterable[FaultInterval]) -> bool:
+    """Return whether a line is of wrong readings, and not borderline."""
+    worst = max(line, key=_score)
+    return worst.reason != "silent" and how_sure(worst.score, worst.reason, worst.confidence) != "borderline"
+
+
 def _length(line: Iterable[FaultInterval]) -> int:
     """Return for how long a line was wrong: of several variables, that which was so for longest."""
     lengths: Counter[str] = Counter()
@@ -433,6 +440,7 @@ def _sort_key(
     urgent = is_lasting((one for one in line if not (finished and one.doubtful)), tables_end)
     return {
         "worst": (urgent, _probable_length(line)),
+        "sure": (_is_sure(line), _length(line)),
         "from": (fault.start,),
         "to": (max(one.end for one in line),),
         "sensor": (fault.sensor, fault.variable),

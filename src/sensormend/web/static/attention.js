@@ -5,11 +5,11 @@ import { faultLink, seriesName, span, time, variableNames, worded } from "./form
 import { chip } from "./palette.js";
 import { nothingJudged } from "./words.js";
 
-/** The worst faults of an archive, each with a link to where it was; a silence is no wrong reading, nor what is doubtful. */
+/** The sure faults of an archive that lasted longest, each with a link to where it was; a silence is no wrong reading, nor what is doubtful. */
 export function worstList(faults, most) {
   const listed = faults.filter((one) => one.reason !== "silent");
   const sure = listed.filter((one) => one.sure !== "borderline");
-  const wrong = (sure.length ? sure : listed).slice(0, most).sort((a, b) => b.seconds - a.seconds);
+  const wrong = (sure.length ? sure : listed).slice(0, most);
   return wrong.length ? element("ol", { class: "attention" }, wrong.map((one) => {
     const around = Math.max(one.seconds * 0.4, 12 * 3600);
     return element("li", {},

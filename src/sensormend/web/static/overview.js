@@ -15,7 +15,7 @@ const HELP = {
 };
 const MAX_ITEMS = 5;
 // Faults that are asked for to show the first few that are no silences.
-const MAX_ASKED = 100;
+const MAX_ASKED = 50;
 
 export async function show(root, params, context) {
   const sentence = element("h1", { class: "sentence" });
@@ -66,7 +66,7 @@ export async function show(root, params, context) {
 
   async function attention() {
     const [page, faults] = await Promise.all([
-      context.get("attention", { limit: MAX_ITEMS }), isArchive ? context.get("faults", { limit: MAX_ASKED }) : null]);
+      context.get("attention", { limit: MAX_ITEMS }), isArchive ? context.get("faults", { sort: "sure", limit: MAX_ASKED }) : null]);
     // The same list stays, and the focus with it.
     const key = JSON.stringify([page, faults]);
     if (key === listed) return;
