@@ -109,7 +109,7 @@ def test_a_tally_goes_on_from_its_state() -> None:
         (3, "a temp drifted to 2.0 low within 2 days."),
         (4, "a temp read 2.0 low for 2 days."),
         (5, "a temp moved more or less than the others predict for 2 days."),
-        (6, "a temp read 5.50, up to 4.0 off, too far to be true, for 2 days."),
+        (6, "a temp read 5.5, up to 4.0 off, too far to be true, for 2 days."),
         (7, "a temp read 5.00 where 7.00 was expected."),
         (11, "a temp sent nothing for 2 days."),
     ],
@@ -138,9 +138,9 @@ def of_the_model(
         (of_the_model("offset", 2.13, 0.0, 20, 21, 3.0, 9), "a reads 2.1 high since then."),
         (of_the_model("drift", -4.5, -0.05, 20, 9, -5.0, 90), "a reads 4.5 low, falling, since then."),
         (of_the_model("drift", 99, 50, 20, 122, 100, 2), "a reads 99 high, rising, since then."),
-        (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20.0 to -60.0 since then."),
+        (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20 to -60 since then."),
         (of_the_model("stuck", 10.7, 0, 10.7, 10.7, 3, 1), "a is stuck at 10.7 since then."),
-        (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others predict since then."),
+        (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.40 times as much as the others predict since then."),
         (of_the_model("gain", -0.4, 0, 1, 2, 3, 1), "a moves against what the others predict since then."),
     ],
 )
@@ -176,7 +176,9 @@ def test_an_offset_below_the_resolution_is_none() -> None:
 def test_readings_without_estimates_are_beyond_the_limits_given() -> None:
     sums = ReadingSums(count=48, value=48 * 5.0, last_value=5.0)
     fault = FaultEpisode("a", "", 0, 2 * DAY, {6: 48}, 2.0, sums=sums, wrong=48)
-    assert fault.sentence() == "a read 5.00, an impossible value, for 2 days."
+    assert fault.sentence() == "a read 5, an impossible value, for 2 days."
+    doubtful = ModelFault(0, "a", 0, "implausible", 0, None, -33.9, 0.0, 0.3)
+    assert replace(fault, fault=doubtful, wrong=0).sentence() == "a was doubtful: it read 5, 34 off, for 2 days."
     assert replace(fault, slots={7: 48}).sentence() == "a read 5.00, far from all others."
 
 

@@ -321,6 +321,20 @@ def test_single_wrong_readings_are_one_line_and_what_goes_on_comes_first(tmp_pat
         assert fault_page(reader, fold=False).total == 5
 
 
+@pytest.mark.parametrize(("command", "first"), [("clean", ["S02", "S01", "S03"]), ("watch", ["S03", "S02", "S01"])])
+def test_what_is_only_doubtful_comes_after_what_is_sure(tmp_path: Path, command: str, first: list[str]) -> None:
+    written = small_output(tmp_path / "city", days=6)
+    doubtful = ("S01", "", FIRST, FIRST + 5 * DAY, "drift", 4.0, "S01 was doubtful.", 1.0, 0.0, 0.3)
+    sure = ("S02", "", FIRST + DAY, FIRST + 3 * DAY, "stuck", 4.0, "S02 was stuck.", 1.0, 0.0, 0.9)
+    open_one = ("S03", "", FIRST + 5 * DAY, FIRST + 6 * DAY, "noise", 4.0, "S03 is doubtful.", 1.0, 0.0, 0.1)
+    write_faults(written.path, [doubtful, sure, open_one])
+    write_json(written.path / "run.json", read_json(written.path / "run.json") | {"command": command})
+    with OutReader(written.path) as reader:
+        assert [one.sensor for one in fault_page(reader).items] == first
+        assert [one.sensor for one in fault_page(reader, sort="length").items] == ["S01", "S02", "S03"]
+        assert [one.sensor for one in fault_page(reader, sort="sure").items] == ["S02", "S01", "S03"]
+
+
 def test_a_run_of_short_faults_is_one_line(tmp_path: Path) -> None:
     written = small_output(tmp_path / "city", sensors=6, days=20)
 

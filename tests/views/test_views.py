@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from output_folders import FIRST, Output, big_output, small_output, write_faults, write_output
 from sensormend.errors import InputError
-from sensormend.io.metadata import write_json
+from sensormend.io.metadata import read_json, write_json
+from sensormend.pipeline.channel_states import STATES
 from sensormend.pipeline.health import LETTERS, Health
 from sensormend.pipeline.maintenance import EVER, Maintenance, Note
 from sensormend.pipeline.places import Position
@@ -90,6 +91,16 @@ def test_the_matrix_has_the_worst_first(reader: OutReader) -> None:
     assert [LETTERS[letter] for letter in second.cells[8:12]] == ["silent"] * 4
     by_name = matrix(reader, sort="name", variable="wind")
     assert [line.sensor for line in by_name.rows] == [f"S{k:02d}" for k in range(14)]
+
+
+def test_the_matrix_of_a_watch_has_what_is_wrong_now_first(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "river", sensors=14, days=24, variables=("temp",))
+    with OutReader(written.path) as reader:
+        states = [line.state for line in matrix(reader).rows]
+    write_json(written.path / "run.json", read_json(written.path / "run.json") | {"command": "watch"})
+    with OutReader(written.path) as reader:
+        of_watch = [line.state for line in matrix(reader).rows]
+    assert of_watch == sorted(states, key=STATES.index)
 
 
 def test_the_matrix_of_a_span_of_a_search_and_of_a_state(reader: OutReader) -> None:
@@ -260,7 +271,8 @@ def test_faults_are_filtered_sorted_and_counted(reader: OutReader) -> None:
 
 
 @given(
-    size=st.integers(1, 6), sort=st.sampled_from(["worst", "from", "to", "sensor", "reason", "score", "length"]),
+    size=st.integers(1, 6),
+    sort=st.sampled_from(["worst", "sure", "from", "to", "sensor", "reason", "score", "length"]),
     order=st.sampled_from(["asc", "desc"]),
 )  # fmt: skip
 def test_pages_of_faults_have_everything_once(reader: OutReader, size: int, sort: str, order: str) -> None:
@@ -354,6 +366,21 @@ def test_neighbours_of_a_faulty_sensor_are_those_before_its_fault(tmp_path: Path
             usual = np.nanmedian(written.value[5, 0, 14 * 24 : 44 * 24] - other)
             assert one.usual == pytest.approx(usual, abs=0.05), "its own offset is no part of it"
         assert neighbours(reader, "S05", at=FIRST + 30 * DAY).end == utc(FIRST + 30 * DAY)
+
+
+def test_neighbours_of_a_sensor_that_ended_are_those_before_its_end(tmp_path: Path) -> None:
+    written = small_output(tmp_path / "city", sensors=8, days=90)
+    sensors = written.path / "sensors.csv"
+    lines = sensors.read_text().splitlines()
+    lines = [
+        line.replace("2024-03-30T23:00", "2024-02-09T23:00") if line.startswith("S05,") else line for line in lines
+    ]
+    sensors.write_text("\n".join([*lines, ""]))
+    with OutReader(written.path) as reader:
+        assert neighbours(reader, "S04").end == utc(FIRST + 90 * DAY)
+        listed = neighbours(reader, "S05")
+    assert listed.end == utc(FIRST + 40 * DAY)
+    assert len(listed.items) == 5
 
 
 def test_what_is_off_is_told_by_its_neighbours_and_its_worst_reading(tmp_path: Path) -> None:

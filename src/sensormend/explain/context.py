@@ -104,7 +104,8 @@ class ReadingContext:
         sizes = [self.row.upper - self.row.lower, *(other.spread for other in self.correlated)]
         sizes = [size for size in sizes if math.isfinite(size) and size > 0]
         size = min(sizes) if sizes else abs(value) / 100 or 1.0
-        return f"{value:.{min(max(1 - math.floor(math.log10(size)), 0), 6)}f}"
+        text = f"{value:.{min(max(1 - math.floor(math.log10(size)), 0), 6)}f}"
+        return text if float(text) else text.removeprefix("-")
 
     def reading(self, value: float) -> str:
         """Format a reading, as it came where that has fewer digits."""

@@ -252,12 +252,15 @@ def what_it_does(reason: str, size: float, rate: float, sums: ReadingSums, span:
     climbs = span <= LONGEST_CLIMB and sums.count >= LEAST_READINGS and abs(change) >= 0.5 * abs(sums.farthest) > 0
     if reason == "implausible" and climbs:
         climb = verb("climbs", "climbed") if change > 0 else verb("falls", "fell")
-        return f"{climb} from {number(sums.first_value)} to {number(sums.last_value)}"
+        return f"{climb} from {_as_read(sums.first_value)} to {_as_read(sums.last_value)}"
     gain = "more or less than"
     if math.isfinite(size):
-        gain = f"{number(size)} times as much as" if size > 0 else "against what"
-    # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
-    far = f"up to {unsigned(sums.farthest)} off, too far to be true" if sums.square else "an impossible value"
+        gain = f"{unsigned(size)} times as much as" if size > 0 else "against what"
+    # Doubtful readings are kept, so that `square` is 0 and the size is by the model; without a size the readings were
+    # judged by the user's limits alone.
+    far = f"{unsigned(size)} off" if math.isfinite(size) else "an impossible value"
+    if sums.square:
+        far = f"up to {unsigned(sums.farthest)} off, too far to be true"
     expected = f" where {number(mean - sums.distance / count)} was expected" if sums.square else ", far from all others"
     words = {
         "silent": verb("has sent nothing", "sent nothing"),
@@ -268,7 +271,7 @@ def what_it_does(reason: str, size: float, rate: float, sums: ReadingSums, span:
         "noise": f"{verb('scatters', 'scattered')} {f'by {unsigned(scatter)}' if scatter else 'more than usual'}",
         "gain": f"{verb('moves', 'moved')} {gain} the others predict",
         "spike": f"read {number(mean)}{expected}",
-        "implausible": f"{verb('reads', 'read')} {number(sums.last_value)}, {far}",
+        "implausible": f"{verb('reads', 'read')} {_as_read(sums.last_value)}, {far}",
         "outlier": f"{verb('is', 'was')} {unsigned(deviation)} from the low-rank part of the network",
     }
     return words.get(reason, f"{verb('is', 'was')} {unsigned(deviation)} off")

@@ -62,7 +62,7 @@ def embedded_data(data: ReportData) -> dict[str, Any]:
         answers["moment"] = [_answer(moment(reader, at, data.reader.variables[0]))]
     distances = calibration(reader, end=data.end, limit=MAX_CALIBRATED)
     if any(row.times is not None for row in distances.rows):
-        answers["calibration"] = [_answer(replace(distances, total=len(distances.rows), next=None))]
+        answers["calibration"] = [_answer(replace(distances, next=None))]
     answers["notes"] = [_answer(SensorNotes(editable=False, file="", applies="", items=[]))]
     sensors = [_sensor(data, name, answers) for name in list(data.troubles)[:MAX_SENSORS]]
     return {"network": data.network, "answers": answers, "sensors": sensors, "moment": utc(at)}

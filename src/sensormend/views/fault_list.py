@@ -34,7 +34,7 @@ __all__ = [
     "variables_of",
 ]
 
-Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
+Order = Literal["worst", "sure", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
 
 MOST_NAMED = 5
@@ -143,19 +143,21 @@ def fault_page(
     offset: int = 0,
     limit: int = 50,
 ) -> FaultPage:
-    """Return faults, by default open ones first, and of these the longest first.
+    """Return faults, by default open ones first, and of these the longest first, lengths weighted with the confidence.
 
-    Those of a `search` contain it in the name of the sensor or in their sentence; those of a span from `start` to `end`
-    overlap it. With `fold` the faults of an incident are one line, also those of variables of a device that failed
-    together, and so are all single wrong readings of a channel.
+    Open faults that are only doubtful come first of a watch alone. Sorted by `sure`, wrong readings that are no silence
+    and not borderline come first, the longest of them first. Those of a `search` contain it in the name of the
+    sensor or in their sentence; those of a span from `start` to `end` overlap it. With `fold` the faults of an incident
+    are one line, also those of variables of a device that failed together, and so are all single wrong readings of a
+    channel.
     """
     selected = select_faults(reader, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
     reasons = Counter(fault.reason for fault in selected)
     selected = [fault for fault in selected if not reason or fault.reason == reason]
-    tables_end = reader.tables_end()
+    tables_end, finished = reader.tables_end(), reader.run.get("command") == "clean"
     lines = folded(reader, selected) if fold and reason != "spike" else [(fault,) for fault in selected]
     lines.sort(key=lambda line: (line[0].start, line[0].sensor, line[0].variable))
-    lines.sort(key=lambda line: _sort_key(sort, line, tables_end), reverse=order == "desc")
+    lines.sort(key=lambda line: _sort_key(sort, line, tables_end, finished=finished), reverse=order == "desc")
     shown, next_offset = page_of(lines, offset, limit)
     return FaultPage(
         total=len(selected),
@@ -365,6 +367,21 @@ def _score(fault: FaultInterval) -> float:
     return fault.score if math.isfinite(fault.score) else 0.0
 
 
+def _probable_length(line: Iterable[FaultInterval]) -> float:
+    """Return `_length` with each fault weighted by its confidence, where that is known."""
+    lengths: dict[str, float] = {}
+    for fault in line:
+        weight = fault.confidence if math.isfinite(fault.confidence) else 1.0
+        lengths[fault.variable] = lengths.get(fault.variable, 0.0) + weight * (fault.end - fault.start)
+    return max(lengths.values())
+
+
+def _is_sure(line: Iterable[FaultInterval]) -> bool:
+    """Return whether a line is of wrong readings, and not borderline."""
+    worst = max(line, key=_score)
+    return worst.reason != "silent" and how_sure(worst.score, worst.reason, worst.confidence) != "borderline"
+
+
 def _length(line: Iterable[FaultInterval]) -> int:
     """Return for how long a line was wrong: of several variables, that which was so for longest."""
     lengths: Counter[str] = Counter()
@@ -416,10 +433,14 @@ def incident_sentence(line: tuple[FaultInterval, ...]) -> str:
     )
 
 
-def _sort_key(sort: Order, line: tuple[FaultInterval, ...], tables_end: int | None) -> tuple[object, ...]:
+def _sort_key(
+    sort: Order, line: tuple[FaultInterval, ...], tables_end: int | None, *, finished: bool
+) -> tuple[object, ...]:
     fault = line[0]
+    urgent = is_lasting((one for one in line if not (finished and one.doubtful)), tables_end)
     return {
-        "worst": (is_lasting(line, tables_end), _length(line)),
+        "worst": (urgent, _probable_length(line)),
+        "sure": (_is_sure(line), _length(line)),
         "from": (fault.start,),
         "to": (max(one.end for one in line),),
         "sensor": (fault.sensor, fault.variable),

@@ -75,7 +75,8 @@ def matrix(
 ) -> Matrix:
     """Return the states of the sensors by day, those with most faulty days first or by name.
 
-    The span is the last year by default; `end` is excluded. With a `state` only those that are in it now are returned.
+    Of a watch, those that are in trouble now come before all others. The span is the last year by default; `end` is
+    excluded. With a `state` only those that are in it now are returned.
     """
     span = reader.span()
     first, last = _dates(span, start, end) if span else (0, -1)
@@ -93,8 +94,10 @@ def matrix(
         if variable in (None, name[1]) and state in ("", now.get(name, "ended")) and matches(search, name[0])
     ]
     weight, has_rows = trouble(codes), (codes != NO_ROWS).any(axis=1)
+    watched = reader.run.get("command") != "clean"
+    urgency = [STATES.index(now.get(name, "ended")) if watched else 0 for name in names]
     keys = {
-        row: names[row] if sort == "name" else (STATES.index(now.get(names[row], "ended")), -weight[row], names[row])
+        row: names[row] if sort == "name" else (urgency[row], -weight[row], names[row])
         for row in chosen
         if has_rows[row]
     }

@@ -75,14 +75,18 @@ class Neighbours:
 
 
 def neighbours(reader: OutReader, name: str, variable: str | None = None, at: int | None = None) -> Neighbours:
-    """Return the sensors most correlated with one in the days before a time, by default the end of the rows.
+    """Return the sensors most correlated with one in the days before a time, by default its last reading.
 
     Where the sensor has a fault then, the days before the fault are compared: in it no good reading is left.
     """
     variable, span = reader.variable(variable, name), reader.span()
     if span is None:
         return Neighbours(name, variable, None, None, [])
-    end = span[1] + reader.step if at is None else min(max(at, span[0]), span[1] + reader.step)
+    if at is None:
+        # A sensor may have ended long before the others.
+        status = channel_statuses(reader).get((name, variable))
+        at = (span[1] if status is None or status.heard is None else status.heard) + reader.step
+    end = min(max(at, span[0]), span[1] + reader.step)
     sensors = candidates(reader, name, variable)
     per_day = max(1, DAY // reader.step)
     days = min(max(MAX_ROWS // (per_day * len(sensors)), MIN_DAYS), MAX_DAYS)

@@ -5,9 +5,11 @@ import { faultLink, seriesName, span, time, variableNames, worded } from "./form
 import { chip } from "./palette.js";
 import { nothingJudged } from "./words.js";
 
-/** The faults of an archive that lasted longest, each with a link to where it was; a silence is no wrong reading. */
+/** The sure faults of an archive that lasted longest, each with a link to where it was; a silence is no wrong reading, nor what is doubtful. */
 export function worstList(faults, most) {
-  const wrong = faults.filter((one) => one.reason !== "silent").slice(0, most);
+  const listed = faults.filter((one) => one.reason !== "silent");
+  const sure = listed.filter((one) => one.sure !== "borderline");
+  const wrong = (sure.length ? sure : listed).slice(0, most);
   return wrong.length ? element("ol", { class: "attention" }, wrong.map((one) => {
     const around = Math.max(one.seconds * 0.4, 12 * 3600);
     return element("li", {},

@@ -58,7 +58,8 @@ export async function show(root, params, context) {
   root.append(
     element("div", { class: "section" },
       element("div", { class: "section-head" }, element("div", {}, element("h1", { text: "Faults" }), count,
-        element("p", { class: "print-only", text: `${context.network.name}, as of ${time((context.network.live && context.network.reached) || (context.network.heard ?? context.network.last))}${zoneWords()}` }), printedLines),
+        // A report says of whom and of when it is at its top.
+        context.isReport ? null : element("p", { class: "print-only", text: `${context.network.name}, as of ${time((context.network.live && context.network.reached) || (context.network.heard ?? context.network.last))}${zoneWords()}` }), printedLines),
         element("div", { class: "controls no-print" }, csv, button("Print", () => sparks.all().then(() => print()), { class: "button" }))),
       element("div", { class: "controls no-print", role: "search", "aria-label": "Filter the faults" },
         field("Find", search), field("Reason", reason), variable ? field("Variable", variable) : null,

@@ -313,11 +313,12 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     if (closed || !data.total) return;
     ink = inks(canvas);
     const total = Math.min(data.total, PRINTED_ROWS);
+    const cell = Math.min(view.cell, (view.width - view.label) / data.cells);
     // A picture is never broken across two pages: small ones leave no page empty.
     paper.replaceChildren(...Array.from({ length: Math.ceil(total / ROWS_OF_PICTURE) }, (_, at) => {
       const first = at * ROWS_OF_PICTURE, picture = element("canvas", { class: "matrix-picture" });
       const rows = Math.min(ROWS_OF_PICTURE, total - first);
-      paint(picture, data, { ...view, height: AXIS + rows * view.row, top: first * view.row }, ink, {});
+      paint(picture, data, { ...view, cell, left: 0, height: AXIS + rows * view.row, top: first * view.row }, ink, {});
       return picture;
     }));
   };

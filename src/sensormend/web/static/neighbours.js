@@ -1,9 +1,12 @@
 // A sensor's neighbours on its chart: their names, and the value that each of them predicts for it.
-import { button, element, isAborted } from "./elements.js";
+import { button, element, isAborted, iso, unix } from "./elements.js";
 import { day, percent, sensorLink } from "./format.js";
 import { aligned, loadSeries } from "./reading.js";
 
 const FRESH = 5000;
+
+// A span ends before its end: at midnight it is the day before.
+const lastDay = (to) => day(iso(unix(to) - 1));
 
 export function mountNeighbours(root, context, sensor, variable, redraw, tell = () => {}) {
   let items = null, from = null, to = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, requested = null, requests = 0, newest = 0, shownSpan = null;
@@ -30,8 +33,8 @@ export function mountNeighbours(root, context, sensor, variable, redraw, tell = 
     note.hidden = false;
     note.textContent = items.length
       ? "Grey lines: what each neighbour reads, moved by its usual difference from this sensor. Dotted below: raw minus their middle. "
-        + `Compared from ${day(from)} to ${day(to)}.`
-      : `From ${day(from)} to ${day(to)} no sensor of the network is similar enough to this one to compare it with.`;
+        + `Compared from ${day(from)} to ${lastDay(to)}.`
+      : `From ${day(from)} to ${lastDay(to)} no sensor of the network is similar enough to this one to compare it with.`;
     list.replaceChildren(...items.map(entry));
     redraw();
   }

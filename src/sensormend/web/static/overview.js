@@ -66,7 +66,7 @@ export async function show(root, params, context) {
 
   async function attention() {
     const [page, faults] = await Promise.all([
-      context.get("attention", { limit: MAX_ITEMS }), isArchive ? context.get("faults", { sort: "length", limit: MAX_ASKED }) : null]);
+      context.get("attention", { limit: MAX_ITEMS }), isArchive ? context.get("faults", { sort: "sure", limit: MAX_ASKED }) : null]);
     // The same list stays, and the focus with it.
     const key = JSON.stringify([page, faults]);
     if (key === listed) return;

@@ -1,6 +1,6 @@
 // The faults of one sensor, below its chart: each takes the chart to where it was.
 import { button, element } from "./elements.js";
-import { span, time, whole, worded } from "./format.js";
+import { plural, span, time, whole, worded } from "./format.js";
 import { lastingWords, sureWords } from "./words.js";
 
 const MAX_ITEMS = 12;
@@ -21,8 +21,14 @@ export async function loadFaults(root, info, context, zoom, offer) {
     own.length
       ? element("ul", { class: "own-faults" }, own.slice(0, MAX_ITEMS).map((fault) => entry(fault, lastingWords(context.network), zoom, offer)))
       : element("p", { class: "quiet", text: "None." }),
-    ...(own.length > MAX_ITEMS ? [element("p", { class: "small quiet" }, `The newest ${MAX_ITEMS} of ${own.length}. `,
+    ...(own.length > MAX_ITEMS ? [element("p", { class: "small quiet" }, `The newest ${MAX_ITEMS} of ${howMany(own)}. `,
       element("a", { href: all, text: "See all" }))] : []));
+}
+
+// Faults that came and went are one line of several faults.
+function howMany(lines) {
+  const faults = lines.reduce((sum, line) => sum + line.count, 0);
+  return faults > lines.length ? `${plural(lines.length, "line")} for ${whole(faults)} faults` : whole(lines.length);
 }
 
 function entry(fault, lasting, zoom, offer) {

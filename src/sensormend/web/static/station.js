@@ -47,7 +47,7 @@ export async function show(root, params, context) {
   root.append(element("div", { class: "section-head" }, element("div", {}, element("h1", { text: sensor }), line), lengths),
     element("div", { class: "station" }, parts.map((part) => part.element)),
     element("div", { class: "small quiet" },
-      element("p", { text: "Lines: orange is raw, blue is cleaned. Shades: orange is faulty, yellow is suspect, grey is silent." }),
+      element("p", { text: "Lines: orange is raw, blue is cleaned. Shades: orange is faulty, yellow is suspect, grey is silent or not evaluated." }),
       element("p", { class: "station-units", text: unitWords(infos) }),
       element("p", { class: "chart-help", text: "Drag to zoom in, double click for the newest 30 days." })));
 
