@@ -505,7 +505,7 @@ def test_a_vague_estimate_that_was_cut_at_the_end_of_the_range_is_withheld(estim
     value, cells = cells_of(np.full((1, 24), np.nan), Flag.MISSING)
     _, high = ends(accepted)
     cells = replace(cells, origin=np.full_like(cells.origin, ESTIMATED), cleaned=np.full(value.shape, estimate),
-                    lower=np.full(value.shape, 8.0), upper=np.full(value.shape, 40.0))  # fmt: skip
+                    lower=np.full(value.shape, 10.0), upper=np.full(value.shape, 40.0))  # fmt: skip
     listed = np.ones((1, 1), np.bool_)
     result, _ = accepted.applied(cells, value, np.zeros(value.shape, np.bool_), listed, 99, np.zeros(1, np.intp))
     assert 20.0 < high < 20.5

@@ -44,6 +44,8 @@ STEP = 0.25
 seen before; a broken one jumps there."""
 NEAR = 0.15
 """Widths of a variable's scale within which a value is at an end of its range."""
+RANGE_KNOWN = 60.0
+"""Periods after which a channel that is alone has shown what it can be: a gauge may begin in a drought, or in ice."""
 FEW_MEMBERS = 5
 """Known others from which what is usual for them counts more than the past of the channel."""
 MAX_UNEXPLAINED = 0.3
@@ -323,6 +325,7 @@ def _run_partition(w, network, period, p, learning):
         was_inside, was_trusted = low <= before <= high, w.stats[i].last_time == period.start - 1
         # A fault that is open and was inside may have jumped out and come back for a while.
         follows = is_alone(w) and (was_inside if w.stats[i].open_kind == SOUND else not was_inside and was_trusted)
+        is_young = is_alone(w) and w.stats[i].age < RANGE_KNOWN
         for t in range(s):
             if not w.flags[OBSERVED, i, t]:
                 continue
@@ -330,7 +333,7 @@ def _run_partition(w, network, period, p, learning):
             # What it has reached counts for its range; once it has jumped, nothing follows.
             reached = forward(max(v.high, before), v) - forward(min(v.low, before), v)
             follows = follows and abs(forward(x, v) - forward(before, v)) < STEP * reached
-            is_possible = follows or low <= x <= high
+            is_possible = follows or is_young or low <= x <= high
             if w.flags[UNCERTAIN, i, t]:
                 w.flags[UNCERTAIN, i, t] = is_possible
                 if is_alone(w) and is_possible:

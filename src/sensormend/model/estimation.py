@@ -411,7 +411,9 @@ def estimate_cells(w, network, period, p, s):
             out.lower[c, t] = max(low, min(value, backward(y - width, v)))
             out.upper[c, t] = min(high, max(value, backward(y + width, v)))
         out.score[c] = w.member.log_ratio[i] / -w.parameters[i].log_prior
-        if out.kind[c] != STUCK:
+        # A channel that is stuck where the others would have it cannot be told from one that stands still with them.
+        is_explained = w.stats[i].variance < MAX_UNEXPLAINED * network.moments[p, i, i] and not is_alone(w)
+        if out.kind[c] != STUCK or (is_explained and not w.member.dead[i]):
             _apply_tolerance(w, out, v, i, c, s)
 
 

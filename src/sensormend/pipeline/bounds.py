@@ -33,9 +33,10 @@ the end of the range it would say nothing but that it lay beyond."""
 CORE_MARGIN = 0.15
 """An estimate more than this many widths outside the core of its variable is withheld."""
 
-CUT, VAGUE = 0.1, 0.25
-"""An interval was cut at one end if this end is nearer to the estimate than so much of the distance to the other, and
-its estimate is vague if that is more than so much of the range of its channel, known from `KNOWN` periods."""
+CUT, VAGUE, EMPTY = 0.1, 0.25, 0.6
+"""An interval was cut at one end if this end is nearer to the estimate than so much of the distance to the other. Its
+estimate is vague if that is more than so much of the range of its channel, known from `KNOWN` periods, and says nothing
+if the interval is wider than the last."""
 
 RATIO = 3.0
 """Readings of a nonnegative quantity are impossible from this many widths above the range, of others from `FAR`: the
@@ -244,7 +245,7 @@ class AcceptedRange:
         for end, ends in zip(self.own, (self.lowest, self.highest), strict=True):
             two = np.take_along_axis(ends, part, axis=0)[0][..., :2]
             piled.append((two == end[..., None]).all(axis=-1))
-        return piled[0] | (self._shown[0] == 0), piled[1]
+        return piled[0], piled[1]
 
     @cached_property
     def _wide_core(self) -> tuple[FloatArray, FloatArray]:
@@ -409,17 +410,16 @@ class AcceptedRange:
             (cells.cleaned > np.fmax(value, top)) | (cells.cleaned < np.fmin(value, bottom))
         )
         # A vague estimate that all but ends its own interval was cut there and says only that it lay beyond, unless
-        # readings pile up at that end. Of a channel whose range lies apart none is believed there.
+        # readings pile up at that end; what may be nearly anything says nothing. Of a channel whose range lies apart
+        # none is believed at an end.
         at_floor, at_ceiling = (end[sensors, :, None] for end in self._piled)
         with np.errstate(invalid="ignore"):
             left, right = cells.cleaned - np.fmax(cells.lower, low), np.fmin(cells.upper, high) - cells.cleaned
             below, above = left <= CUT * right, right <= CUT * left
-            is_vague = (self.periods.sum(axis=0)[sensors, :, None] >= KNOWN) & (
-                np.fmax(left, right) > VAGUE * (high - low)
-            )
-        is_inside = (value >= low) & (value <= high)
-        is_cut = is_vague & ~is_inside & ((below & ~at_floor) | (above & ~at_ceiling))
-        cut = is_cut | (~self._in_core[sensors, :, None] & (below | above))
+            is_vague, is_empty = np.fmax(left, right) > VAGUE * (high - low), left + right > EMPTY * (high - low)
+        is_lost = (self.periods.sum(axis=0)[sensors, :, None] >= KNOWN) & ~((value >= low) & (value <= high))
+        is_cut = is_vague & ((below & ~at_floor) | (above & ~at_ceiling))
+        cut = (is_lost & (is_cut | is_empty)) | (~self._in_core[sensors, :, None] & (below | above))
         if not intervals:
             beyond = moved_out = cut = clear = np.zeros_like(wrong)
         # Where the reading lies even farther out, the bound is nearer to it than nothing.

@@ -133,7 +133,11 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
             if status.state == "ended" and (whose := names & silences.keys()):
                 line = silences[max(whose)]
                 # The value is that of one variable.
-                whole = status if line.variable else replace(status, variable="", value=math.nan)
+                whole = (
+                    status
+                    if line.variable or len(reader.variables) == 1
+                    else replace(status, variable="", value=math.nan)
+                )
                 sentence = _sentence(reader, whole, tables_end)
                 faults[faults.index(line)] = replace(line, end=max(tables_end, line.end), sentence=sentence, open=True)
                 listed.add((line.sensor, line.variable))
