@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,8 @@ from sensormend.model.records import DRIFT, GAIN, NOISE, OFFSET, STUCK
 from simulated_city import small_city
 
 # Compiled, it can be called by compiled functions only; with NUMBA_DISABLE_JIT there is no `py_func`.
-confirmed_share = getattr(estimation.confirmed_share, "py_func", estimation.confirmed_share)
+compiled_share = getattr(estimation.confirmed_share, "py_func", estimation.confirmed_share)
+confirmed_share = partial(compiled_share, weight=estimation.TRUE_WEIGHT)
 
 
 @pytest.mark.parametrize("kind", [OFFSET, DRIFT, NOISE])

@@ -9,7 +9,14 @@ import numpy as np
 from sensormend.model.cold_start import cold_start, restart_levels
 from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.detection import detect_wrong, mark_wrong, set_parameters
-from sensormend.model.estimation import IMPLAUSIBLE_SPREADS, confirmed_share, estimate_cells, write_corrections
+from sensormend.model.estimation import (
+    IMPLAUSIBLE_SPREADS,
+    OWNERS_WEIGHT,
+    TRUE_WEIGHT,
+    confirmed_share,
+    estimate_cells,
+    write_corrections,
+)
 from sensormend.model.hypotheses import BEAM, PER_KIND, best_hypothesis, fault_size
 from sensormend.model.learning import centre_corrections, learn_channel, learn_moments, learn_ripple, try_shrinkage
 from sensormend.model.prediction import invert, predict, prediction_covariance
@@ -413,7 +420,7 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
         unit = slope(w.cells[MEAN, i, s // 2] + w.cells[SMOOTH, i, s // 2], v)
         spread = math.sqrt(w.member.variance[i])
         eta = level_error(w.stats[i], w.member.variance[i], s)
-        share = confirmed_share(kind, size, spread, w.stats[i].support, eta)
+        share = confirmed_share(kind, size, spread, w.stats[i].support, eta, TRUE_WEIGHT)
         if not is_open and n_wrong <= 2 and last - first <= 1:
             kind = KIND_SPIKE
             for t in range(begin, end + 1):
@@ -423,7 +430,7 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
             kind = KIND_IMPLAUSIBLE
         if kind in (OFFSET, DRIFT, GAIN, NOISE):
             # What others tell decides whether it is wrong; owners confirm what they see, however many tell.
-            share = min(share, confirmed_share(kind, size, spread, 0.0, np.inf))
+            share = confirmed_share(kind, size, spread, w.stats[i].support, eta, OWNERS_WEIGHT)
         if kind == STUCK:
             size, rate = value, 0.0
         elif kind != GAIN:

@@ -43,9 +43,9 @@ CONFIRMED, CONFIRMED_SIZE = -2.06, 1.65
 of its size: a logistic regression on 1,600 faults of five archives, which holds for each when it is left out."""
 CONFIRMED_GAIN, CONFIRMED_STUCK = -0.4, 0.9
 """The same of a gain, and the share of stuck readings that they confirm."""
-CONFIRMED_SUPPORT, MANY = 3.0, 3.0
-"""How these log odds grow with the logarithm of the support, from the second on: of known faults in a network of 37
-thermometers, where the support is 12, nine in ten of what is found is one."""
+TRUE_WEIGHT, OWNERS_WEIGHT, MANY = 3.0, 1.0, 3.0
+"""How these log odds grow with the logarithm of the support, from the third on: of known faults in a network of 37
+thermometers, where the support is 12, nine in ten of what is found is one; owners confirm fewer than they could."""
 RANGE_PERIODS, TODAY_SHARE = 30.0, 0.1
 """Periods, half of them full, after which the range of a channel is known; and the share of that range by which the
 trusted readings of a period widen it then."""
@@ -178,15 +178,15 @@ def _is_usual_roughness(w, network, period, p, s, i, first, last, part):
 
 
 @compiled
-def confirmed_share(kind, size, spread, support, eta):
+def confirmed_share(kind, size, spread, support, eta, weight):
     """Return the share of faults of a kind and a size that are confirmed, `spread` being a channel's deviation.
 
     What is seen on a chart of the channel is marked; where many others predict it, or tell its level well, less shows
-    as well.
+    as well. How much less is the `weight` of that: of what is true, or of what owners confirm.
     """
     if kind == STUCK:
         return CONFIRMED_STUCK
-    odds = CONFIRMED_SUPPORT * math.log(max(1.0, support / MANY) * max(1.0, WELL_EXPLAINED / max(eta, 1e-6)))
+    odds = weight * math.log(max(1.0, support / MANY) * max(1.0, WELL_EXPLAINED / max(eta, 1e-6)))
     odds += CONFIRMED_GAIN if kind == GAIN else CONFIRMED + CONFIRMED_SIZE * math.log(abs(size) / spread + 1e-6)
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
@@ -204,7 +204,7 @@ def _may_be_sound(w, network, period, p, s, i, e, kind, first, last, size, rate)
     spread = math.sqrt(network.moments[p, i, i])
     farthest = size if kind == GAIN else max(abs(size), abs(size - rate * length / s))
     eta = level_error(stats, network.moments[p, i, i], s)
-    if confirmed_share(kind, farthest, spread, stats.support, eta) < 0.5:
+    if confirmed_share(kind, farthest, spread, stats.support, eta, TRUE_WEIGHT) < 0.5:
         return True
     is_short = e > 0 and length <= max(2.0, s / 8.0)
     # What is wrong for hours where others do not tell what a channel should do shows in its own series.
