@@ -178,6 +178,8 @@ def _implausible(context: ReadingContext) -> str:
     limits = _per_variable(options.get("valid") if isinstance(options, dict) else None, context.variable)
     if len(limits) == 2 and not limits[0] <= context.row.value <= limits[1]:
         return f"It is outside the limits given, {limits[0]:g} to {limits[1]:g}."
+    if context.row.flag == Flag.SUSPECT:
+        return "It is far from everything the network reads."
     return "It is so far from everything the network reads that it cannot be."
 
 
