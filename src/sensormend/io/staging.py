@@ -41,6 +41,10 @@ MEMORY = "400MB"
 """The engine's limit of memory; beyond it, it writes to the folder. With 1 GB the sorting of 20 million readings is a
 quarter faster (a fortieth of `clean`) and takes all of it."""
 
+MEMORY_READING = "100MB"
+"""The same while periods are read, in order. Of 20 million readings the peak memory of `clean` is 0.6 GB in place of
+0.9, and it takes a fiftieth longer."""
+
 MOST_FLAGS = 1000
 """Flags of the owners; what has more different texts is a column of remarks."""
 
@@ -84,6 +88,7 @@ class Staging(Closing):
         self.readings = self.rejected = 0
         self.has_positions = False
         self.periods = np.empty(0, dtype=np.int64)
+        self._memory = MEMORY
         # Pairs of a name and a text, some names several times; in the file as soon as all is loaded.
         self._properties: list[tuple[str, str]] = []
 
@@ -141,6 +146,7 @@ class Staging(Closing):
             return
         if not self._in_memory:
             config |= {"memory_limit": MEMORY, "temp_directory": str(self.folder / "tmp")}
+            self._memory = MEMORY
         try:
             self.engine = duckdb.connect(":memory:" if self._in_memory else str(self.path), config=config)
         except (OSError, duckdb.Error) as error:
@@ -156,6 +162,12 @@ class Staging(Closing):
         """Have small files read by one thread: to hand their statements to others takes a fifth of the time."""
         is_small = self._in_memory and self.folder != Path()
         self.ask("SET threads = 1" if is_small else "RESET threads")
+
+    def _limit_memory(self, most: str) -> None:
+        """Limit the engine's memory from here on."""
+        if not self._in_memory and self._memory != most:
+            self.ask(f"SET memory_limit = '{most}'")
+            self._memory = most
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return all rows of its result."""
@@ -329,6 +341,7 @@ class Staging(Closing):
 
     def flagged(self, start: int = EARLIEST, end: int = LATEST) -> Readings:
         """Return the times from `start` to before `end` at which a flag came; the values are indices of the flags."""
+        self._limit_memory(MEMORY)
         words = ", ".join(map(literal, self.owner_flags))
         return self._as_readings(f"""
             SELECT sensor, variable, time, list_position([{words}], owner_flag) - 1.0 AS value
@@ -401,6 +414,7 @@ class Staging(Closing):
         # The engine's integer division truncates towards zero; the shift keeps the dividend from being negative.
         below = (first + shift) // period
         number = f"((time + {shift - below * period}) // {period} + {below})"
+        self._limit_memory(MEMORY)
         with self.reporting(progress, 0.0, 1.0):
             self.ask("DROP TABLE IF EXISTS sorted")
             # Not in the file: writing it there takes a third of the sorting.
@@ -413,6 +427,7 @@ class Staging(Closing):
     def read(self, period: int, count: int = 1) -> Readings:
         """Return the readings of one period, or of `count` consecutive ones, in order of arrival."""
         last = period + count - 1
+        self._limit_memory(MEMORY_READING)
         return self._as_readings(
             f"SELECT sensor, variable, time, value FROM sorted WHERE period BETWEEN {period} AND {last}"
         )
@@ -437,6 +452,7 @@ class Staging(Closing):
 
     def write_rejected(self, path: Path) -> None:
         """Write the rows that could not be read as CSV: file, row, reason, line."""
+        self._limit_memory(MEMORY)
         with replacing(path) as new:
             self.ask(f"""
                 COPY (SELECT {harmless_text("shown")} AS file, row, reason, {harmless_text("line")} AS line
