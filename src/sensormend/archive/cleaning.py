@@ -279,12 +279,10 @@ class _ArchiveRun:
             staging = Staging.open(folder)
         except StateError:
             shutil.rmtree(folder, ignore_errors=True)
-        else:
-            return staging, survey_readings(staging.sample(), self.options)
-        # What is not a file cannot be read again.
-        sizes = [int(entry[1]) if len(entry) > 1 else SMALL for entry in self.identity]
-        staging = Staging(folder, in_memory=sum(sizes) < SMALL)
-        staging.load(self.source, self.options, self.stages("reading", 0))
+            # What is not a file cannot be read again.
+            sizes = [int(entry[1]) if len(entry) > 1 else SMALL for entry in self.identity]
+            staging = Staging(folder, in_memory=sum(sizes) < SMALL)
+            staging.load(self.source, self.options, self.stages("reading", 0))
         survey = survey_readings(staging.sample(), self.options)
         grid = survey.grid
         staging.sort(grid.early, grid.period, grid.origin, self.stages("sorting", staging.readings))

@@ -539,10 +539,12 @@ class State:
             rate = np.where(self.roughness > 0, np.maximum(1 / (age + 2), 1 - screening.MEMORY), 1)
             moved = self.roughness + rate * (today - self.roughness)
             self.roughness = np.where(np.isfinite(moved), moved, self.roughness).astype(np.float32)
+            counts = self.counts
+            counts_all = bool(counts.all())
             for number in range(self.variables):
                 channels = slice(number, None, self.variables)
                 slowest = float(rate[channels][np.isfinite(today[channels])].min(initial=1))
-                counted = scaled[channels] if self.counts.all() else scaled[channels][self.counts[channels]]
+                counted = scaled[channels] if counts_all else scaled[channels][counts[channels]]
                 self.spread[number] = screening.follow_spread(self.spread[number], counted, slowest)
         return spikes, handled
 
@@ -550,9 +552,10 @@ class State:
         """Return which channels move with the others, and about as much as they do; those hardly known count."""
         moves, variance = self._unexplained_below(engine.MAX_UNEXPLAINED**2), self._own_variance()
         known = self.stats["age"] >= estimation.OWN_PERIODS
+        counts = known & self.counts
         for number in range(self.variables):
             channels = slice(number, None, self.variables)
-            counted = known[channels] & self.counts[channels]
+            counted = counts[channels]
             if counted.any():
                 usual = screening.median_of(variance[channels][counted])
                 moves[channels] &= (variance[channels] <= ALIKE * usual) & (ALIKE * variance[channels] >= usual)

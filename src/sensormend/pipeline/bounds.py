@@ -131,14 +131,20 @@ class AcceptedRange:
             withheld, never,
         )  # fmt: skip
 
+    def _extremes(self) -> list[FloatArray]:
+        """Return the lowest and the highest extremes of every channel, (sensor, variable, 8).
+
+        Those of readings with flag 2 count for a channel without one with flag 1.
+        """
+        judged = (self.periods[0] > 0)[..., None]
+        return [np.where(judged, ends[0], ends[1]) for ends in (self.lowest, self.highest)]
+
     @cached_property
     def own(self) -> tuple[FloatArray, FloatArray]:
         """The ends of the range of every channel, (sensor, variable); infinite, and inverted, where there is none."""
-        part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
         periods = self.periods.sum(axis=0)
         place = np.where(periods < YOUNG, 0, np.clip(periods // LONG, REACHED - 1, EXTREMES - 1))[..., None]
-        ends = (np.take_along_axis(end, part, axis=0)[0] for end in (self.lowest, self.highest))
-        low, high = (np.take_along_axis(end, place, axis=2)[..., 0] for end in ends)
+        low, high = (np.take_along_axis(end, place, axis=2)[..., 0] for end in self._extremes())
         return low, high
 
     @cached_property
@@ -163,12 +169,11 @@ class AcceptedRange:
     def variable_limits(self) -> tuple[FloatArray, FloatArray]:
         """The lower and the upper end of the range of every variable; infinite where there is no reading."""
         believed = self.believed & self.counting
-        part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
         place = np.maximum(REACHED, believed.sum(axis=0) // APART) - 1
         place[np.where(believed, self.periods.sum(axis=0), 0).sum(axis=0) < YOUNG] = 0
         limits = []
-        for ends, sign in ((self.lowest[..., :REACHED], 1), (self.highest[..., :REACHED], -1)):
-            own = np.where(believed[..., None], sign * np.take_along_axis(ends, part, axis=0)[0], np.inf)
+        for ends, sign in zip(self._extremes(), (1, -1), strict=True):
+            own = np.where(believed[..., None], sign * ends[..., :REACHED], np.inf)
             pooled = np.sort(own.transpose(1, 0, 2).reshape(self.count.size, -1), axis=1)
             pooled = np.concatenate([pooled, np.full((self.count.size, REACHED), np.inf)], axis=1)
             # Of few channels no farther than the farthest one: of that, after years, more bad periods are left out.
@@ -240,12 +245,9 @@ class AcceptedRange:
 
         Nothing was ever beyond, and two periods were there: 0 mm of rain, a humidity of 100 %.
         """
-        part = np.where(self.periods[0] > 0, 0, 1)[None, ..., None]
-        piled = []
-        for end, ends in zip(self.own, (self.lowest, self.highest), strict=True):
-            two = np.take_along_axis(ends, part, axis=0)[0][..., :2]
-            piled.append((two == end[..., None]).all(axis=-1))
-        return piled[0], piled[1]
+        low, high = ((ends[..., :2] == end[..., None]).all(axis=-1)
+                     for end, ends in zip(self.own, self._extremes(), strict=True))  # fmt: skip
+        return low, high
 
     @cached_property
     def _wide_core(self) -> tuple[FloatArray, FloatArray]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sensormend.pipeline.bounds import clipped
-from sensormend.pipeline.circular import distances
+from sensormend.pipeline.circular import wrapped
 from sensormend.readings import DAY, HOUR
 from sensormend.recovery import FloatArray
 from sensormend.tensor import LARGEST
@@ -174,5 +174,6 @@ class ReadingSums:
 
 def distances_from(value: FloatArray, estimate: FloatArray, circular: bool = False) -> FloatArray:
     """Return how far readings are from their estimates; 0 where one of the two is not known."""
+    difference = value - estimate
     known = np.isfinite(value) & np.isfinite(estimate)
-    return clipped(np.where(known, distances(value, estimate, np.asarray(circular)), 0.0), -LARGEST, LARGEST)
+    return clipped(np.where(known, wrapped(difference) if circular else difference, 0.0), -LARGEST, LARGEST)

@@ -429,7 +429,8 @@ class Tally:
         """Return some slots of one channel as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
         distance = distances_from(value, cleaned, bool(table.circular[row]))
-        corrected = table.corrected[row, slots]
+        own = distance[table.corrected[row, slots]]
+        taken_out = float(own.sum()) if own.size else 0.0
         counts = np.bincount(table.reason[row, slots]).tolist()
         return FaultEpisode(
             self.sensors[channel[0]],
@@ -439,10 +440,10 @@ class Tally:
             slots={code: count for code, count in enumerate(counts) if count},
             sums=ReadingSums.of(value, distance),
             score=float(table.score[row]),
-            wrong=int(table.fail[row, slots].sum()),
-            corrected=int(corrected.sum()),
-            taken_out=float(distance[corrected].sum()),
-            last_taken_out=float(distance[corrected].mean()) if corrected.any() else math.nan,
+            wrong=int(np.count_nonzero(table.fail[row, slots])),
+            corrected=own.size,
+            taken_out=taken_out,
+            last_taken_out=taken_out / own.size if own.size else math.nan,
             resolution=float(table.resolution[row]),
         )
 
@@ -695,6 +696,8 @@ def _runs(wrong: BoolArray, missing: BoolArray) -> list[NDArray[np.intp]]:
     slots = np.flatnonzero(wrong)
     if not slots.size:
         return []
+    if slots[-1] - slots[0] + 1 == slots.size:
+        return [slots]
     interruptions = np.cumsum(~(wrong | missing))
     return np.split(slots, np.flatnonzero(np.diff(interruptions[slots])) + 1)
 

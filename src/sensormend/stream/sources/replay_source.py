@@ -173,21 +173,22 @@ class ReplaySource(Source):
 
 
 def _open_staging(source: str, options: Options, folder: Path) -> Staging:
-    """Sort the readings of an archive by day, unless that is done."""
+    """Load the readings of an archive, unless that is done, and sort them by day."""
     fingerprint = _fingerprint(source, options)
     record = folder / "replay.json"
-    try:
-        if fingerprint is not None and json.loads(record.read_text(encoding="utf-8")) == fingerprint:
-            return Staging.open(folder)
-    except (OSError, ValueError, StateError):
-        pass
-    shutil.rmtree(folder, ignore_errors=True)
     staging = Staging(folder)
     try:
-        staging.load(source, options)
+        try:
+            is_loaded = fingerprint is not None and json.loads(record.read_text(encoding="utf-8")) == fingerprint
+            staging = Staging.open(folder) if is_loaded else staging
+        except (OSError, ValueError, StateError):
+            is_loaded = False
+        if not is_loaded:
+            shutil.rmtree(folder, ignore_errors=True)
+            staging.load(source, options)
+            with atomic_write(record) as file:
+                json.dump(fingerprint, file)
         staging.sort(0, DAY)
-        with atomic_write(record) as file:
-            json.dump(fingerprint, file)
     except BaseException:
         staging.close()
         raise
