@@ -43,7 +43,7 @@ quarter faster (a fortieth of `clean`) and takes all of it."""
 
 MEMORY_READING = "100MB"
 """The same while periods are read, in order. Of 20 million readings the peak memory of `clean` is 0.6 GB in place of
-0.9, and it takes a fiftieth longer."""
+0.9, and it takes as long."""
 
 MOST_FLAGS = 1000
 """Flags of the owners; what has more different texts is a column of remarks."""
