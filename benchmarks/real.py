@@ -8,6 +8,7 @@ of the readings that they left as they are, else of all readings. `archives.judg
     python benchmarks/real.py --calibration                how often a fault of a given confidence is confirmed
     python benchmarks/real.py --draw out/real              twenty faults of each archive as a picture
     python benchmarks/real.py --forms logan2019            the same readings as other tables: which flags differ
+    python benchmarks/real.py --parts                      one or two sensors of each, and every sixth reading
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from archives.judging import (
     write_readings,
 )
 from archives.panels import COLUMNS, ROWS, draw_panels
+from archives.parts import write_parts
 from sensormend.bench.tables import markdown_table
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.metadata import read_faults
@@ -72,6 +74,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="also a picture of twenty faults of each archive")
     parser.add_argument("--seed", type=int, default=0, help="of the faults that are drawn")
     parser.add_argument("--forms", metavar="NAME", help="only compare forms of the table of one archive")
+    parser.add_argument("--parts", action="store_true", help="parts of the archives instead of the whole")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each OUT, new, as FOLDER/NAME")
     parser.add_argument("--mended", type=Path, metavar="FOLDER", help="a FOLDER of --out; nothing is cleaned then")
     args = parser.parse_args(own)
@@ -82,6 +85,15 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, InputError) else 1
     if args.forms:
         return show_forms(archives[args.forms], options)
+    with tempfile.TemporaryDirectory() as folder:
+        if args.parts:
+            parts = [write_parts(archive, Path(folder)) for archive in archives.values()]
+            archives = {name: part for own in parts for name, part in own.items()}
+        return judge_archives(archives, args, options)
+
+
+def judge_archives(archives: dict[str, Path], args: argparse.Namespace, options: Sequence[str]) -> int:
+    """Clean and judge archives and print what was found; return 1 if one of them stopped."""
     runs, stopped, lines = [], [], []
     for name, archive in archives.items():
         try:

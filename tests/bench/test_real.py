@@ -35,6 +35,7 @@ from archives.judging import (
     read_judged,
 )
 from archives.panels import correlated_channels, draw_panels
+from archives.parts import write_parts
 from oracles import real as oracle
 from oracles.real import Reading
 from sensormend.errors import InputError, SensormendError
@@ -372,3 +373,21 @@ def test_oddwater_is_scored(data: Path, tmp_path: Path) -> None:
     assert scores.agreement.labelled_events == 30
     assert len(scores.changes) == 6
     assert scores.distances.empty
+
+
+def test_parts_have_the_sensors_with_most_readings_and_every_sixth_reading(tmp_path: Path) -> None:
+    archive = tmp_path / "tank.parquet"
+    duckdb.execute(
+        f"""copy (select i as time, case when i % 10 < 6 then 'a' when i % 10 < 9 then 'b' else 'c' end as sensor,
+                         'level' as variable, i::double as value from range(600) numbers(i))
+            to '{archive}' (format parquet)"""
+    )
+    found = {
+        name: duckdb.sql(f"select sensor, count(*) from '{part}' group by sensor order by sensor").fetchall()
+        for name, part in write_parts(archive, tmp_path).items()
+    }
+    assert found == {
+        "tank-1-of-the-sensors": [("a", 360)],
+        "tank-2-of-the-sensors": [("a", 360), ("b", 180)],
+        "tank-every-6th": [("a", 60), ("b", 30), ("c", 10)],
+    }
