@@ -383,7 +383,7 @@ def test_parts_have_the_sensors_with_most_readings_and_every_sixth_reading(tmp_p
             to '{archive}' (format parquet)"""
     )
     found = {
-        name: duckdb.sql(f"select sensor, count(*) from '{part}' group by sensor order by sensor").fetchall()
+        name: duckdb.execute(f"select sensor, count(*) from '{part}' group by sensor order by sensor").fetchall()
         for name, part in write_parts(archive, tmp_path).items()
     }
     assert found == {
