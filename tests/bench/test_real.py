@@ -382,11 +382,11 @@ def test_parts_have_the_sensors_with_most_readings_and_every_sixth_reading(tmp_p
                          'level' as variable, i::double as value from range(600) numbers(i))
             to '{archive}' (format parquet)"""
     )
-    found = {
+    counts = {
         name: duckdb.execute(f"select sensor, count(*) from '{part}' group by sensor order by sensor").fetchall()
         for name, part in write_parts(archive, tmp_path).items()
     }
-    assert found == {
+    assert counts == {
         "tank-1-of-the-sensors": [("a", 360)],
         "tank-2-of-the-sensors": [("a", 360), ("b", 180)],
         "tank-every-6th": [("a", 60), ("b", 30), ("c", 10)],

@@ -53,8 +53,8 @@ def test_what_many_others_tell_is_wrong_however_small_and_its_confidence_is_the_
     truth = small_city(30, 30).truth
     readings, model = truth.copy(), NetworkModel()
     readings[2, 6:18, 25] += 1.5 * np.std(truth)
-    found = [fault for day in range(30) for fault in model.update(readings[..., day]).faults if fault.sensor == 2]
-    fault = max(found, key=lambda fault: fault.probability)
+    own = [fault for day in range(30) for fault in model.update(readings[..., day]).faults if fault.sensor == 2]
+    fault = max(own, key=lambda fault: fault.probability)
     assert fault.kind in ("offset", "drift", "noise")
     assert fault.probability > 0.9
     assert 0.5 < fault.confidence < 0.85

@@ -79,7 +79,7 @@ def test_water_that_freezes_is_not_wrong(plateaus: list[tuple[float, float] | No
 def test_water_that_freezes_slowly_stands_still_at_its_plateau_and_is_not_stuck() -> None:
     def kinds(plateaus: list[tuple[float, float] | None] | None) -> set[str]:
         random, hours = np.random.default_rng(0), np.arange(SLOTS)
-        model, found = NetworkModel(plateaus=plateaus), set()
+        model, seen = NetworkModel(plateaus=plateaus), set()
         for day in range(50):
             level = 4 + 2 * np.sin(day / 4) if day < 44 else 2.0
             water = level + 0.3 * np.sin((hours - 9) / SLOTS * 2 * np.pi) + np.linspace(0, 1, 8)[:, None]
@@ -87,8 +87,8 @@ def test_water_that_freezes_slowly_stands_still_at_its_plateau_and_is_not_stuck(
             water[0] = np.maximum(water[0] - 2, 0)
             if day >= 44:
                 water[0, water[0] < 0.5] = 0
-            found |= {fault.kind for fault in model.update(np.round(water, 2)).faults}
-        return found
+            seen |= {fault.kind for fault in model.update(np.round(water, 2)).faults}
+        return seen
 
     assert kinds(None) == {"stuck"}
     assert kinds([(-0.12, 0.12)]) == set()

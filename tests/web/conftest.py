@@ -31,9 +31,9 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def city_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the OUT of a watch that has ended: 40 sensors, 70 days, with places, faults and silences."""
+    """Return the OUT of a watch that has ended: 40 sensors, 84 days, with places, faults and silences."""
     out = tmp_path_factory.mktemp("web") / "city"
-    Service(settings(out), lambda mark, memory: CitySource(40, days=70, seed=2)).run()
+    Service(settings(out), lambda mark, memory: CitySource(40, days=84, seed=2)).run()
     return out
 
 

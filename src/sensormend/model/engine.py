@@ -51,7 +51,7 @@ STEP = 0.25
 seen before; a broken one jumps there."""
 NEAR = 0.15
 """Widths of a variable's scale within which a value is at an end of its range."""
-RANGE_KNOWN = 60.0
+RANGE_KNOWN = 30.0
 """Periods after which a channel that is alone has shown what it can be: a gauge may begin in a drought, or in ice."""
 FEW_MEMBERS = 5
 """Known others from which what is usual for them counts more than the past of the channel."""
