@@ -40,7 +40,7 @@ def test_the_first_view_says_how_it_is_and_draws_all_of_it(browser: Browser, add
     network = asked(address, "network")
     shown = re.sub(r"\d{4}-\d\d-\d\d", lambda one: f"{date.fromisoformat(one[0]):%-d %b %Y}", network["sentence"])
     assert browser.text("h1") == shown
-    assert browser.data("#matrix", "drawn") == "40x70"
+    assert browser.data("#matrix", "drawn") == "40x84"
     assert browser.text('[data-figure="faulty"]') == str(network["states"]["faulty"])
     browser.wait("#map canvas, #map svg")
     for heading in ("Day by day", "Needs attention now"):
@@ -67,14 +67,14 @@ def test_a_click_in_the_matrix_opens_the_sensor_and_back_comes_back(browser: Bro
 def test_the_matrix_is_filtered_by_name_and_by_state(browser: Browser, address: str) -> None:
     browser.open(f"{address}/", "overview")
     browser.one(".matrix-name").send_keys("S1")
-    browser.until(lambda: browser.data("#matrix", "drawn") == "10x70", "S10 to S19")
+    browser.until(lambda: browser.data("#matrix", "drawn") == "10x84", "S10 to S19")
     browser.one(".matrix-name").send_keys("nobody")
     browser.wait(".matrix-none button").click()
-    browser.until(lambda: browser.data("#matrix", "drawn") == "40x70", "all again")
+    browser.until(lambda: browser.data("#matrix", "drawn") == "40x84", "all again")
     faulty = asked(address, "network")["states"]["faulty"]
     assert faulty
     browser.one('button[data-state="faulty"]').click()
-    browser.until(lambda: browser.data("#matrix", "drawn") == f"{faulty}x70", "only the faulty ones")
+    browser.until(lambda: browser.data("#matrix", "drawn") == f"{faulty}x84", "only the faulty ones")
     assert "state=faulty" in browser.driver.current_url
 
 
