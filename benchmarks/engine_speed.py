@@ -47,7 +47,8 @@ GAPS = ("a silent day", "half a day dark", "3-hourly readings on an hourly grid"
 GAPS_SENSORS, GAPS_DAYS = 1000, 32
 REPEATS = 3
 """Small runs are repeated and the quickest counts: what else the machine does makes them slower, never faster."""
-START = "import sys, numpy; from sensormend import NetworkModel; NetworkModel().update(numpy.load(sys.argv[1]))"
+START = "import sys, numpy; from speed_walk import NetworkModel; NetworkModel().update(numpy.load(sys.argv[1]))"
+"""Run in the folder of this file, from which `-c` imports."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,12 @@ def start(source: Path, folders: Folders) -> list[Measured]:
     seconds = []
     for _ in range(REPEATS + 1):
         start = perf_counter()
-        subprocess.run([sys.executable, "-c", START, day], env={**os.environ, "PYTHONPATH": str(source)}, check=True)
+        subprocess.run(
+            [sys.executable, "-c", START, day],
+            env={**os.environ, "PYTHONPATH": str(source)},
+            check=True,
+            cwd=Path(__file__).parent,
+        )
         seconds.append(perf_counter() - start)
     return [Measured("start", "a fresh process and its first update", "s", min(seconds[1:]))]
 

@@ -18,12 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from sensormend import OLRTR, NetworkModel
+import sensormend
+from sensormend import OLRTR
 from sensormend.recovery import Recovery
 
 __all__ = ["Task", "Walked", "walk_in_a_process"]
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+NetworkModel = getattr(sensormend, "NetworkModel", None) or sensormend.AutoOLRTR
+"""The engine of this checkout, or of one from before it had this name."""
 FORGET_PEAK = "5"
 """What makes Linux forget the highest resident size so far, see proc(5)."""
 
@@ -109,7 +112,7 @@ def walk(folder: Path, task: Task) -> Walked:
     return Walked(**{**asdict(walked), "read": readings.nbytes, "returned": returned})
 
 
-def _model(task: Task) -> NetworkModel | OLRTR | None:
+def _model(task: Task) -> Any:
     if task.method == "nothing":
         return None
     return NetworkModel(**task.settings) if task.method == "NetworkModel" else OLRTR(**task.settings)

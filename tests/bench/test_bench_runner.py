@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from ctrl_c import with_ctrl_c
 from sensormend.bench.experiment import Job, RunPlan
 from sensormend.bench.runner import EXPERIMENTS, RunProgress, run
 from sensormend.cli import main
@@ -145,7 +146,9 @@ def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path: Path, monkeypatch:
 def test_ctrl_c_leaves_results_that_can_be_read(tmp_path: Path) -> None:
     call = ["bench", "size", "--methods", "OLRTR", "--trials", "50", "--out", str(tmp_path)]
     command = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", *call]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=with_ctrl_c
+    ) as process:
         end = time.monotonic() + 60
         lines = tmp_path / "results.jsonl"
         while time.monotonic() < end and not (lines.is_file() and lines.read_bytes().count(b"\n") >= 2):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusters import Cluster, running_cluster
+from ctrl_c import with_ctrl_c
 from network_tables import NAMES, assert_same_as_alone, read_networks_csv, write_networks
 from sensormend.cluster import clean_networks
 from sensormend.errors import ConfigError
@@ -95,7 +96,7 @@ def held(folder: Path, condition: Callable[[], object], run: subprocess.Popen[st
 def typed(*words: str, first: str = "") -> subprocess.Popen[str]:
     program = f"import sys\n{first}\nfrom sensormend.cli import main\nsys.exit(main())"
     command = [sys.executable, "-c", program, "clean", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=with_ctrl_c)
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(

@@ -92,3 +92,23 @@ def test_water_that_freezes_slowly_stands_still_at_its_plateau_and_is_not_stuck(
 
     assert kinds(None) == {"stuck"}
     assert kinds([(-0.12, 0.12)]) == set()
+
+
+@pytest.mark.parametrize(("level", "is_wrong"), [(3.0, False), (15.0, True)])
+def test_a_channel_that_stands_still_is_stuck_unless_the_others_would_have_it_there(
+    level: float, is_wrong: bool
+) -> None:
+    """Clean air, to whole units."""
+    random, hours = np.random.default_rng(1), np.arange(SLOTS)
+    model, wrong = NetworkModel(), 0
+    for day in range(45):
+        air = 30 + 15 * np.sin(day / 3) + 10 * np.sin(hours / SLOTS * 2 * np.pi) + 2 * random.normal(size=(8, SLOTS))
+        if day >= 40:
+            air = 3 + 0.7 * random.normal(size=(8, SLOTS))
+        air = np.round(np.maximum(air, 0))
+        if day >= 40:
+            air[0] = level
+        result = model.update(air)
+        wrong += int(result.wrong[0].sum()) if day >= 40 else 0
+    assert (wrong > 3 * SLOTS) == is_wrong
+    assert wrong == 0 or is_wrong

@@ -498,15 +498,39 @@ def test_a_thunderstorm_is_possible_before_many_wet_days_were_seen() -> None:
     assert [number for number, mask in enumerate(masks) if mask.any()] == [177]
 
 
-@pytest.mark.parametrize(("estimate", "is_inside"), [(19.9, False), (17.0, True)])
-def test_a_vague_estimate_that_was_cut_at_the_end_of_the_range_is_withheld(estimate: float, is_inside: bool) -> None:
+@pytest.mark.parametrize(
+    ("estimate", "low", "high", "is_withheld"),
+    [
+        pytest.param(19.9, 10.0, 40.0, True, id="vague, and cut at the end"),
+        pytest.param(17.0, 10.0, 40.0, False, id="vague, and not cut"),
+        pytest.param(19.9, 18.0, 40.0, False, id="cut, and not vague"),
+        pytest.param(12.0, 4.0, 40.0, True, id="nearly anything"),
+    ],
+)
+def test_an_estimate_that_says_little_is_withheld(estimate: float, low: float, high: float, is_withheld: bool) -> None:
     day = np.tile(np.linspace(0.0, 20.0, 24), (8, 1))
     accepted = after(AcceptedRange.of(1), *(day + 0.01 * number for number in range(4 * YOUNG)))
+    assert 20.0 < ends(accepted)[1] < 20.5
     value, cells = cells_of(np.full((1, 24), np.nan), Flag.MISSING)
-    _, high = ends(accepted)
     cells = replace(cells, origin=np.full_like(cells.origin, ESTIMATED), cleaned=np.full(value.shape, estimate),
-                    lower=np.full(value.shape, 10.0), upper=np.full(value.shape, 40.0))  # fmt: skip
+                    lower=np.full(value.shape, low), upper=np.full(value.shape, high))  # fmt: skip
     listed = np.ones((1, 1), np.bool_)
     result, _ = accepted.applied(cells, value, np.zeros(value.shape, np.bool_), listed, 99, np.zeros(1, np.intp))
-    assert 20.0 < high < 20.5
-    assert np.isfinite(result.cleaned).all() == is_inside
+    assert np.isnan(result.cleaned).all() == is_withheld
+
+
+@pytest.mark.parametrize(("correction", "is_corrected"), [(32.0, True), (36.0, False)])
+def test_a_reading_above_what_most_channels_show_is_not_corrected_upwards(
+    correction: float, is_corrected: bool
+) -> None:
+    """Five channels are between 0 and 20, and three have shown up to 38."""
+    day = np.tile(np.linspace(0.0, 20.0, 24), (8, 1))
+    day[5:, -8:] = np.linspace(22.0, 38.0, 8)
+    accepted = after(AcceptedRange.of(1), *(day + 0.01 * number for number in range(4 * YOUNG)))
+    value, cells = cells_of(np.full((1, 24), 34.0), Flag.FAIL)
+    cells = replace(cells, origin=np.full_like(cells.origin, CORRECTED), cleaned=np.full(value.shape, correction),
+                    lower=np.full(value.shape, correction - 1), upper=np.full(value.shape, correction + 1))  # fmt: skip
+    listed = np.ones((1, 1), np.bool_)
+    result, _ = accepted.applied(cells, value, np.ones(value.shape, np.bool_), listed, 99, np.full(1, 7))
+    assert (result.origin == CORRECTED).all() == is_corrected
+    assert (result.flag == (Flag.FAIL if is_corrected else Flag.SUSPECT)).all()

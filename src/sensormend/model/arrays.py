@@ -66,6 +66,9 @@ LEVEL_MEMORY = 0.95
 """The same for the mean of a period: about 20 periods, so that moments hold the weather and not the season."""
 RESTING = 5
 """Votes from which a channel is taken to rest at a value."""
+OWN_PERIODS, RANGE_PERIODS = 10.0, 30.0
+"""Periods after which the range of a channel's own readings bounds its predictions and estimates, and after which it is
+known."""
 MIN_OTHERS = 2
 """Other members that must be observed in a period for a channel to be judged by them."""
 REFERENCE_COUNT = 10

@@ -24,12 +24,12 @@ from sensormend.model.scales import forward, is_on_plateau, slope
 from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
-    DEVIATION, DOUBTFUL, FAULTY, MEAN, MISSING, OBSERVED, PREDICTOR, PREDICTS, PROBABILITY, RAW, REFERENCE_COUNT,
-    REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, is_alone, level_error, median,
+    DEVIATION, DOUBTFUL, FAULTY, MEAN, MISSING, OBSERVED, PREDICTOR, PREDICTS, PROBABILITY, RANGE_PERIODS, RAW,
+    REFERENCE_COUNT, REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, is_alone, level_error, median,
     workspace,
 )  # fmt: skip
 from sensormend.model.records import (  # isort: skip
-    DRIFT, EPISODES, GAIN, HYPOTHESIS, KIND_IMPLAUSIBLE, KIND_SPIKE, NOISE, OFFSET, REPORT, SOUND, STUCK, copy_channel,
+    DRIFT, EPISODES, GAIN, HYPOTHESIS, KIND_IMPLAUSIBLE, KIND_SPIKE, REPORT, SOUND, STUCK, copy_channel,
 )  # fmt: skip
 
 __all__ = ["run_block", "run_partitions"]
@@ -51,8 +51,6 @@ STEP = 0.25
 seen before; a broken one jumps there."""
 NEAR = 0.15
 """Widths of a variable's scale within which a value is at an end of its range."""
-RANGE_KNOWN = 30.0
-"""Periods after which a channel that is alone has shown what it can be: a gauge may begin in a drought, or in ice."""
 FEW_MEMBERS = 5
 """Known others from which what is usual for them counts more than the past of the channel."""
 MAX_UNEXPLAINED = 0.3
@@ -332,7 +330,8 @@ def _run_partition(w, network, period, p, learning):
         was_inside, was_trusted = low <= before <= high, w.stats[i].last_time == period.start - 1
         # A fault that is open and was inside may have jumped out and come back for a while.
         follows = is_alone(w) and (was_inside if w.stats[i].open_kind == SOUND else not was_inside and was_trusted)
-        is_young = is_alone(w) and w.stats[i].age < RANGE_KNOWN
+        # A gauge may begin in a drought, or in ice.
+        is_young = is_alone(w) and w.stats[i].age < RANGE_PERIODS
         for t in range(s):
             if not w.flags[OBSERVED, i, t]:
                 continue
@@ -420,7 +419,7 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
         unit = slope(w.cells[MEAN, i, s // 2] + w.cells[SMOOTH, i, s // 2], v)
         spread = math.sqrt(w.member.variance[i])
         eta = level_error(w.stats[i], w.member.variance[i], s)
-        share = confirmed_share(kind, size, spread, w.stats[i].support, eta, TRUE_WEIGHT)
+        hypothesis, weight = kind, TRUE_WEIGHT
         if not is_open and n_wrong <= 2 and last - first <= 1:
             kind = KIND_SPIKE
             for t in range(begin, end + 1):
@@ -428,9 +427,10 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
                     period.estimates.code[c, t] = SPIKE
         elif kind != STUCK and kind != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * spread:
             kind = KIND_IMPLAUSIBLE
-        if kind in (OFFSET, DRIFT, GAIN, NOISE):
-            # What others tell decides whether it is wrong; owners confirm what they see, however many tell.
-            share = confirmed_share(kind, size, spread, w.stats[i].support, eta, OWNERS_WEIGHT)
+        else:
+            # What the others say decides whether it is wrong; owners confirm what they see, however many say it.
+            weight = OWNERS_WEIGHT
+        share = confirmed_share(hypothesis, size, spread, w.stats[i].support, eta, weight)
         if kind == STUCK:
             size, rate = value, 0.0
         elif kind != GAIN:

@@ -12,8 +12,8 @@ from sensormend.model.scales import backward, forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DOUBTFUL, DOUBTFUL_PROBABILITY, FAULTY, MEAN,
-    MISSING, OBSERVED, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, SCALED, SMOOTH, SPIKE, TRUSTED,
-    UNCERTAIN, WELL_EXPLAINED, WRONG, is_alone, level_error, volatility,
+    MISSING, OBSERVED, OWN_PERIODS, PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RANGE_PERIODS, RAW, RESIDUAL, SCALED,
+    SMOOTH, SPIKE, TRUSTED, UNCERTAIN, WELL_EXPLAINED, WRONG, is_alone, level_error, volatility,
 )  # fmt: skip
 from sensormend.model.records import (  # isort: skip
     DRIFT, EPISODES, GAIN, NOISE, NOT_JUDGED, OFFSET, SOUND, STUCK, UNSURE,
@@ -46,11 +46,8 @@ CONFIRMED_GAIN, CONFIRMED_STUCK = -0.4, 0.9
 TRUE_WEIGHT, OWNERS_WEIGHT, MANY = 3.0, 1.0, 3.0
 """How these log odds grow with the logarithm of the support, from the third on: of known faults in a network of 37
 thermometers, where the support is 12, nine in ten of what is found is one; owners confirm fewer than they could."""
-RANGE_PERIODS, TODAY_SHARE = 30.0, 0.1
-"""Periods, half of them full, after which the range of a channel is known; and the share of that range by which the
-trusted readings of a period widen it then."""
-OWN_PERIODS = 10.0
-"""Periods after which the range of a channel's own readings bounds its estimates."""
+TODAY_SHARE = 0.1
+"""The share of the range of a channel by which the trusted readings of a period widen it once it is known."""
 
 
 @inlined
@@ -411,7 +408,7 @@ def estimate_cells(w, network, period, p, s):
             out.lower[c, t] = max(low, min(value, backward(y - width, v)))
             out.upper[c, t] = min(high, max(value, backward(y + width, v)))
         out.score[c] = w.member.log_ratio[i] / -w.parameters[i].log_prior
-        # A channel that is stuck where the others would have it cannot be told from one that stands still with them.
+        # A channel that is stuck where the others would have it looks like one that stands still with them.
         is_explained = w.stats[i].variance < MAX_UNEXPLAINED * network.moments[p, i, i] and not is_alone(w)
         if out.kind[c] != STUCK or (is_explained and not w.member.dead[i]):
             _apply_tolerance(w, out, v, i, c, s)

@@ -26,7 +26,8 @@ from sensormend.model.compiling import compiled, inlined
 from sensormend.model.scales import forward
 
 from sensormend.model.arrays import (  # isort: skip
-    DEVIATION, EXPECTED, MEAN, OBSERVED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RESIDUAL, SCALED, SMOOTH,
+    DEVIATION, EXPECTED, MEAN, OBSERVED, OWN_PERIODS, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RESIDUAL, SCALED,
+    SMOOTH,
 )  # fmt: skip
 
 __all__ = [
@@ -34,8 +35,6 @@ __all__ = [
     "take_alike",
 ]  # fmt: skip
 
-CENSORED_FROM = 10
-"""Periods after which the range of a channel bounds its predictions."""
 END = 0.02
 """The part of a range that is either end of it."""
 
@@ -324,7 +323,7 @@ def _censor(w, v, s, i):
     .. [1] J. Tobin, "Estimation of Relationships for Limited Dependent Variables", Econometrica 26, 1958.
     """
     stats = w.stats[i]
-    if stats.age < CENSORED_FROM or not (v.high > v.low and stats.own_high > stats.own_low):
+    if stats.age < OWN_PERIODS or not (v.high > v.low and stats.own_high > stats.own_low):
         return
     low, high = forward(min(v.low, stats.own_low), v), forward(max(v.high, stats.own_high), v)
     margin = END * (high - low)

@@ -551,7 +551,7 @@ class State:
     def comoving(self) -> NDArray[np.bool_]:
         """Return which channels move with the others, and about as much as they do; those hardly known count."""
         moves, variance = self._unexplained_below(engine.MAX_UNEXPLAINED**2), self._own_variance()
-        known = self.stats["age"] >= estimation.OWN_PERIODS
+        known = self.stats["age"] >= at.OWN_PERIODS
         counts = known & self.counts
         for number in range(self.variables):
             channels = slice(number, None, self.variables)
@@ -563,7 +563,7 @@ class State:
 
     def explained(self) -> NDArray[np.bool_]:
         """Return which channels the others explain well enough to say where they are; those hardly known count."""
-        return self._unexplained_below(estimation.MAX_UNEXPLAINED) | (self.stats["age"] < estimation.OWN_PERIODS)
+        return self._unexplained_below(estimation.MAX_UNEXPLAINED) | (self.stats["age"] < at.OWN_PERIODS)
 
     def _own_variance(self) -> NDArray[np.float32]:
         """Return the variance of every channel's deviations; 0 where nothing is known."""

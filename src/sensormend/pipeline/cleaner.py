@@ -218,10 +218,9 @@ class Cleaner:
         self.maintenance = maintenance or Maintenance()
         self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
-        plateaus = [None if name in turns else plateau(name) for name in self.variables]
         self.model: PeriodModel = model or NetworkModel(
             fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance, references=references,
-            plateaus=[*plateaus, *(None for _ in self._circular)],
+            plateaus=[*map(plateau, self.variables), *(None for _ in self._circular)],
         )  # fmt: skip
         self._references = tuple(references)
         self._index = NameIndex()

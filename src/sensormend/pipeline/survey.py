@@ -431,7 +431,7 @@ def _evenly(count: int) -> list[int]:
 COUNTER, STATE, CONSTANT = "counter", "state", "constant"
 
 SPAN = 10 * DAY
-"""The time that a channel must show: a battery only falls and a room has two whole degrees for days."""
+"""The time that a channel must show: a battery only falls, and a thermostat shows two whole degrees for days."""
 
 LEAST_MOVES, FALLS = 50, 0.01
 """Changes of a counter, and the share of them that may be falls."""

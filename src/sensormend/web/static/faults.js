@@ -203,7 +203,7 @@ function row(fault, key, spark, lasting) {
 function sure(fault) {
   const words = element("span", { text: sureWords(fault) });
   if (!hasBar(fault)) return words;
-  const bar = element("span", { class: "sure-bar", "aria-hidden": "true", title: fault.confidence === null ? `${value(fault.score, 2)} times the limit` : `a probability of ${value(fault.confidence, 2)}` }, element("span"));
+  const bar = element("span", { class: "sure-bar", "aria-hidden": "true", title: fault.confidence === null ? `${value(fault.score, 2)} times the limit` : `owners confirm ${value(100 * fault.confidence, 2)} of 100 such faults` }, element("span"));
   bar.firstChild.style.width = `${Math.round(100 * sureShare(fault))}%`;
   return element("span", { class: "sure" }, words, bar);
 }

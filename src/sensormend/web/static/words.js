@@ -9,7 +9,7 @@ export function flagWord(flag) {
   return FLAGS[flag] ?? "unknown";
 }
 
-/** How full the bar beside these words is: by the probability that it is a fault, or else by its score, up to ten times the limit. */
+/** How full the bar beside these words is: by the share of such faults that owners confirm, or else by its score, up to ten times the limit. */
 export function sureShare({ confidence, score }) {
   const share = confidence ?? Math.log10(score);
   return Math.min(Math.max(share, 0.08), 1);
