@@ -13,6 +13,7 @@ from sensormend.model.screening import (
     SHARE_BESIDE,
     SPIKE_HEIGHT,
     SPIKE_PART,
+    SPIKE_READINGS,
     SPIKE_ROUGHNESS,
     VARIABLES_BESIDE,
 )
@@ -56,7 +57,8 @@ def spikes_of_channel(readings: Floats, last: float, roughness: float, spread: f
     limit = part * max(SPIKE_HEIGHT * math.sqrt(roughness * spread), SPIKE_ROUGHNESS * roughness)
     spikes = set()
     for begin in range(len(readings)):
-        for end in range(begin + 1, min(len(readings), begin + max(1, len(readings) // SPIKE_PART)) + 1):
+        longest = min(max(1, len(readings) // SPIKE_PART), SPIKE_READINGS)
+        for end in range(begin + 1, min(len(readings), begin + longest) + 1):
             run = [slot for slot in range(begin, end) if math.isfinite(readings[slot])]
             before, after = _beside(readings, last, begin, end)
             if begin not in run or end - 1 not in run or not math.isfinite(before + after):

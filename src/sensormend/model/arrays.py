@@ -245,6 +245,22 @@ def is_counted(standing):
     return standing == KNOWN or standing == ADMITTED
 
 
+@compiled
+def is_intermittent(votes, at_rest, readings, value, bend, low):
+    """Return whether a channel is at its resting value most of the time, as rain is; of numbers, or of arrays.
+
+    What is never below that value, and whose tail is long, is so from half of its readings on.
+    """
+    share = 0.8 - 0.3 * ((bend > 0.0) & (value <= low))
+    return (votes >= RESTING) & (at_rest > share * readings)
+
+
+@inlined
+def rests(stats, v):
+    """Return whether a channel of variable v is at its resting value most of the time."""
+    return is_intermittent(stats.rest_votes, stats.at_rest, stats.readings, stats.rest_value, v.bend, v.low)
+
+
 @inlined
 def is_alone(w):
     """Return whether too few other members are observed: a channel is judged by its own past alone then."""

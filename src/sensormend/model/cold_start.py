@@ -16,6 +16,8 @@ __all__ = ["cold_start", "restart_levels"]
 IMPLAUSIBLE_FROM = 2.5
 """A new member is implausible from so many times the others' spread, of their levels and of one about its mean; more
 where they are few."""
+MAX_UNEXPLAINED = 0.25
+"""The share of its variance left in its residual up to which the others explain a known member."""
 COMOVING_PERIODS = 3.0
 """Periods one after the other in which it must move with them to be accepted."""
 COMOVING_READINGS = 6
@@ -110,6 +112,9 @@ def cold_start(w, network, p, m, s):
             n += 1
     variance = median(w.scratch.vector, n)
     reach += math.sqrt(variance)
+    n_explained = 0
+    for i in range(m):
+        n_explained += w.stats[i].age > 0 and w.stats[i].variance < MAX_UNEXPLAINED * moments[i, i]
     for i in range(m):
         if w.stats[i].age > 0:
             continue
@@ -120,7 +125,9 @@ def cold_start(w, network, p, m, s):
                 n += 1
         level = median(w.scratch.vector, n) if n else middle
         is_reference = network.reference[network.members[p, i]]
-        w.member.implausible[i] = not is_reference and _is_implausible(w, s, i, level - middle, reach, n_old)
+        # Where known ones do not move together either, as snow on glaciers, levels may lie anywhere.
+        is_judged = not is_reference and 2 * n_explained >= n_old
+        w.member.implausible[i] = is_judged and _is_implausible(w, s, i, level - middle, reach, n_old)
         if w.member.implausible[i]:
             # Its own level is worth nothing: it is estimated like any other.
             level = middle

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from sensormend.model.compiling import compiled, inlined
 from sensormend.model.prediction import predict
-from sensormend.model.records import EPISODES, SOUND
+from sensormend.model.records import DRIFT, EPISODES, OFFSET, SOUND, STUCK
 from sensormend.model.scales import forward, slope
 from sensormend.model.wander import FOLLOWED_FROM, gain_limit, usual_wander
 
 from sensormend.model.arrays import (  # isort: skip
-    COMMON_MODE, EXCLUDED, FAULTY, JUDGED, MEAN, NEIGHBOURS, OBSERVED, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
-    REPEAT, RESIDUAL, RESTING, SCALE, SCALED, SMOOTH, WRONG_PROBABILITY, is_alone, median, volatility,
+    COMMON_MODE, DEVIATION, EXCLUDED, FAULTY, JUDGED, MEAN, NEIGHBOURS, OBSERVED, OWN_PERIODS, PREDICTION_VARIANCE,
+    PREDICTS, PROBABILITY, RAW, REPEAT, RESIDUAL, SCALE, SCALED, SMOOTH, WRONG_PROBABILITY, is_alone, median,
+    rests, volatility,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    BEAM, ChannelInput, NONE, PER_KIND, PRUNE_BELOW, SMALL_GAIN, begin_lasting, best_hypothesis, follow, lasts, log_t,
-    power, sound_only, t_constant, updated_level, wrong_probability,
+    BEAM, ChannelInput, NONE, PER_KIND, PRUNE_BELOW, SMALL_GAIN, begin_lasting, best_hypothesis, fault_size, follow,
+    lasts, log_t, power, sound_only, t_constant, updated_level, wrong_probability,
 )  # fmt: skip
 
 __all__ = ["detect_wrong", "mark_wrong", "set_parameters"]
@@ -51,6 +54,10 @@ NOISE_Z = 1.5
 """Standard deviations of the log of a period's root mean square residual from which it is noise."""
 COMMON_MODE_MAX = 6.0
 """What the root mean square over the trusted neighbours is bounded by."""
+CLOSE, ALIKE, LEAST_ALIKE, MOST_ASKED = 0.5, 1 / 3, 2, 4
+"""Another member can tell a fault if the standard deviation of its difference is less than this share of the fault; it
+reads alike if its difference is less than this share; so many that do outweigh fewer that do not; and so many of the
+closest ones are asked: on a mast, sensors of other places are all alike different."""
 MEDIAN_SQUARE = 0.455
 """The median of a squared normal number."""
 
@@ -230,7 +237,7 @@ def set_parameters(w, network, p, m, s):
         q.least_gain = max(
             SMALL_GAIN, gain_limit(network.wander.square[c], pooled, stats.level_age, stats.support, w.algebra.column)
         )
-        q.only_stuck = stats.at_rest > 0.8 * stats.readings and stats.rest_votes >= RESTING
+        q.only_stuck = rests(stats, v)
         q.log_prior = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats.usual_log_ratio))
         if is_alone(w):
             # It is judged by its own past alone.
@@ -263,7 +270,7 @@ def _set_scale(w, network, p, s, i):
     step = 0.4 * stats.resolution if math.isfinite(stats.resolution) else 0.0
     linear = step / slope(0.0, v)
     # A quantity that rests most of the time, like rain: others do not predict when and how much it moves.
-    intermittent = stats.at_rest > 0.8 * stats.readings and stats.rest_votes >= RESTING
+    intermittent = rests(stats, v)
     rest_level = forward(stats.rest_value, v) if intermittent else 0.0
     last_distance = (
         abs(forward(stats.last_value, v) - rest_level) if intermittent and math.isfinite(stats.last_value) else 0.0
@@ -350,9 +357,71 @@ def _limit_to_best_hypothesis(w, period, s, i, c):
             period.estimates.kind[c] = kind
 
 
+@compiled
+def _others_agree(w, network, period, p, m, s, i):
+    """Return whether member i reads what those read that are close enough to it to tell its fault.
+
+    What predicts it may have left all of them, as where one place has weather of its own: two sensors or more that
+    go the same way, while fewer do not, are no coincidence. A copy of its readings says nothing.
+    """
+    square, n = 0.0, 0
+    for t in range(s):
+        if w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY:
+            square += w.cells[RESIDUAL, i, t] ** 2
+            n += 1
+    if n == 0 or w.member.dead[i] or w.stats[i].age < OWN_PERIODS:
+        return False
+    best = w.beams[i, best_hypothesis(w.beams[i])]
+    if best.kind == STUCK:
+        return False
+    for e in range(EPISODES):
+        if best.ended[e].kind == STUCK and best.ended[e].last >= period.start:
+            return False
+    # What began long ago has a size of its own.
+    size, _ = fault_size(w.beams[i], best_hypothesis(w.beams[i]))
+    is_level = best.kind == OFFSET or best.kind == DRIFT
+    square = max(square / n, size * size if is_level else 0.0)
+    for j in range(m):
+        w.algebra.column[j] = network.moments[p, i, i] + network.moments[p, j, j] - 2.0 * network.moments[p, i, j]
+        if w.stats[j].age < OWN_PERIODS or w.member.dead[j]:
+            w.algebra.column[j] = np.inf
+    w.algebra.column[i] = np.inf
+    n_alike = n_apart = 0
+    while n_alike + n_apart < MOST_ASKED:
+        j = 0
+        for k in range(m):
+            if w.algebra.column[k] < w.algebra.column[j]:
+                j = k
+        if not w.algebra.column[j] < CLOSE * CLOSE * square:
+            break
+        w.algebra.column[j] = np.inf
+        total, n_both, is_copy = 0.0, 0, True
+        for t in range(s):
+            if w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY and w.flags[OBSERVED, j, t]:
+                total += (w.cells[DEVIATION, i, t] - w.cells[DEVIATION, j, t]) ** 2
+                is_copy = is_copy and w.cells[RAW, i, t] == w.cells[RAW, j, t]
+                n_both += 1
+        if not is_copy and 2 * n_both >= n:
+            n_alike += total < ALIKE * ALIKE * square * n_both
+            n_apart += total >= ALIKE * ALIKE * square * n_both
+    return n_alike >= LEAST_ALIKE and n_alike > n_apart
+
+
 @inlined
 def _judge(w, network, period, p, m, s, i):
-    """Judge the readings of member i: the probability that each is wrong, and the log ratio of a fault."""
+    """Judge the readings of member i: the probability that each is wrong, and the log ratio of a fault.
+
+    It is sound, whatever its hypotheses say, if others that are close to it read the same.
+    """
+    _follow_hypotheses(w, network, period, p, m, s, i, network.reference[network.members[p, i]])
+    if i < network.owned[p] and _others_agree(w, network, period, p, m, s, i):
+        period.estimates.kind[network.members[p, i]] = SOUND
+        _follow_hypotheses(w, network, period, p, m, s, i, True)
+
+
+@compiled
+def _follow_hypotheses(w, network, period, p, m, s, i, is_sound):
+    """Follow the hypotheses about member i through a period; only that it is sound if that is known."""
     c = network.members[p, i]
     lasting, has_ended = w.stats[i].lasting, w.stats[i].has_ended
     n_rows = network.count[c] if lasting == 0.0 and not has_ended else 0
@@ -362,15 +431,13 @@ def _judge(w, network, period, p, m, s, i):
         w.cells[PROBABILITY, i, t] = 0.0
         w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
     _set_scale(w, network, p, s, i)
-    is_reference = network.reference[c]
     if i >= network.owned[p]:
         # It is judged where it is owned; here it only matters whether it may predict others.
-        if not is_reference:
+        if not is_sound:
             _screen_halo(w, network, period, s, i, c)
         return
     first, notable = _screen(w, period.start, s, i)
-    if is_reference:
-        # It is sound, whatever it reads.
+    if is_sound:
         n_rows, lasting, has_ended, notable = 0, 0.0, False, False
     followed = notable or n_rows > 0 or lasting != 0.0 or has_ended
     if followed:

@@ -25,7 +25,7 @@ from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
     DEVIATION, DOUBTFUL, FAULTY, MEAN, MISSING, OBSERVED, PREDICTOR, PREDICTS, PROBABILITY, RANGE_PERIODS, RAW,
-    REFERENCE_COUNT, REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, is_alone, level_error, median,
+    REFERENCE_COUNT, REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, is_alone, level_error, median, rests,
     workspace,
 )  # fmt: skip
 from sensormend.model.records import (  # isort: skip
@@ -151,6 +151,31 @@ def _is_dead(w, network, p, m, s, i):
 
 
 @inlined
+def _stands_still(w, s, i):
+    """Return how many readings member i has in this period, 0 where they are not all equal."""
+    n, value = 0, np.nan
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            if n > 0 and np.float32(w.cells[RAW, i, t]) != np.float32(value):
+                return 0
+            n, value = n + 1, w.cells[RAW, i, t]
+    return n
+
+
+@inlined
+def _has_set_points(w, m, s):
+    """Return whether a fifth of many members stand still for this period, each at its own value."""
+    n_still = n_seen = 0
+    for i in range(m):
+        n_still += _stands_still(w, s, i) > 1
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                n_seen += 1
+                break
+    return m > FEW_MEMBERS and 5 * n_still >= n_seen
+
+
+@inlined
 def _equal_after(w, s, i, t):
     """Return how many readings of member i after slot t are equal to the one in it, up to the first that is not."""
     n = 0
@@ -189,14 +214,17 @@ def _load_partition(w, network, period, p):
             w.flags[OBSERVED, i, t] = math.isfinite(x)
             w.cells[REPEAT, i, t] = 1.0
             w.cells[SCALED, i, t] = forward(x, v) if math.isfinite(x) else 0.0
+    has_set_points = _has_set_points(w, m, s)
     for i in range(m):
         c = network.members[p, i]
         last = w.stats[i].last_value
         repeated = False
-        rests = _rests_like_others(network, p, m, c)
-        intermittent = rests and w.stats[i].at_rest > 0.8 * w.stats[i].readings
-        repeating = not intermittent and w.stats[i].age >= 3
-        w.member.dead[i] = not intermittent and _is_dead(w, network, p, m, s, i)
+        rests_alike = _rests_like_others(network, p, m, c)
+        v = network.variables[network.variable[c]]
+        intermittent = rests_alike and rests(w.stats[i], v)
+        is_set = has_set_points and _stands_still(w, s, i) > 1
+        repeating = not intermittent and not is_set and w.stats[i].age >= 3
+        w.member.dead[i] = not intermittent and not is_set and _is_dead(w, network, p, m, s, i)
         log_repeat = math.log(min(max_rate, (w.stats[i].repeats + 0.5) / (w.stats[i].readings + 10.0)))
         lately = min(MAX_REPEATED, w.stats[i].lately_repeated) if m <= FEW_MEMBERS else 0.0
         log_lately = math.log(max(lately, 1e-9))
@@ -206,7 +234,6 @@ def _load_partition(w, network, period, p):
         is_explained = w.stats[i].variance < MAX_UNEXPLAINED * MAX_UNEXPLAINED * network.moments[p, i, i]
         usual_run = w.member.usual_run[i] = 0.0 if is_explained else 1.5 * w.stats[i].longest_run
         run, whole = w.stats[i].run_length, 0
-        v = network.variables[network.variable[c]]
         # A run at the limit that is not a fault so far goes on.
         few = m <= FEW_MEMBERS
         is_sound = w.stats[i].open_kind == SOUND
@@ -229,7 +256,7 @@ def _load_partition(w, network, period, p):
                     and repeating
                     and whole > usual_run
                     and not is_natural
-                    and not (rests and np.float32(x) == np.float32(w.stats[i].rest_value))
+                    and not (rests_alike and np.float32(x) == np.float32(w.stats[i].rest_value))
                 ):
                     w.cells[REPEAT, i, t] = max(log_lately, log_repeat, log_run if repeated else log_repeat)
                 if repeats and w.member.dead[i] and not is_natural:

@@ -23,6 +23,8 @@ SPIKE_ROUGHNESS = 10.0
 """Roughnesses of its channel that a spike is high at least; more than the above only where a channel is all noise."""
 SPIKE_PART = 24
 """The part of a period that a spike lasts at most, of a day an hour; one slot in any case."""
+SPIKE_READINGS = 6
+"""The number of readings that it has at most: in an hour of minutes an appliance runs, or a shower passes."""
 CLEAR, JOINT = 2.0, 0.4
 """Limits beyond which a spike is clear; and the part of its limit that a spike needs where other channels have clear
 ones: whoever lifts a device out of the water lifts all of it."""
@@ -71,7 +73,7 @@ def find_spikes(
     before, after = _beside(scaled, last)
     limits = part * spike_limits(roughness, spread)
     spikes = np.zeros(scaled.shape, np.bool_)
-    lengths = np.arange(max(1, scaled.shape[1] // SPIKE_PART))
+    lengths = np.arange(min(max(1, scaled.shape[1] // SPIKE_PART), SPIKE_READINGS))
     with np.errstate(invalid="ignore"):
         jump = scaled - before
         jumps = np.argwhere(np.abs(jump) > limits[:, None])

@@ -301,7 +301,7 @@ class State:
         self.stats["last_value"] = np.nan
         # Means and correlations stay, so that no level has to be set again.
         self._forget_history(np.arange(self.channels))
-        self.count[:] = 0
+        self.count[:], self.first[:] = 0, 0
         self.hypotheses = self.hypotheses[:0]
 
     def _forget_history(self, channels: NDArray[Any]) -> None:
@@ -506,7 +506,9 @@ class State:
 
     def _spikes(self, readings: FloatArray, *, learning: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which readings are spikes, and when devices were handled; learn how rough channels are."""
-        rests = self.stats["at_rest"] > 0.8 * self.stats["readings"]
+        names, of_variable = ("rest_votes", "at_rest", "readings", "rest_value"), self.variable_stats[self.variable]
+        is_intermittent = getattr(at.is_intermittent, "py_func", at.is_intermittent)
+        rests = is_intermittent(*(self.stats[name] for name in names), of_variable["bend"], of_variable["low"])
         scaled = self._scaled(readings)
         last = self._scaled(self.stats["last_value"][:, None].astype(float))[:, 0]
         usual = np.where((self.stats["age"] >= SPIKE_PERIODS) & ~rests, self.roughness, 0).astype(np.float32)

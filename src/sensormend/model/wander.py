@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from sensormend.model.arrays import (  # isort: skip
-    DOUBTFUL, MIN_OTHERS, REFERENCE_COUNT, RESTING, WELL_EXPLAINED, WRONG, is_counted, level_error, median,
+    DOUBTFUL, MIN_OTHERS, REFERENCE_COUNT, WELL_EXPLAINED, WRONG, is_counted, level_error, median, rests,
 )  # fmt: skip
 from sensormend.model.compiling import allocating, compiled, entry
 from sensormend.model.hypotheses import WEEK
@@ -679,8 +679,7 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
     stats, s = period.learned.stats[c], period.readings.shape[1]
     now = float(period.start // s)
     stats.judgement = NOT_JUDGED
-    rests = stats.at_rest > 0.8 * stats.readings and stats.rest_votes >= RESTING
-    if not is_sound or rests or stats.level_age < FOLLOWED_FROM:
+    if not is_sound or rests(stats, network.variables[network.variable[c]]) or stats.level_age < FOLLOWED_FROM:
         stats.is_distant = False
         return
     level = wander.history[c, 0, n % RING]

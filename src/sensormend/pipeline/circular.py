@@ -34,8 +34,12 @@ RADIANS = 7.0
 OUTSIDE = 0.001
 """The share of readings that may lie outside a turn: broken ones, and fill values that are not known."""
 
+NAMED_OUTSIDE = 0.01
+"""The same share where the name says that a variable is a direction: some loggers count on past north for a while."""
+
 _WORDS = {"direction", "directions", "wdir", "winddir", "winddirection", "wd", "mwd", "wdr", "azimuth", "heading",
           "bearing", "windrichtung"}  # fmt: skip
+_SPREADS = {"std", "stdev", "stddev", "sd", "sigma", "dev", "deviation", "var", "variance", "range"}
 _TRUE = re.compile(r"(deg(rees?)?|\N{DEGREE SIGN})[ _.]*(t|true|from north|n)", re.IGNORECASE)
 
 
@@ -46,11 +50,13 @@ def names_direction(name: str, unit: str = "") -> bool:
     --------
     >>> [names_direction(name) for name in ("Wind Direction (deg)", "WDIR", "windDir", "wd_10m", "direct radiation")]
     [True, True, True, True, False]
-    >>> names_direction("", "degrees true"), names_direction("", "deg C")
-    (True, False)
+    >>> names_direction("", "degrees true"), names_direction("", "deg C"), names_direction("wind direction std")
+    (True, False, False)
     """
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     words = {*re.findall(r"[a-z]+", spaced.lower()), *re.findall(r"[a-z]+", name.lower())}
+    if words & _SPREADS:
+        return False
     together = "".join(re.findall(r"[a-z]+", spaced.lower()))
     return bool(words & _WORDS) or "winddir" in together or bool(_TRUE.fullmatch(unit.strip()))
 
@@ -71,7 +77,7 @@ def is_direction(value: FloatArray, same: BoolArray, *, named: bool) -> bool:
     if named:
         value = value[finite]
         inside = (value >= -TURN / 2) & (value <= TURN)
-        return bool(value.size and np.mean(~inside) <= OUTSIDE and np.abs(value).max() > RADIANS)
+        return bool(value.size and np.mean(~inside) <= NAMED_OUTSIDE and np.abs(value).max() > RADIANS)
     # Imported here: it needs the compiler, which the help of the command line does not.
     from sensormend.model.scales import looks_circular
 

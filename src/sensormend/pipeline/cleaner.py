@@ -24,6 +24,7 @@ from sensormend.pipeline.options import EVERY, Options
 from sensormend.pipeline.physical import physical_limits, plateau
 from sensormend.pipeline.published import BatchModel, PeriodModel, PublishedModel, published_model
 from sensormend.pipeline.sentences import readable
+from sensormend.pipeline.stillness import Movements
 from sensormend.pipeline.survey import Survey
 from sensormend.pipeline.verdicts import Mark, Verdicts, flag_cells, judge, with_stuck
 from sensormend.readings import NOTHING, OBSERVED, REASONS, NameIndex, Readings, Rows
@@ -42,7 +43,7 @@ __all__ = [
     "walk",
 ]
 
-STATE_VERSION = 7
+STATE_VERSION = 8
 """States of another version are refused."""
 
 NEVER = np.iinfo(np.int64).min // 4
@@ -230,6 +231,7 @@ class Cleaner:
         # By sensor and variable: the smallest change between two readings; infinite where none is known.
         self._resolution = np.full((0, len(self.variables)), np.inf)
         self._accepted = AcceptedRange.of(len(self.variables))
+        self._movements = Movements.of(len(self.variables))
         # Shared by all copies, as the model is, and advanced by the copy that lets it learn.
         self._model_periods = ModelPeriods()
         # By sensor and variable: the number of recalibrations that the model has taken in.
@@ -359,6 +361,7 @@ class Cleaner:
         """Prepare for the readings that the `trainer`, a fresh copy of this one, has learned from."""
         self.model.rewind()
         self._accepted = trainer._accepted.for_second_pass()
+        self._movements = trainer._movements.for_second_pass()
         self._unjudged_from = dict.fromkeys(trainer._unjudged_from, NEVER)
 
     def load_model(self, path: str | os.PathLike[str]) -> None:
@@ -390,7 +393,8 @@ class Cleaner:
             "problems": [[name, *entry] for name, entry in self._problems.items()],
         }
         accepted = {f"accepted_{part.name}": getattr(self._accepted, part.name) for part in fields(AcceptedRange)}
-        arrays = {"last_period": self._last_period, "resolution": self._resolution, **accepted}
+        movements = {f"movements_{name}": array for name, array in vars(self._movements).items()}
+        arrays = {"last_period": self._last_period, "resolution": self._resolution, **accepted, **movements}
         write_state(path, method="Cleaner", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -407,13 +411,14 @@ class Cleaner:
             unjudged = {name: tuple(sensors) for name, sensors in settings["unjudged"].items()}
             resolution = arrays["resolution"]
             accepted = AcceptedRange(**{part.name: arrays[f"accepted_{part.name}"] for part in fields(AcceptedRange)})
+            movements = Movements(**{part.name: arrays[f"movements_{part.name}"] for part in fields(Movements)})
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables, circular) != (self.grid, self.variables, self.circular):
             raise StateError(f"{Path(path).name} was written with another grid or other variables")
         self._index, self.period, self._last_period = NameIndex(sensors), period, last_period
         self._model_periods, self._recalibrations = model_periods, recalibrations
-        self._accepted, self._resolution = accepted, resolution
+        self._accepted, self._resolution, self._movements = accepted, resolution, movements
         self._unjudged, self._unjudged_from, self._problems = unjudged, unjudged_from, problems
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
@@ -462,6 +467,7 @@ class Cleaner:
         names = [all_names[row] for row in sensors.tolist()]
         hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
         real = self.maintenance.noted("real", names, self.variables, times, grid.step)
+        movements, still = self._movements, np.zeros(shape[:2], dtype=bool)
         if _is_network(self.model) and names:
             impossible = self._accepted.impossible(placed.value.reshape(shape), sensors)
             impossible[np.isin(names, self._references)] = False
@@ -469,9 +475,20 @@ class Cleaner:
             placed = placed.without(impossible.reshape(-1))
         seen = np.isfinite(placed.value) & ~placed.implausible & ~placed.coded
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
+        if _is_network(self.model) and names:
+            moving = np.where(seen, placed.value.reshape(shape), np.nan)
+            moving[:, self._circular] = np.nan
+            still, movements = movements.find_still(moving, sensors, self._accepted.variable_limits, self.variables)
+            still[np.isin(names, self._references)] = False
+            still &= ~self._without_level(names)
+        stuck = seen & still[..., None] if real is None else seen & still[..., None] & ~real
+        seen &= ~stuck
         number = self._model_periods.count
         given = np.where(seen, placed.value.reshape(shape), np.nan)
-        recovery, problem = self._recover(given, names, period, learning)
+        returning = np.zeros(shape[:2], dtype=bool)
+        if _is_network(self.model) and names:
+            returning = self._accepted.returning(given, sensors)
+        recovery, problem = self._recover(given, names, period, learning, returning)
         all_resolutions = np.full(last_period.shape, np.inf)
         all_resolutions[: self._resolution.shape[0]] = self._resolution
         smallest = _smallest_change(np.where(placed.coded, np.nan, placed.value)).reshape(shape[:2])
@@ -482,8 +499,9 @@ class Cleaner:
                 recovery, given, labels=names, first_slot=number * grid.slots, resolution=resolution
             )  # fmt: skip
         cells = judge(
-            recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots, resolution=resolution
-        )
+            recovery, placed, seen, hidden, real, stuck, labels=names, first_slot=number * grid.slots,
+            resolution=resolution,
+        )  # fmt: skip
         if span is not None:
             first, last = span[:, sensors, :, None] + grid.early
             cells = cells.without_estimates((times <= first - grid.step) | (times > last))
@@ -491,8 +509,11 @@ class Cleaner:
             # What others do not explain is known for hours or a day after its last reading, and not for weeks.
             silent = period - last_period[sensors] > ESTIMATED_PERIODS
             silent &= ~self.model.explained(names)[:, : len(self.variables)]
-            cells = cells.without_estimates(np.broadcast_to(silent[..., None], shape))
-        network, faults, accepted = recovery.expected, recovery.faults, self._accepted
+            # Of a channel that stood still from the start, nobody knows what it should read.
+            unknown = still & ~movements.is_lively(sensors)
+            cells = cells.without_estimates(silent[..., None] | (unknown[..., None] & ~np.isfinite(given)))
+        network, faults = recovery.expected, recovery.faults
+        accepted = self._accepted.without(returning, sensors)
         if names:
             value, judged = placed.value.reshape(shape), accepted.unjudged_from > period
             # A direction has no range: its estimates are not bounded.
@@ -512,7 +533,7 @@ class Cleaner:
         listed = listed[sensors].ravel()
         slots = _slot_rows(self, period, sensors, listed, placed, cells)
         self._last_period, self._resolution = last_period, all_resolutions
-        self.period, self._accepted = period, accepted
+        self.period, self._accepted, self._movements = period, accepted, movements
         return CleanedPeriod(
             period,
             slots,
@@ -533,17 +554,23 @@ class Cleaner:
             self._span_of_rows = np.moveaxis(np.array(spans, dtype=np.int64).reshape(-1, len(self.variables), 2), 2, 0)
         return self._span_of_rows
 
-    def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool) -> tuple[Recovery, str]:
-        """Run the model on a period with or without learning; return also what it could not take, in words."""
+    def _recover(
+        self, minibatch: FloatArray, names: list[str], period: int, learning: bool, returning: BoolArray
+    ) -> tuple[Recovery, str]:
+        """Run the model on a period with or without learning; return also what it could not take, in words.
+
+        Of the `returning` channels, (sensor, variable), the level is accepted.
+        """
         if not names:
             return Recovery.unjudged(minibatch), ""
         unjudged = self._without_level(names)
         unjudged[:, self._new_directions(minibatch, names, period)] = True
         recalibrated = self._new_recalibrations(names, period)
+        accepted = [*recalibrated, *((names[row], variable) for row, variable in np.argwhere(returning).tolist())]
         # A peek changes nothing, including the accepted levels.
-        model = self.model.copy() if recalibrated and not learning else self.model
-        modelled = set(model.sensors) if recalibrated else set()
-        for name, variable in recalibrated:
+        model = self.model.copy() if accepted and not learning else self.model
+        modelled = set(model.sensors) if accepted else set()
+        for name, variable in accepted:
             if name in modelled:
                 for component in self._find_components(variable):
                     model.accept(name, component)

@@ -27,6 +27,7 @@ class Mark(Enum):
     CONTRADICTORY = (Flag.SUSPECT, "duplicate")
     WRONG = (Flag.FAIL, None)
     SPIKE = (Flag.FAIL, "spike")
+    STUCK = (Flag.FAIL, "stuck")
     IMPLAUSIBLE = (Flag.FAIL, "implausible")
     FILL = (Flag.FAIL, "fill")
     IGNORED = (Flag.NOT_EVALUATED, "")
@@ -102,6 +103,7 @@ def judge(
     seen: BoolArray,
     hidden: BoolArray | None = None,
     real: BoolArray | None = None,
+    stuck: BoolArray | None = None,
     *,
     labels: Sequence[str | int] = (),
     first_slot: int = 0,
@@ -109,7 +111,8 @@ def judge(
 ) -> Verdicts:
     """Return the verdict on every cell of one period, (sensor, variable, slot).
 
-    The model was given the `seen` readings. Those noted to be ignored are `hidden`; None stands for no such reading.
+    The model was given the `seen` readings. Those noted to be ignored are `hidden`, those of channels that stand still
+    are `stuck`; None stands for no such reading.
     `labels` are the sensors in the model's faults, `first_slot` is the number of the period's first slot in its count.
     `resolution`, by sensor and variable, is NaN where it is not known: a reading that is off by less is doubtful only.
     """
@@ -152,6 +155,7 @@ def judge(
         Mark.CONTRADICTORY: contradictory,
         Mark.WRONG: wrong,
         Mark.SPIKE: recovery.spikes & wrong,
+        Mark.STUCK: stuck,
         Mark.IMPLAUSIBLE: implausible,
         Mark.FILL: coded,
         Mark.IGNORED: hidden,
