@@ -19,11 +19,12 @@ from sensormend.model.arrays import (  # isort: skip
     REPEAT, RESIDUAL, RESTING, SCALE, SCALED, SMOOTH, WRONG_PROBABILITY, is_alone, median, volatility,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    BEAM, ChannelInput, NONE, PER_KIND, PRUNE_BELOW, SMALL_GAIN, begin_lasting, best_hypothesis, follow, lasts, log_t,
-    power, sound_only, t_constant, updated_level, wrong_probability,
+    BEAM, ChannelInput, NONE, PER_KIND, PRUNE_BELOW, SMALL_GAIN, advance, begin_lasting, best_hypothesis,
+    digest_of_series, digest_of_start, follow, lasts, log_t, power, sound_only, t_constant, updated_level,
+    wrong_probability,
 )  # fmt: skip
 
-__all__ = ["detect_wrong", "mark_wrong", "set_parameters"]
+__all__ = ["ROUNDS", "detect_wrong", "mark_wrong", "set_parameters"]
 
 ROUNDS = 12
 """How often a partition is judged at most; two to three times is usual."""
@@ -351,7 +352,37 @@ def _limit_to_best_hypothesis(w, period, s, i, c):
 
 
 @inlined
-def _judge(w, network, period, p, m, s, i):
+def _follow_kept(w, period, p, i, round_number, begin, series):
+    """Follow member i up to where that is kept for the next estimate of the same period, and return that slot.
+
+    What the last estimate kept is taken up where all that it followed from is the same now.
+    """
+    known, kept, beam, q = period.known, period.kept, w.beams[i], w.parameters[i]
+    row = -1
+    if known.row.shape[0] and i < known.row.shape[1]:
+        row = known.row[p % known.row.shape[0], i, round_number]
+    known_slot = known.slot if row >= 0 and begin < known.slot <= kept.slot else begin
+    digest = digest_of_start(beam, period.start, begin, q, w.scratch.number)
+    digest = digest_of_series(digest, series, begin, known_slot, w.scratch.number)
+    first = begin
+    if known_slot > begin and digest == known.digest[row]:
+        for b in range(BEAM):
+            beam[b] = known.beams[row, b]
+        first = known_slot
+    if kept.slot <= begin:
+        return first
+    advance(beam, w.scratch.beam, period.start, first, kept.slot, series, q)
+    row = kept.used[0]
+    kept.digest[row] = digest_of_series(digest, series, known_slot, kept.slot, w.scratch.number)
+    for b in range(BEAM):
+        kept.beams[row, b] = beam[b]
+    kept.row[p % kept.row.shape[0], i, round_number] = row
+    kept.used[0] += 1
+    return kept.slot
+
+
+@inlined
+def _judge(w, network, period, p, m, s, i, round_number):
     """Judge the readings of member i: the probability that each is wrong, and the log ratio of a fault."""
     c = network.members[p, i]
     lasting, has_ended = w.stats[i].lasting, w.stats[i].has_ended
@@ -423,6 +454,8 @@ def _judge(w, network, period, p, m, s, i):
     series = ChannelInput(
         w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.scratch.vector, w.cells[REPEAT, i], w.cells[SCALE, i]
     )  # fmt: skip
+    if period.kept.row.shape[0]:
+        first = _follow_kept(w, period, p, i, round_number, first, series)
     best = follow(beam, w.scratch.beam, period.start, first, series, w.parameters[i])
     wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
     _limit_to_best_hypothesis(w, period, s, i, c)
@@ -466,7 +499,7 @@ def detect_wrong(w, network, period, p, m, s):
                         break
             if is_stale:
                 w.member.judged[i] = True
-                _judge(w, network, period, p, m, s, i)
+                _judge(w, network, period, p, m, s, i, round_number)
                 mark_wrong(w, network, p, s, i)
         changed = False
         for i in range(m):
