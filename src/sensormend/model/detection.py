@@ -90,7 +90,17 @@ def _common_mode(w, start, m, s, j, out):
     count = min(NEIGHBOURS, m - 1)
     if w.neighbours[j, 0] < 0:
         _find_neighbours(w, m, j)
-    for t in range(s):
+    # Most slots of an unfinished period have no reading; the factor is 1 from the second one after the last reading on.
+    end = 0
+    for k in range(count):
+        t = s
+        while t > end and not w.flags[OBSERVED, w.neighbours[j, k], t - 1]:
+            t -= 1
+        end = max(end, t)
+    end = min(end + 2, s)
+    for t in range(end, s):
+        out[t] = 1.0
+    for t in range(end):
         out[t] = 0.0
         w.scratch.vector[t] = 0.0
     for k in range(count):
@@ -99,7 +109,7 @@ def _common_mode(w, start, m, s, j, out):
         deviation = math.sqrt(w.stats[i].variance + sigma * sigma)
         follows = w.stats[i].last_time == start - 1
         before, shift_before = w.stats[i].last_residual - level, 0.0
-        for t in range(s):
+        for t in range(end):
             # Its residual without member j, and by how much j moves it.
             shift, remaining = 0.0, 1.0
             if w.flags[PREDICTS, j, t]:
@@ -121,7 +131,7 @@ def _common_mode(w, start, m, s, j, out):
                     out[t] += 1.0
             follows = w.flags[OBSERVED, i, t]
             shift_before = shift
-    for t in range(s):
+    for t in range(end):
         mean_square = min(w.scratch.vector[t] / out[t], COMMON_MODE_MAX * COMMON_MODE_MAX) if out[t] > 0.0 else 1.0
         n = n_far = 0
         for k in range(count):
@@ -132,12 +142,12 @@ def _common_mode(w, start, m, s, j, out):
         # The median counts where at least half of them are that far off, too.
         median_square = min(median(w.algebra.column, n) / MEDIAN_SQUARE, 1e4) if n >= 4 and 2 * n_far >= n else 1.0
         w.scratch.vector[t] = max(mean_square, median_square) if median_square > 4.0 else mean_square
-    for t in range(s):
+    for t in range(end):
         total, n = w.scratch.vector[t], 1.0
         if t > 0:
             total += w.scratch.vector[t - 1]
             n += 1.0
-        if t < s - 1:
+        if t < end - 1:
             total += w.scratch.vector[t + 1]
             n += 1.0
         out[t] = 1.0 + min(1.0, (m - 1.0) / ENOUGH_OTHERS) * max(0.0, math.sqrt(total / n) - 1.0)
@@ -445,7 +455,9 @@ def _judge(w, network, period, p, m, s, i, round_number):
     total = 0.0
     for t in range(s):
         total += w.cells[MEAN, i, t]
-    for t in range(s):
+    for t in range(first, s):
+        if not w.flags[OBSERVED, i, t]:
+            continue
         begin, end = max(0, t - 3), min(s - 1, t + 3)
         value = 0.0
         for u in range(begin, end + 1):

@@ -203,7 +203,10 @@ class State:
     @property
     def variable(self) -> NDArray[np.int32]:
         """The variable of every channel."""
-        return np.tile(np.arange(self.variables, dtype=np.int32), self.channels // self.variables)
+        # In a tenth of the time that `np.tile` takes for a small network.
+        variable = np.empty((self.channels // self.variables, self.variables), np.int32)
+        variable[:] = np.arange(self.variables)
+        return variable.reshape(-1)
 
     @property
     def group(self) -> NDArray[np.int32]:
@@ -641,7 +644,7 @@ class State:
             product, square = period.learned.ripple[variable == number].sum(axis=0)
             if square > 0:
                 rate = max(1 / (self.periods + 5), 0.02)
-                row["ripple"] += rate * (float(np.clip(product / square, 0, 1)) - row["ripple"])
+                row["ripple"] += rate * (min(max(float(product / square), 0.0), 1.0) - row["ripple"])
 
     def _pool_volatility(self, stats: NDArray[np.void]) -> None:
         """Set the volatility of every variable to that of its median channel."""
