@@ -167,7 +167,7 @@ class Period(NamedTuple):
     estimates: Estimates
     learned: Learned
     known: Followed  # by the last estimate of the same period
-    kept: Followed  # for the next one; without rows where there is none
+    saved: Followed  # for the next one; without rows where there is none
 
 
 class Verdicts(NamedTuple):

@@ -362,16 +362,16 @@ def _limit_to_best_hypothesis(w, period, s, i, c):
 
 
 @inlined
-def _follow_kept(w, period, p, i, round_number, begin, series):
+def _follow_saved(w, period, p, i, round_number, begin, series):
     """Follow member i up to where that is kept for the next estimate of the same period, and return that slot.
 
     What the last estimate kept is taken up where all that it followed from is the same now.
     """
-    known, kept, beam, q = period.known, period.kept, w.beams[i], w.parameters[i]
+    known, saved, beam, q = period.known, period.saved, w.beams[i], w.parameters[i]
     row = -1
     if known.row.shape[0] and i < known.row.shape[1]:
         row = known.row[p % known.row.shape[0], i, round_number]
-    known_slot = known.slot if row >= 0 and begin < known.slot <= kept.slot else begin
+    known_slot = known.slot if row >= 0 and begin < known.slot <= saved.slot else begin
     digest = digest_of_start(beam, period.start, begin, q, w.scratch.number)
     digest = digest_of_series(digest, series, begin, known_slot, w.scratch.number)
     first = begin
@@ -379,16 +379,16 @@ def _follow_kept(w, period, p, i, round_number, begin, series):
         for b in range(BEAM):
             beam[b] = known.beams[row, b]
         first = known_slot
-    if kept.slot <= begin:
+    if saved.slot <= begin:
         return first
-    advance(beam, w.scratch.beam, period.start, first, kept.slot, series, q)
-    row = kept.used[0]
-    kept.digest[row] = digest_of_series(digest, series, known_slot, kept.slot, w.scratch.number)
+    advance(beam, w.scratch.beam, period.start, first, saved.slot, series, q)
+    row = saved.used[0]
+    saved.digest[row] = digest_of_series(digest, series, known_slot, saved.slot, w.scratch.number)
     for b in range(BEAM):
-        kept.beams[row, b] = beam[b]
-    kept.row[p % kept.row.shape[0], i, round_number] = row
-    kept.used[0] += 1
-    return kept.slot
+        saved.beams[row, b] = beam[b]
+    saved.row[p % saved.row.shape[0], i, round_number] = row
+    saved.used[0] += 1
+    return saved.slot
 
 
 @inlined
@@ -466,8 +466,8 @@ def _judge(w, network, period, p, m, s, i, round_number):
     series = ChannelInput(
         w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.scratch.vector, w.cells[REPEAT, i], w.cells[SCALE, i]
     )  # fmt: skip
-    if period.kept.row.shape[0]:
-        first = _follow_kept(w, period, p, i, round_number, first, series)
+    if period.saved.row.shape[0]:
+        first = _follow_saved(w, period, p, i, round_number, first, series)
     best = follow(beam, w.scratch.beam, period.start, first, series, w.parameters[i])
     wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
     _limit_to_best_hypothesis(w, period, s, i, c)

@@ -516,15 +516,17 @@ def run_block(network, period, begin, end, learning):
     rows = np.empty((owned * BEAM, HYPOTHESIS.itemsize), np.uint8)
     episodes = np.empty(owned * (EPISODES + 1), REPORT)
     used = np.empty(3, np.int64)
-    kept = NOT_FOLLOWED
+    saved = NOT_FOLLOWED
     if not learning:
         most = owned * ROUNDS
         beams = np.empty((most, BEAM * HYPOTHESIS.itemsize), np.uint8)
         row = np.full((end - begin, int(network.owned.max()), ROUNDS), -1, np.int32)
-        kept = Followed(period.kept.slot, row, np.empty(most, np.int64), beams.view(HYPOTHESIS), np.zeros(1, np.int64))
-    period = period._replace(kept=kept)
+        saved = Followed(
+            period.saved.slot, row, np.empty(most, np.int64), beams.view(HYPOTHESIS), np.zeros(1, np.int64)
+        )
+    period = period._replace(saved=saved)
     run_partitions(network, period, begin, end, learning, w, rows.view(HYPOTHESIS)[:, 0], episodes, used)
     if not learning:
-        count = int(kept.used[0])
-        kept = kept._replace(digest=kept.digest[:count].copy(), beams=beams[:count].copy().view(HYPOTHESIS))
-    return rows[: used[0]].copy(), episodes[: used[1]].tolist(), int(used[2]), kept
+        count = int(saved.used[0])
+        saved = saved._replace(digest=saved.digest[:count].copy(), beams=beams[:count].copy().view(HYPOTHESIS))
+    return rows[: used[0]].copy(), episodes[: used[1]].tolist(), int(used[2]), saved

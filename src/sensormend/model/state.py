@@ -58,7 +58,7 @@ KNOWN_PERIODS = 10
 BLOCK = 64
 """Partitions that one thread takes at a time."""
 
-KEPT_PART = 48
+FOLLOWED_PART = 48
 """Part of a period's slots, before its last readings, that each estimate follows again: readings that come late by
 half an hour change nothing before them."""
 
@@ -494,9 +494,9 @@ class State:
             trial=np.zeros(len(parts.members)),
         )
         # The next slot's readings change what is predicted in the slots before it.
-        reached = np.flatnonzero(np.isfinite(readings).any(axis=0)).max(initial=0) - max(3, self.slots // KEPT_PART)
-        kept = engine.NOT_FOLLOWED._replace(slot=max(0, int(reached)))
-        period = at.Period(self.clock * self.slots, self.interval, readings, estimates, learned, kept, kept)
+        reached = np.flatnonzero(np.isfinite(readings).any(axis=0)).max(initial=0) - max(3, self.slots // FOLLOWED_PART)
+        saved = engine.NOT_FOLLOWED._replace(slot=max(0, int(reached)))
+        period = at.Period(self.clock * self.slots, self.interval, readings, estimates, learned, saved, saved)
 
         def run_block(begin: int, end: int) -> Any:
             number = begin // BLOCK
