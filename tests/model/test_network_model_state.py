@@ -58,20 +58,9 @@ def test_estimates_of_a_growing_period_are_those_of_a_model_that_begins_with_it(
         for until in range(1, slots + 1, slots // 24):
             here = labels if until > joins else labels[:8]
             part = np.where(np.arange(slots) + late < until, whole, np.nan)[: len(here)]
-            alone = model.copy()
-            alone._followed = ()
-            assert_same_recovery(model.estimate(part, here), alone.estimate(part, here))
+            # A copy has not estimated anything.
+            assert_same_recovery(model.estimate(part, here), model.copy().estimate(part, here))
         model.update(whole[:8], labels[:8])
-
-
-def test_an_estimate_leaves_what_it_followed_to_the_next_one_of_its_period() -> None:
-    model, today = trained(), fault_free()[..., TODAY].copy()
-    today[2, 6:] += 8
-    for until in (12, 18):
-        model.estimate(np.where(np.arange(today.shape[1]) < until, today, np.nan))
-        assert sum(int(part.used[0]) for part in model._followed) > 0
-    model.update(today)
-    assert not model._followed
 
 
 def test_estimate_of_several_periods_takes_each_from_the_same_state(tmp_path: Path) -> None:

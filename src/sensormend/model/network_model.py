@@ -242,6 +242,7 @@ class NetworkModel:
             return self.copy().update(minibatch, sensors)
         # Sensors join, and partitions change, in a copy, which does not learn either.
         model = self.copy() if changes else self
+        model._followed = self._followed
         recovery = model._estimated(batch, prepared=not changes)
         self._followed = model._followed
         return recovery
@@ -357,6 +358,7 @@ class NetworkModel:
     def copy(self) -> NetworkModel:
         """Return an independent model that knows the same."""
         twin = copy.copy(self)
+        twin._followed = ()
         if self._state is not None:
             twin._state = type(self._state).unpack(*self._state.pack())
         return twin
