@@ -155,7 +155,7 @@ def provisional(sensors: int, slots: int, periods: int) -> None:
 
 
 def slot(sensors: int, slots: int, count: int) -> None:
-    """Print what a slot's provisional values cost at the begin, in the middle and at the end of a period."""
+    """Print what a slot's provisional values cost at the beginning, in the middle and at the end of a period."""
     step = DAY // slots
     cleaner, names = Cleaner(Grid(step, DAY)), tuple(f"S{number:05d}" for number in range(sensors))
     first = int(cleaner.grid.find_period(clock()))
@@ -172,16 +172,17 @@ def slot(sensors: int, slots: int, count: int) -> None:
         (Path(folder) / "state").mkdir()
         output = Output(Path(folder), late_for=DAY, keep=None, compact=False)
         for share in (0.1, 0.5, 1.0):
-            ended = round(share * slots)
-            part = readings(days[-1][:, :ended], first + count)
-            until, costs = cleaner.grid.period_start(first + count) + ended * step, list[tuple[float, float]]()
-            for _ in range(3):
+            ended, costs = round(share * slots), list[tuple[float, float]]()
+            # Slot after slot, as a live feed has them; what is kept for the next one is there from the second on.
+            for reached in range(max(0, ended - 4), ended):
+                part = readings(days[-1][:, : reached + 1], first + count)
+                until = cleaner.grid.period_start(first + count) + (reached + 1) * step
                 start = time.process_time()
                 rows = cleaner.peek(part, first + count).rows
                 between = time.process_time()
                 output.provisional(rows.taken(rows.time < until), until)
                 costs.append((between - start, time.process_time() - between))
-            cleaning, writing = np.median(costs, axis=0) * 1e3
+            cleaning, writing = np.median(costs[1:], axis=0) * 1e3
             print(f"{sensors:,} sensors, slot {ended:,} of {slots:,}: {cleaning + writing:.0f} ms, "
                   f"{writing:.0f} of them for the file", flush=True)  # fmt: skip
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checks import assert_same_recovery, assert_same_state, state
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, trained, update_all
 from sensormend import OLRTR, ConfigError, NetworkModel, SensormendError, ShapeError, StateError, ValueRangeError
 from sensormend.recovery import Recovery
 from sensormend.simulate.degrade import Case, degrade
+from sensormend.simulate.network import city
 
 TODAY = LEARNED
 
@@ -34,6 +37,30 @@ def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Pa
     assert_same_state(before, state(model, tmp_path))
     assert model.periods == days
     assert_same_recovery(peek, model.update(readings[..., days]))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([24, 72]))
+def test_estimates_of_a_growing_period_are_those_of_a_model_that_begins_with_it(seed: int, slots: int) -> None:
+    random = np.random.default_rng(seed)
+    days = degrade(city(9, 14, slots=slots, seed=seed % 1000).readings, Case("mix", share=0.25), seed=seed).readings
+    labels = [*map(str, range(9))]
+    model = NetworkModel()
+    for day in range(12):
+        model.update(days[:8, ..., day], labels[:8])
+    for day in (12, 13):
+        whole = days[..., day].copy()
+        whole[random.random(whole.shape) < 0.1] = np.nan
+        whole[random.random(whole.shape) < 0.02] += 10 * random.choice([-1, 1])
+        # Some readings come some slots late, and a sensor may join in the middle of the period.
+        late = np.where(random.random(whole.shape) < 0.1, random.integers(1, slots, whole.shape), 0)
+        joins = int(random.integers(0, 2 * slots))
+        for until in range(1, slots + 1, slots // 24):
+            here = labels if until > joins else labels[:8]
+            part = np.where(np.arange(slots) + late < until, whole, np.nan)[: len(here)]
+            # A copy has not estimated anything.
+            assert_same_recovery(model.estimate(part, here), model.copy().estimate(part, here))
+        model.update(whole[:8], labels[:8])
 
 
 def test_estimate_of_several_periods_takes_each_from_the_same_state(tmp_path: Path) -> None:

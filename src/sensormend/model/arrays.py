@@ -17,8 +17,8 @@ from sensormend.model.hypotheses import BEAM
 from sensormend.model.records import CHANNEL, HYPOTHESIS, PARAMETERS, WORKING_CHANNEL
 
 __all__ = [
-    "Algebra", "Estimates", "Learned", "Members", "Network", "Period", "Scratch", "Verdicts", "Wander", "Work",
-    "is_alone", "is_counted", "level_error", "median", "select", "volatility", "workspace",
+    "Algebra", "Estimates", "Followed", "Learned", "Members", "Network", "Number", "Period", "Scratch", "Verdicts",
+    "Wander", "Work", "is_alone", "is_counted", "level_error", "median", "select", "volatility", "workspace",
 ]  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)
@@ -145,6 +145,19 @@ class Learned(NamedTuple):
     trial: Any  # (partition,) how another shrinkage does
 
 
+class Followed(NamedTuple):
+    """The hypotheses of the channels of some partitions within a period that is not over, for its next estimate.
+
+    They are taken up there by a channel whose digest of all that they followed from is the same.
+    """
+
+    slot: int  # up to which they have followed
+    row: Any  # (partition, owned member, round) of the rest, -1 where there is none
+    digest: Any  # (row,)
+    beams: Any  # (row, BEAM) of `Hypothesis`
+    used: Any  # (1,) rows that are used
+
+
 class Period(NamedTuple):
     """A period: its first slot, the nominal coverage of intervals, its readings, and what follows from them."""
 
@@ -153,6 +166,8 @@ class Period(NamedTuple):
     readings: Any  # (channel, slot)
     estimates: Estimates
     learned: Learned
+    known: Followed  # by the last estimate of the same period
+    saved: Followed  # for the next one; without rows where there is none
 
 
 class Verdicts(NamedTuple):
@@ -191,6 +206,13 @@ class Algebra(NamedTuple):
     index: Any  # (member + 2,)
 
 
+class Number(NamedTuple):
+    """Memory for one number, which can be read as its bits."""
+
+    real: Any  # (1,)
+    bits: Any  # (1,) the same memory as a whole number
+
+
 class Scratch(NamedTuple):
     """Memory for what is needed for a moment."""
 
@@ -198,6 +220,7 @@ class Scratch(NamedTuple):
     other: Any  # the same once more
     rows: Any  # (NEIGHBOURS, slot)
     beam: Any  # (BEAM,) of `Hypothesis`
+    number: Number
 
 
 class Work(NamedTuple):
@@ -228,8 +251,10 @@ def workspace(m, s):
         np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(m, np.bool_),
     )  # fmt: skip
     algebra = Algebra(np.empty((m + 1, m)), np.empty((m + 1, m + 2)), np.empty(m + 4), np.empty(m + 2, np.int64))
+    number = np.zeros(1)
     scratch = Scratch(
-        np.empty(max(m, s)), np.empty(max(m, s)), np.empty((NEIGHBOURS, s)), np.empty(BEAM, HYPOTHESIS)
+        np.empty(max(m, s)), np.empty(max(m, s)), np.empty((NEIGHBOURS, s)), np.empty(BEAM, HYPOTHESIS),
+        Number(number, number.view(np.int64)),
     )  # fmt: skip
     return Work(
         np.empty((16, m, s)), np.empty((5, m, s), np.bool_), np.empty(m, WORKING_CHANNEL), np.empty(m, PARAMETERS),

@@ -22,11 +22,12 @@ from sensormend.model.arrays import (  # isort: skip
     rests, volatility,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    BEAM, ChannelInput, NONE, PER_KIND, PRUNE_BELOW, SMALL_GAIN, begin_lasting, best_hypothesis, fault_size, follow,
-    lasts, log_t, power, sound_only, t_constant, updated_level, wrong_probability,
+    BEAM, ChannelInput, NONE, PER_KIND, PRUNE_BELOW, SMALL_GAIN, advance, begin_lasting, best_hypothesis,
+    digest_of_series, digest_of_start, fault_size, follow, lasts, log_t, power, sound_only, t_constant, updated_level,
+    wrong_probability,
 )  # fmt: skip
 
-__all__ = ["detect_wrong", "mark_wrong", "set_parameters"]
+__all__ = ["ROUNDS", "detect_wrong", "mark_wrong", "set_parameters"]
 
 ROUNDS = 12
 """How often a partition is judged at most; two to three times is usual."""
@@ -96,7 +97,17 @@ def _common_mode(w, start, m, s, j, out):
     count = min(NEIGHBOURS, m - 1)
     if w.neighbours[j, 0] < 0:
         _find_neighbours(w, m, j)
-    for t in range(s):
+    # Most slots of an unfinished period have no reading; the factor is 1 from the second one after the last reading on.
+    end = 0
+    for k in range(count):
+        t = s
+        while t > end and not w.flags[OBSERVED, w.neighbours[j, k], t - 1]:
+            t -= 1
+        end = max(end, t)
+    end = min(end + 2, s)
+    for t in range(end, s):
+        out[t] = 1.0
+    for t in range(end):
         out[t] = 0.0
         w.scratch.vector[t] = 0.0
     for k in range(count):
@@ -105,7 +116,7 @@ def _common_mode(w, start, m, s, j, out):
         deviation = math.sqrt(w.stats[i].variance + sigma * sigma)
         follows = w.stats[i].last_time == start - 1
         before, shift_before = w.stats[i].last_residual - level, 0.0
-        for t in range(s):
+        for t in range(end):
             # Its residual without member j, and by how much j moves it.
             shift, remaining = 0.0, 1.0
             if w.flags[PREDICTS, j, t]:
@@ -127,7 +138,7 @@ def _common_mode(w, start, m, s, j, out):
                     out[t] += 1.0
             follows = w.flags[OBSERVED, i, t]
             shift_before = shift
-    for t in range(s):
+    for t in range(end):
         mean_square = min(w.scratch.vector[t] / out[t], COMMON_MODE_MAX * COMMON_MODE_MAX) if out[t] > 0.0 else 1.0
         n = n_far = 0
         for k in range(count):
@@ -138,12 +149,12 @@ def _common_mode(w, start, m, s, j, out):
         # The median counts where at least half of them are that far off, too.
         median_square = min(median(w.algebra.column, n) / MEDIAN_SQUARE, 1e4) if n >= 4 and 2 * n_far >= n else 1.0
         w.scratch.vector[t] = max(mean_square, median_square) if median_square > 4.0 else mean_square
-    for t in range(s):
+    for t in range(end):
         total, n = w.scratch.vector[t], 1.0
         if t > 0:
             total += w.scratch.vector[t - 1]
             n += 1.0
-        if t < s - 1:
+        if t < end - 1:
             total += w.scratch.vector[t + 1]
             n += 1.0
         out[t] = 1.0 + min(1.0, (m - 1.0) / ENOUGH_OTHERS) * max(0.0, math.sqrt(total / n) - 1.0)
@@ -408,19 +419,50 @@ def _others_agree(w, network, period, p, m, s, i):
 
 
 @inlined
-def _judge(w, network, period, p, m, s, i):
+def _follow_saved(w, period, p, i, round_number, begin, series):
+    """Follow member i up to where that is kept for the next estimate of the same period, and return that slot.
+
+    What the last estimate kept is taken up where all that it followed from is the same now.
+    """
+    known, saved, beam, q = period.known, period.saved, w.beams[i], w.parameters[i]
+    row = -1
+    if known.row.shape[0] and i < known.row.shape[1]:
+        row = known.row[p % known.row.shape[0], i, round_number]
+    known_slot = known.slot if row >= 0 and begin < known.slot <= saved.slot else begin
+    digest = digest_of_start(beam, period.start, begin, q, w.scratch.number)
+    digest = digest_of_series(digest, series, begin, known_slot, w.scratch.number)
+    first = begin
+    if known_slot > begin and digest == known.digest[row]:
+        for b in range(BEAM):
+            beam[b] = known.beams[row, b]
+        first = known_slot
+    if saved.slot <= begin:
+        return first
+    advance(beam, w.scratch.beam, period.start, first, saved.slot, series, q)
+    row = saved.used[0]
+    saved.digest[row] = digest_of_series(digest, series, known_slot, saved.slot, w.scratch.number)
+    for b in range(BEAM):
+        saved.beams[row, b] = beam[b]
+    saved.row[p % saved.row.shape[0], i, round_number] = row
+    saved.used[0] += 1
+    return saved.slot
+
+
+@inlined
+def _judge(w, network, period, p, m, s, i, round_number):
     """Judge the readings of member i: the probability that each is wrong, and the log ratio of a fault.
 
     It is sound, whatever its hypotheses say, if others that are close to it read the same.
     """
-    _follow_hypotheses(w, network, period, p, m, s, i, network.reference[network.members[p, i]])
+    is_reference = network.reference[network.members[p, i]]
+    _follow_hypotheses(w, network, period, p, m, s, i, is_reference, round_number)
     if i < network.owned[p] and _others_agree(w, network, period, p, m, s, i):
         period.estimates.kind[network.members[p, i]] = SOUND
-        _follow_hypotheses(w, network, period, p, m, s, i, True)
+        _follow_hypotheses(w, network, period, p, m, s, i, True, round_number)
 
 
 @compiled
-def _follow_hypotheses(w, network, period, p, m, s, i, is_sound):
+def _follow_hypotheses(w, network, period, p, m, s, i, is_sound, round_number):
     """Follow the hypotheses about member i through a period; only that it is sound if that is known."""
     c = network.members[p, i]
     lasting, has_ended = w.stats[i].lasting, w.stats[i].has_ended
@@ -481,7 +523,9 @@ def _follow_hypotheses(w, network, period, p, m, s, i, is_sound):
     total = 0.0
     for t in range(s):
         total += w.cells[MEAN, i, t]
-    for t in range(s):
+    for t in range(first, s):
+        if not w.flags[OBSERVED, i, t]:
+            continue
         begin, end = max(0, t - 3), min(s - 1, t + 3)
         value = 0.0
         for u in range(begin, end + 1):
@@ -490,6 +534,8 @@ def _follow_hypotheses(w, network, period, p, m, s, i, is_sound):
     series = ChannelInput(
         w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.scratch.vector, w.cells[REPEAT, i], w.cells[SCALE, i]
     )  # fmt: skip
+    if period.saved.row.shape[0]:
+        first = _follow_saved(w, period, p, i, round_number, first, series)
     best = follow(beam, w.scratch.beam, period.start, first, series, w.parameters[i])
     wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
     _limit_to_best_hypothesis(w, period, s, i, c)
@@ -533,7 +579,7 @@ def detect_wrong(w, network, period, p, m, s):
                         break
             if is_stale:
                 w.member.judged[i] = True
-                _judge(w, network, period, p, m, s, i)
+                _judge(w, network, period, p, m, s, i, round_number)
                 mark_wrong(w, network, p, s, i)
         changed = False
         for i in range(m):

@@ -8,7 +8,7 @@ import numpy as np
 
 from sensormend.model.cold_start import cold_start, restart_levels
 from sensormend.model.compiling import compiled, entry, inlined
-from sensormend.model.detection import detect_wrong, mark_wrong, set_parameters
+from sensormend.model.detection import ROUNDS, detect_wrong, mark_wrong, set_parameters
 from sensormend.model.estimation import (
     IMPLAUSIBLE_SPREADS,
     OWNERS_WEIGHT,
@@ -25,15 +25,19 @@ from sensormend.model.wander import learn_weights
 
 from sensormend.model.arrays import (  # isort: skip
     DEVIATION, DOUBTFUL, FAULTY, MEAN, MISSING, OBSERVED, PREDICTOR, PREDICTS, PROBABILITY, RANGE_PERIODS, RAW,
-    REFERENCE_COUNT, REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, is_alone, level_error, median, rests,
-    workspace,
+    REFERENCE_COUNT, REPEAT, RESTING, SCALED, SMOOTH, SPIKE, UNCERTAIN, WRONG, Followed, is_alone, level_error, median,
+    rests, workspace,
 )  # fmt: skip
 from sensormend.model.records import (  # isort: skip
     DRIFT, EPISODES, GAIN, HYPOTHESIS, KIND_IMPLAUSIBLE, KIND_SPIKE, REPORT, SOUND, STUCK, copy_channel,
 )  # fmt: skip
 
-__all__ = ["run_block", "run_partitions"]
+__all__ = ["NOT_FOLLOWED", "run_block", "run_partitions"]
 
+NOT_FOLLOWED = Followed(
+    0, np.empty((0, 0, 0), np.int32), np.empty(0, np.int64), np.empty((0, BEAM), HYPOTHESIS), np.zeros(1, np.int64)
+)
+"""What is kept of a period that is learned from."""
 GROSS_ERROR = 12.0
 """Standard deviations from the others' median deviation beyond which a reading predicts no other until it is judged."""
 TRIAL_PARTITIONS = 4
@@ -530,7 +534,8 @@ def run_block(network, period, begin, end, learning):
     """Take partitions `begin` to `end` through a period.
 
     Return the bytes of the hypotheses to be followed from here on, (row, byte), channel by channel, the fields of the
-    episodes, and the rounds. NumPy copies records field by field, which takes twenty times as long as their bytes.
+    episodes, the rounds, and what is kept for the next estimate of the same period. NumPy copies records field by
+    field, which takes twenty times as long as their bytes.
     """
     w = workspace(network.members.shape[1], period.readings.shape[1])
     # As many as there can be: of memory that is not written to, nothing is used.
@@ -538,5 +543,17 @@ def run_block(network, period, begin, end, learning):
     rows = np.empty((owned * BEAM, HYPOTHESIS.itemsize), np.uint8)
     episodes = np.empty(owned * (EPISODES + 1), REPORT)
     used = np.empty(3, np.int64)
+    saved = NOT_FOLLOWED
+    if not learning:
+        most = owned * ROUNDS
+        beams = np.empty((most, BEAM * HYPOTHESIS.itemsize), np.uint8)
+        row = np.full((end - begin, int(network.owned.max()), ROUNDS), -1, np.int32)
+        saved = Followed(
+            period.saved.slot, row, np.empty(most, np.int64), beams.view(HYPOTHESIS), np.zeros(1, np.int64)
+        )
+    period = period._replace(saved=saved)
     run_partitions(network, period, begin, end, learning, w, rows.view(HYPOTHESIS)[:, 0], episodes, used)
-    return rows[: used[0]].copy(), episodes[: used[1]].tolist(), int(used[2])
+    if not learning:
+        count = int(saved.used[0])
+        saved = saved._replace(digest=saved.digest[:count].copy(), beams=beams[:count].copy().view(HYPOTHESIS))
+    return rows[: used[0]].copy(), episodes[: used[1]].tolist(), int(used[2]), saved

@@ -35,8 +35,9 @@ from sensormend.model.compiling import compiled, inlined
 from sensormend.model.records import DRIFT, EPISODES, GAIN, NOISE, OFFSET, SOUND, STUCK
 
 __all__ = [
-    "BEAM", "ChannelInput", "Reading", "begin_lasting", "best_hypothesis", "fault_size", "follow", "lasts", "log_t",
-    "power", "sound_only", "t_constant", "updated_level", "wrong_probability",
+    "BEAM", "ChannelInput", "Reading", "advance", "begin_lasting", "best_hypothesis", "digest_of_series",
+    "digest_of_start", "fault_size", "follow", "lasts", "log_t", "power", "sound_only", "t_constant", "updated_level",
+    "wrong_probability",
 ]  # fmt: skip
 
 PER_KIND = 3
@@ -70,6 +71,9 @@ GAIN_MEAN, GAIN_SD = -1.0, 0.5
 KIND_PENALTY = np.array([0.0, 0.0, 0.0, 3.0, 0.0, 2.0])
 """Log odds by which a gain and a stuck sensor are rarer than other kinds: calm weather, and water that freezes or
 melts, look like them."""
+DIGEST_FACTOR, DIGEST_MASK = 6364136223846793005, 2**62 - 1
+"""Of a linear congruential generator (Knuth's MMIX), in 62 bits: two different histories have the same digest once in
+10^18."""
 SMALL_GAIN = 0.6
 """A gain nearer to 1 than this is no fault: the network's own prediction may be so far off."""
 
@@ -464,15 +468,13 @@ def _step(beam, fresh, time, series, t, q):
 
 
 @compiled
-def follow(beam, fresh, start, begin, series, q):
-    """Follow the hypotheses in `beam` through a period that begins at slot `start`, from its slot `begin` on.
+def advance(beam, fresh, start, begin, end, series, q):
+    """Take the hypotheses in `beam` through the slots `begin` to before `end` of a period that begins at slot `start`.
 
     `fresh` is as large as `beam`.
-
-    Return the log-likelihood of the best one, those of `beam` having been relative to its best.
     """
     swapped = False
-    for t in range(begin, series.observed.shape[0]):
+    for t in range(begin, end):
         if not series.observed[t]:
             continue
         if swapped:
@@ -487,6 +489,15 @@ def follow(beam, fresh, start, begin, series, q):
             beam[b].logl = fresh[b].logl
             if fresh[b].logl > NONE:
                 beam[b] = fresh[b]
+
+
+@compiled
+def follow(beam, fresh, start, begin, series, q):
+    """Follow the hypotheses in `beam` through a period that begins at slot `start`, from its slot `begin` on.
+
+    Return the log-likelihood of the best one, those of `beam` having been relative to its best.
+    """
+    advance(beam, fresh, start, begin, series.observed.shape[0], series, q)
     best = NONE
     for b in range(BEAM):
         best = max(best, beam[b].logl)
@@ -496,6 +507,46 @@ def follow(beam, fresh, start, begin, series, q):
         else:
             beam[b].logl -= best
     return best
+
+
+@compiled
+def _mixed(digest, value, number):
+    """Return a digest of what it is of and one number more, of which `number` has the bits."""
+    number.real[0] = value
+    bits = int(number.bits[0])
+    return (int(digest) * DIGEST_FACTOR + (bits ^ (bits >> 32))) & DIGEST_MASK
+
+
+@compiled
+def digest_of_start(beam, start, begin, q, number):
+    """Return a digest of hypotheses before slot `begin` of a period, and of the parameters with which they go on."""
+    digest = _mixed(_mixed(0, float(start), number), float(begin), number)
+    for value in (
+        q.phi, q.tau, q.drift_sd, q.noise_sd, q.log_prior, q.wander, q.freedom, q.usual_distance, q.least_gain,
+    ):  # fmt: skip
+        digest = _mixed(digest, value, number)
+    for b in range(BEAM):
+        row = beam[b]
+        if row.logl > NONE:
+            for value in (
+                float(b), row.logl, float(row.kind), float(row.start), float(row.last_wrong), float(row.count),
+                row.last_r, float(row.last_t), row.level, row.theta1, row.theta2, row.squares,
+            ):  # fmt: skip
+                digest = _mixed(digest, value, number)
+    return digest
+
+
+@compiled
+def digest_of_series(digest, series, begin, end, number):
+    """Return a digest of what it is of and the slots `begin` to before `end` of a channel."""
+    for t in range(begin, end):
+        if series.observed[t]:
+            digest = _mixed(digest, float(t), number)
+            digest = _mixed(digest, series.residual[t], number)
+            digest = _mixed(digest, series.expected[t], number)
+            digest = _mixed(digest, series.repeated[t], number)
+            digest = _mixed(digest, series.scale[t], number)
+    return digest
 
 
 @compiled

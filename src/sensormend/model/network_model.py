@@ -18,6 +18,7 @@ from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 
 if TYPE_CHECKING:
+    from sensormend.model.arrays import Followed
     from sensormend.model.state import Result, State
 
 __all__ = ["NetworkModel"]
@@ -143,6 +144,8 @@ class NetworkModel:
         self._open: dict[int, tuple[Fault, int]] = {}
         # By channel: the fault that is open, and its last wrong slot so far.
         self._next_id = 0
+        self._followed: tuple[Followed, ...] = ()
+        # What the last estimate has left for the next one of the same period.
 
     @property
     def sensors(self) -> tuple[str | int, ...]:
@@ -221,6 +224,7 @@ class NetworkModel:
             faults, self._open, self._next_id = self._episodes(result)
             parts.append(self._recovery(full, result, age, faults, batch, rows))
             state.clock += 1
+        self._followed = ()
         self._forget()
         return parts[0] if batch.periods is None else Recovery.stack(parts)
 
@@ -237,7 +241,11 @@ class NetworkModel:
         if changes and len(batch.readings) > 1:
             return self.copy().update(minibatch, sensors)
         # Sensors join, and partitions change, in a copy, which does not learn either.
-        return (self.copy() if changes else self)._estimated(batch, prepared=not changes)
+        model = self.copy() if changes else self
+        model._followed = self._followed
+        recovery = model._estimated(batch, prepared=not changes)
+        self._followed = model._followed
+        return recovery
 
     def _estimated(self, batch: _Minibatch, *, prepared: bool) -> Recovery:
         """Return the answer for a minibatch; unless it is `prepared` for it, the model changes as before an update."""
@@ -249,7 +257,8 @@ class NetworkModel:
             if not prepared:
                 state.prepare(full)
                 state.repartition()
-            result = state.run(full, learning=False)
+            result = state.run(full, learning=False, followed=self._followed)
+            self._followed = result.followed
             faults, _, _ = self._episodes(result)
             parts.append(self._recovery(full, result, state.observed_periods(), faults, batch, rows))
         return parts[0] if batch.periods is None else Recovery.stack(parts)
@@ -349,6 +358,7 @@ class NetworkModel:
     def copy(self) -> NetworkModel:
         """Return an independent model that knows the same."""
         twin = copy.copy(self)
+        twin._followed = ()
         if self._state is not None:
             twin._state = type(self._state).unpack(*self._state.pack())
         return twin

@@ -155,6 +155,8 @@ def median_of(values: NDArray[np.float32]) -> Any:
 
 def runs(spikes: BoolArray) -> list[tuple[int, int, int]]:
     """Return the channel, the first slot and that after the last one of each run of spikes, (channel, slot)."""
+    if not spikes.any():
+        return []
     padded = np.pad(spikes, ((0, 0), (1, 1))).view(np.int8)
     edges = np.diff(padded, axis=1)
     channels, begins = np.nonzero(edges == 1)

@@ -54,6 +54,8 @@ SCALES, RING = 6, 8
 """Levels are kept as means over 2^0 ... 2^5 periods, the last eight of each: 224 periods back."""
 LAGS = 8
 """Spans of 2^0 ... 2^7 periods, at which wander is learned."""
+FIRST_LAG = 3
+"""The first of these over which the change of a channel without a fault is judged: about a week."""
 LONGEST = 7 * 2 ** (SCALES - 1)
 """Periods: the longest span whose beginning is still known."""
 ALL = 2.0**30
@@ -365,6 +367,31 @@ def _predicted_change(network, wander, p, i, n, span, k):
 
 
 @compiled
+def _move(network, wander, p, j, n, span, k):
+    """Return the change of member j over a span as others see it: one without a history says that there is none."""
+    history = wander.history[network.members[p, j]]
+    return _change(history, n, span, k) if math.isfinite(history[0, 0]) else 0.0
+
+
+@compiled
+def _write_moves(network, wander, p, j, n, moves):
+    """Write how member j has changed over every span over which slow changes are judged, (lag, member)."""
+    for lag in range(FIRST_LAG, LAGS):
+        moves[lag, j] = _move(network, wander, p, j, n, 2**lag, _scale_of(2**lag))
+
+
+@compiled
+def _predicted_move(network, moves, p, i):
+    """Return dP as `_predicted_change` does, from the changes of all members over the span."""
+    weights, total = network.weights[p, i], 0.0
+    for j in range(i):
+        total += weights[j] * moves[j]
+    for j in range(i + 1, network.size[p]):
+        total += weights[j] * moves[j]
+    return total
+
+
+@compiled
 def _predicted_by_readings(network, wander, own, p, i, n, span, k):
     """Return dP as the readings of the others say it, right or wrong; their levels where they have none."""
     total = 0.0
@@ -403,6 +430,7 @@ def _calibrate(network, period, wander, n, is_sound):
     """Learn the wander of sound channels at every lag that is due: each is sampled about four times within its span."""
     out, counts = np.zeros((wander.pooled.shape[0], 3)), np.zeros(wander.pooled.shape[0], np.int64)
     values = np.empty((wander.pooled.shape[0], min(SAMPLED, len(is_sound))))
+    moves = np.empty(network.members.shape[1])
     for lag in range(LAGS):
         span = 2**lag
         every = max(1, span // 4)
@@ -412,14 +440,16 @@ def _calibrate(network, period, wander, n, is_sound):
         out[:] = 0.0
         counts[:] = 0
         for p in range(len(network.owned)):
+            for j in range(network.size[p]):
+                moves[j] = _move(network, wander, p, j, n, span, k)
             for i in range(network.owned[p]):
                 c = network.members[p, i]
                 if not is_sound[c] or period.learned.stats[c].level_age <= span + 2**k or network.size[p] <= MIN_OTHERS:
                     continue
                 number = network.variable[c]
-                predicted = _predicted_change(network, wander, p, i, n, span, k)
+                predicted = _predicted_move(network, moves, p, i)
                 m = wander.pooled[number, lag, 0]
-                residual = _change(wander.history[c], n, span, k) - predicted
+                residual = moves[i] - predicted
                 rho = residual * residual / (predicted * predicted + m * m + 1e-20) if m > 0.0 else -1.0
                 if is_counted(network.standing[c]):
                     out[number, 0] += abs(predicted)
@@ -461,6 +491,7 @@ def update_wander(network, period, wander, n):
     is_sound, ratio, size = np.zeros(count, np.bool_), np.zeros(count), np.zeros(count)
     onset, own = np.zeros(count), np.full(count, np.nan)
     scratch = np.zeros(3 + network.members.shape[1])
+    moves = np.empty((LAGS, network.members.shape[1]))
     for c in range(count):
         n_observed = n_wrong = 0
         for t in range(s):
@@ -480,6 +511,7 @@ def update_wander(network, period, wander, n):
             if math.isfinite(own[c]):
                 n_others += REFERENCE_COUNT if network.reference[c] else 1
                 least_support = REFERENCE_COUNT if network.reference[c] else least_support
+            _write_moves(network, wander, p, i, n, moves)
         middle = _middle(network, own, p, scratch)
         for i in range(network.owned[p]):
             c = network.members[p, i]
@@ -504,7 +536,12 @@ def update_wander(network, period, wander, n):
                 _judge_fault(network, period, wander, own, middle, p, i, n, n_others, ratio, scratch)
                 size[c] = stats[c].own_distance
             else:
-                _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, scratch)
+                _judge_sound(
+                    network, period, wander, own, p, i, n, n_others, is_sound[c], ratio, size, onset, moves, scratch
+                )
+            if stats[c].has_ended:
+                # Its history has changed.
+                _write_moves(network, wander, p, i, n, moves)
         _accept_common(network, period, wander, own, p, n, n_others + 1, ratio, size, now)
     _begin_faults(network, period, ratio, size, onset)
 
@@ -670,7 +707,7 @@ def _has_returned(network, own, p, i, change, scratch):
 
 
 @compiled
-def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, ratio, size, onset, scratch):
+def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, ratio, size, onset, moves, scratch):
     """Judge the change of a channel without a fault over every span.
 
     Write the largest ratio of a change to its limit, the change, and the period in which it began.
@@ -685,13 +722,12 @@ def _judge_sound(network, period, wander, own, p, i, n, n_others, is_sound, rati
     level = wander.history[c, 0, n % RING]
     best, change, begun = 0.0, 0.0, 0.0
     last, last_moved, is_explained = 0.0, 0.0, True
-    for lag in range(3, LAGS):
+    for lag in range(FIRST_LAG, LAGS):
         span = 2**lag
         k = _scale_of(span)
         if stats.level_age <= span + 2**k:
             break
-        predicted = _predicted_change(network, wander, p, i, n, span, k)
-        moved = _change(wander.history[c], n, span, k)
+        predicted, moved = _predicted_move(network, moves[lag], p, i), moves[lag, i]
         value = abs(moved - predicted) / _limit(network, period, wander, p, i, span, predicted, scratch)
         is_explained = is_explained and scratch[0] < MAX_SPREAD
         if value > 0.5:
