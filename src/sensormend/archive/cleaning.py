@@ -378,7 +378,7 @@ class _ReadAhead(Closing):
         self.periods: Sequence[int] = [int(period) for period in staging.periods]
         self._index = {period: index for index, period in enumerate(self.periods)}
         self._staging, self._places, self._grid = staging, places, grid
-        # A query takes a millisecond, as much as about ten thousand readings.
+        # Each group is read from all runs of the staging.
         self._group_size = max(1, READ_AHEAD * len(self.periods) // max(staging.readings, 1))
         self._reader = ThreadPoolExecutor(1)
         self._next: dict[int, Future[dict[int, Readings]]] = {}
