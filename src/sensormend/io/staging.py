@@ -37,7 +37,7 @@ _SPARE = Spare[Any]()
 MOST_LAYOUTS = 20
 """Layouts of files that are recorded."""
 
-MEMORY = "400MB"
+MEMORY = "200MB"
 """The engine's limit of memory; beyond it, it writes to the folder."""
 
 MEMORY_SORTED = "100MB"
@@ -537,7 +537,7 @@ class _Runs(Closing):
     """
 
     def __init__(self, path: Path | None, shift: int, period: int) -> None:
-        self._file = None if path is None else path.open("w+b", buffering=0)
+        self._file = None if path is None else path.open("w+b")
         self._in_memory: list[NDArray[Any]] = []
         self._shift, self._period = shift, period
         # Of each run: its place in the file, its periods, and where each of them begins, and the last one ends.
@@ -564,9 +564,9 @@ class _Runs(Closing):
         if self._file is None:
             self._in_memory.append(run)
         else:
-            written = memoryview(run).cast("B")
-            while written:
-                written = written[self._file.write(written) :]
+            # Not `tofile`, which says nothing where the disk is full.
+            self._file.write(run.view(np.uint8).data)
+            self._file.flush()
 
     def periods(self) -> NDArray[np.int64]:
         """Return the periods that have readings, in order."""
