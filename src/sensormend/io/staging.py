@@ -47,7 +47,9 @@ RUN = 500_000
 """Rows that are sorted at once, in 40 MB. Sorting the whole table in the engine, and reading periods from its result,
 takes twice as long and 0.1 GB more."""
 
-SORTED = np.dtype([("sensor", np.int32), ("variable", np.int32), ("time", np.int64), ("value", np.float64)])
+_COLUMNS = ("sensor", "variable", "time", "value")
+
+SORTED = np.dtype(list(zip(_COLUMNS, (np.int32, np.int32, np.int64, np.float64), strict=True)))
 """A reading in the sorted runs."""
 
 MOST_FLAGS = 1000
@@ -405,14 +407,12 @@ class Staging(Closing):
         total = sum(counts[code] for code in chosen)
         names = ", ".join(literal(self.sensors[code]) for code in chosen)
         # A single sensor may have more: then its first `most` readings, without gaps.
-        limit = f"QUALIFY row_number() OVER (ORDER BY time, arrival) <= {most}" if total > most else ""
-        return self._as_readings(f"""
-            SELECT sensor, variable, time, value FROM ({self._coded()} AND raw.sensor IN ({names}) {limit})
-            ORDER BY arrival""")
+        limit = f" QUALIFY row_number() OVER (ORDER BY time, arrival) <= {most}" if total > most else ""
+        return self._named(self._arrived(f"raw.sensor IN ({names}){limit}"))
 
     def all_readings(self) -> Readings:
         """Return all readings, in order of arrival."""
-        return self._as_readings(f"SELECT sensor, variable, time, value FROM ({self._coded()}) ORDER BY arrival")
+        return self._named(self._arrived("true"))
 
     def sort(self, early: int, period: int, origin: int = 0, progress: Progress | None = None) -> None:
         """Sort the readings by period, and in each by their arrival.
@@ -425,13 +425,9 @@ class Staging(Closing):
         self._runs = _Runs(None if self._in_memory else self.folder / "sorted", early - origin, period)
         rows = self.ask("SELECT max(rowid) + 1 FROM raw WHERE reason IS NULL")[0][0] or 0
         for first in range(0, rows, RUN):
-            columns = self.columns(f"""
-                SELECT arrival, sensor, variable, time, value
-                FROM ({self._coded()} AND raw.rowid >= {first} AND raw.rowid < {first + RUN})""")
-            # Joined with the names, the rows come in any order.
-            order = np.argsort(columns["arrival"], kind="stable")
+            columns = self._arrived(f"raw.rowid >= {first} AND raw.rowid < {first + RUN}")
             try:
-                self._runs.add({name: columns[name][order] for name in SORTED.names or ()})
+                self._runs.add(columns)
             except OSError as error:
                 raise StorageError(f"{self.folder}: no space to stage readings: {error.strerror}") from None
             if progress is not None:
@@ -446,7 +442,7 @@ class Staging(Closing):
             columns = self._runs.read(period, period + count)
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot read staged readings: {error.strerror}") from None
-        return Readings(self.sensors, self.variables, *(columns[name] for name in SORTED.names or ()))
+        return self._named(columns)
 
     def spans(
         self, rename: Callable[[Readings], Readings], renamed: Sequence[str]
@@ -522,11 +518,18 @@ class Staging(Closing):
         return f"""SELECT raw.rowid AS arrival, sensors.code AS sensor, ({variable})::INTEGER AS variable, time, value,
             owner_flag FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE {which}"""
 
+    def _arrived(self, where: str) -> dict[str, NDArray[Any]]:
+        """Return the columns of some readings in order of arrival."""
+        columns = self.columns(f"SELECT arrival, sensor, variable, time, value FROM ({self._coded()} AND {where})")
+        # Joined with the names, they come nearly in this order, of which the engine knows nothing.
+        order = np.argsort(columns["arrival"], kind="stable")
+        return {name: columns[name][order] for name in _COLUMNS}
+
     def _as_readings(self, sql: str) -> Readings:
-        columns = self.columns(sql)
-        return Readings(
-            self.sensors, self.variables, columns["sensor"], columns["variable"], columns["time"], columns["value"]
-        )
+        return self._named(self.columns(sql))
+
+    def _named(self, columns: Mapping[str, NDArray[Any]]) -> Readings:
+        return Readings(self.sensors, self.variables, *(columns[name] for name in _COLUMNS))
 
 
 class _Runs(Closing):
@@ -586,7 +589,7 @@ class _Runs(Closing):
                 parts.append(np.fromfile(self._file, SORTED, until - begin))
         joined = np.concatenate(parts)
         order = _sorting(self._find_period(joined["time"]))
-        return {name: joined[name][order] for name in SORTED.names or ()}
+        return {name: joined[name][order] for name in _COLUMNS}
 
     def _find_period(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
         return (time + self._shift) // self._period
