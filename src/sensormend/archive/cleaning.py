@@ -199,7 +199,10 @@ class _ArchiveRun:
                 output.sync()
             elif not tally.looked_back:
                 self._write(cleaner, tally, output)
-        self.checkpoint.save(cleaner, tally)
+        if self.target.ending or monotonic() - started > CHECKPOINT:
+            # What is left is to export a single file, which may fail by itself; a short run into a folder is repeated.
+            self.checkpoint.save(cleaner, tally)
+        self.checkpoint.keep(cleaner)
         copies, faults = tally.copies(), tally.intervals()
         return Report(
             out=self.target.path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -269,7 +270,8 @@ class Staging(Closing):
             self._set("unit", loader.unit)
             self._pass_over(options or Options())
             self._number_names()
-            self._list_owner_flags()
+            if "owner_flag" not in loader.absent:
+                self._list_owner_flags()
             if not self.readings:
                 raise InputError(self._no_readings_message(files))
             self._set("version", str(VERSION))
@@ -357,9 +359,10 @@ class Staging(Closing):
         """Return the times from `start` to before `end` at which a flag came; the values are indices of the flags."""
         self._limit_memory(MEMORY)
         words = ", ".join(map(literal, self.owner_flags))
-        return self._as_readings(f"""
+        columns = self.columns(f"""
             SELECT sensor, variable, time, list_position([{words}], owner_flag) - 1.0 AS value
             FROM ({self._coded(f"owner_flag IS NOT NULL AND time >= {start} AND time < {end}")})""")
+        return self._named(columns)
 
     def _list_owner_flags(self) -> None:
         """List the owners' flags; a column of too many different texts is left out with a note."""
@@ -422,7 +425,8 @@ class Staging(Closing):
         if period <= 0:
             raise ValueError("a period must be longer than 0")
         self._close_runs()
-        self._runs = _Runs(None if self._in_memory else self.folder / "sorted", early - origin, period)
+        path = None if self._in_memory else self.folder / "sorted"
+        self._runs = _Runs(path, early - origin, period, (len(self.sensors), len(self.variables)))
         rows = self.ask("SELECT max(rowid) + 1 FROM raw WHERE reason IS NULL")[0][0] or 0
         for first in range(0, rows, RUN):
             columns = self._arrived(f"raw.rowid >= {first} AND raw.rowid < {first + RUN}")
@@ -451,17 +455,15 @@ class Staging(Closing):
 
         `rename` gives the `renamed` sensors other names from some time on.
         """
-        ends = f"""
-            SELECT sensor, variable, min(time) AS first, max(time) AS last FROM ({self._coded()})
-            GROUP BY sensor, variable"""
-        spans = find_spans(
-            self._as_readings(f"""
-            SELECT sensor, variable, unnest([first, last]) AS time, 0.0::DOUBLE AS value FROM ({ends})""")
-        )
-        codes = [str(code) for code, name in enumerate(self.sensors) if name in set(renamed)]
-        if codes:
-            own = f"SELECT sensor, variable, time, value FROM ({self._coded()}) WHERE sensor IN ({', '.join(codes)})"
-            spans |= find_spans(rename(self._as_readings(own)))
+        assert self._runs is not None, "not sorted"
+        first, last = self._runs.ends
+        spans = {}
+        for channel in np.flatnonzero(first <= last).tolist():
+            sensor, variable = divmod(channel, len(self.variables))
+            spans[self.sensors[sensor], self.variables[variable]] = int(first[channel]), int(last[channel])
+        if renamed:
+            names = ", ".join(map(literal, renamed))
+            spans |= find_spans(rename(self._named(self._arrived(f"raw.sensor IN ({names})"))))
         return spans
 
     def write_rejected(self, path: Path) -> None:
@@ -486,9 +488,11 @@ class Staging(Closing):
         ask = self.ask
         self.sensors = tuple(row[0] for row in ask("SELECT name FROM sensors ORDER BY code"))
         self.variables = tuple(row[0] for row in ask("SELECT name FROM variables ORDER BY code"))
-        counts = ask("SELECT count(*), count(latitude), count(longitude) FROM raw WHERE reason IS NULL")[0]
-        self.readings, self.has_positions = counts[0], counts[1] > 0 and counts[2] > 0
-        self.rejected = int(ask("SELECT count(*) FROM rejected")[0][0])
+        counts = """
+            SELECT count(*), count(latitude), count(longitude), (SELECT count(*) FROM rejected)
+            FROM raw WHERE reason IS NULL"""
+        self.readings, latitudes, longitudes, self.rejected = ask(counts)[0]
+        self.has_positions = min(latitudes, longitudes) > 0
 
     def _set(self, name: str, text: str) -> None:
         self._properties.append((name, text))
@@ -525,9 +529,6 @@ class Staging(Closing):
         order = np.argsort(columns["arrival"], kind="stable")
         return {name: columns[name][order] for name in _COLUMNS}
 
-    def _as_readings(self, sql: str) -> Readings:
-        return self._named(self.columns(sql))
-
     def _named(self, columns: Mapping[str, NDArray[Any]]) -> Readings:
         return Readings(self.sensors, self.variables, *(columns[name] for name in _COLUMNS))
 
@@ -536,13 +537,14 @@ class _Runs(Closing):
     """Readings in runs, each sorted by period: on disk, or in memory where there is no path.
 
     Readings are added in order of arrival, which they keep within a period. Period 0 begins `shift` microseconds before
-    1970.
+    1970. `ends` has the times of the first and the last reading of every channel, sensor by sensor.
     """
 
-    def __init__(self, path: Path | None, shift: int, period: int) -> None:
+    def __init__(self, path: Path | None, shift: int, period: int, shape: tuple[int, int]) -> None:
         self._file = None if path is None else path.open("w+b")
         self._in_memory: list[NDArray[Any]] = []
-        self._shift, self._period = shift, period
+        self._shift, self._period, self._variables = shift, period, shape[1]
+        self.ends = np.full(math.prod(shape), LATEST + 1), np.full(math.prod(shape), EARLIEST - 1)
         # Of each run: its place in the file, its periods, and where each of them begins, and the last one ends.
         self._places: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
         self._size = 0
@@ -556,6 +558,9 @@ class _Runs(Closing):
         number = self._find_period(columns["time"])
         if not number.size:
             return
+        channel = columns["sensor"].astype(np.int64) * self._variables + columns["variable"]
+        for function, end in zip((np.minimum, np.maximum), self.ends, strict=True):
+            function.at(end, channel, columns["time"])
         order = _sorting(number)
         run = np.empty(order.size, SORTED)
         for name, column in columns.items():
