@@ -38,8 +38,8 @@ _SPARE = Spare[Any]()
 MOST_LAYOUTS = 20
 """Layouts of files that are recorded."""
 
-MEMORY = "200MB"
-"""The engine's limit of memory; beyond it, it writes to the folder."""
+MEMORY = "400MB"
+"""The engine's limit of memory; beyond it, it writes to the folder. With 200 MB it cannot store a file of many large texts."""
 
 MEMORY_SORTED = "100MB"
 """The same once the readings are sorted, when little is asked of the engine."""
