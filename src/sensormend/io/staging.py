@@ -39,7 +39,8 @@ MOST_LAYOUTS = 20
 """Layouts of files that are recorded."""
 
 MEMORY = "400MB"
-"""The engine's limit of memory; beyond it, it writes to the folder. With 200 MB it cannot store a file of many large texts."""
+"""The engine's limit of memory; beyond it, it writes to the folder. With 200 MB it cannot store a file of many
+large texts."""
 
 MEMORY_SORTED = "100MB"
 """The same once the readings are sorted, when little is asked of the engine."""
