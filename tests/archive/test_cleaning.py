@@ -121,7 +121,7 @@ def test_a_killed_run_goes_on_and_gives_the_same(table: Path, mended: Path, tmp_
     out, work = tmp_path / "out", tmp_path / "out.partial"
     run = subprocess.Popen([sys.executable, "-c", SCRIPT, str(table), str(out)])
     deadline = time.monotonic() + 60
-    while len(list((work / "spool").glob("*.npz"))) < periods and time.monotonic() < deadline:
+    while len(list((work / "spool").glob("*.rows"))) < periods and time.monotonic() < deadline:
         assert run.poll() is None
         time.sleep(0.01)
     os.kill(run.pid, signal.SIGKILL)

@@ -223,7 +223,7 @@ def test_rows_that_may_change_are_kept_as_they_came(
     if resumed is not None:
         # As a run that goes on after the period of its last checkpoint: what came later is written again.
         assert list(spool.parts((), ()))
-        (tmp_path / "1.npz.new").write_text("half")
+        (tmp_path / "1.rows.new").write_text("half")
         spool = RowSpool(tmp_path, starts[resumed] if resumed else None)
         for start, day in zip(starts[resumed:], days[resumed:], strict=True):
             spool.write(day, start)

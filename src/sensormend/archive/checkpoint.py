@@ -137,14 +137,17 @@ class Checkpoint:
         fetch(self.place, cleaner, tally)
         return True
 
+    def keep(self, cleaner: Cleaner) -> None:
+        """Write the model and the cleaner, from which `watch` can continue."""
+        cleaner.model.save(self.folder / "model.npz")
+        cleaner.save(self.folder / "cleaner.npz")
+
     def leave(self) -> None:
-        """Keep only the model and the cleaner, from which `watch` can continue."""
+        """Remove what only a run that is resumed needs."""
         place = self.place
-        assert place is not None
-        for name in ("model.npz", "cleaner.npz"):
-            os.replace(place / name, self.folder / name)
         write_json(self._file, {"finished": True})
-        shutil.rmtree(place)
+        if place is not None:
+            shutil.rmtree(place)
 
 
 def put(place: Path | StateFiles, cleaner: Cleaner, tally: Tally) -> None:

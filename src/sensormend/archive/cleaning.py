@@ -199,7 +199,10 @@ class _ArchiveRun:
                 output.sync()
             elif not tally.looked_back:
                 self._write(cleaner, tally, output)
-        self.checkpoint.save(cleaner, tally)
+        if self.target.ending or monotonic() - started > CHECKPOINT:
+            # What is left is to export a single file, which may fail by itself; a short run into a folder is repeated.
+            self.checkpoint.save(cleaner, tally)
+        self.checkpoint.keep(cleaner)
         copies, faults = tally.copies(), tally.intervals()
         return Report(
             out=self.target.path,
@@ -378,7 +381,7 @@ class _ReadAhead(Closing):
         self.periods: Sequence[int] = [int(period) for period in staging.periods]
         self._index = {period: index for index, period in enumerate(self.periods)}
         self._staging, self._places, self._grid = staging, places, grid
-        # A query takes a millisecond, as much as about ten thousand readings.
+        # Each group is read from all runs of the staging.
         self._group_size = max(1, READ_AHEAD * len(self.periods) // max(staging.readings, 1))
         self._reader = ThreadPoolExecutor(1)
         self._next: dict[int, Future[dict[int, Readings]]] = {}

@@ -141,6 +141,8 @@ class Loader:
         The roles of columns, a sentence for each layout among the files.
     unit
         The unit of the one unnamed variable, where the name of its column has one.
+    absent
+        The optional columns that no file has.
 
     Notes
     -----
@@ -157,7 +159,7 @@ class Loader:
         self.unit = ""
         self._no_readings: dict[str, Exception] = {}
         self._stations: list[Table] = []
-        self._absent: list[str] = []
+        self.absent: list[str] = []
 
     def fill(self, files: Sequence[InputFile], progress: Progress | None) -> None:
         """Read the files."""
@@ -245,8 +247,8 @@ class Loader:
         plans = self._planned(files)
         # Stations have the places of sensors, which are set later, and arrays may have all.
         if not self._stations and all(file.format != "netcdf" for file in files):
-            self._absent = [name for name in _OPTIONAL if not any(_has(plan[1], name) for plan in plans.values())]
-        self._ask(_schema(self._absent, networks=self._options.networks is not None))
+            self.absent = [name for name in _OPTIONAL if not any(_has(plan[1], name) for plan in plans.values())]
+        self._ask(_schema(self.absent, networks=self._options.networks is not None))
         read, total = 0, sum(sizes)
         for group in _groups(files, sizes):
             size = sum(sizes[number] for number in group)
@@ -381,7 +383,7 @@ class Loader:
             for (_, layout, fmt), group in groupby(plans.items(), lambda item: (item[1][0].shape, *item[1][1:]))
         ]
         try:
-            stored = f"* EXCLUDE ({', '.join(self._absent)})" if self._absent else "*"
+            stored = f"* EXCLUDE ({', '.join(self.absent)})" if self.absent else "*"
             self._ask(f"INSERT INTO raw SELECT {stored} FROM ({' UNION ALL '.join(selects)})")
         except duckdb.Error as error:
             self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
@@ -496,8 +498,10 @@ class Loader:
 
     def _collect_rejected(self, texts: dict[int, Table]) -> None:
         """Fill `rejected` with the rows that were not read, numbered by row or, in a text file, by line."""
-        reasons = " ".join(f"WHEN {code} THEN {literal(reason)}" for code, reason in REJECTED.items())
         ask = self._ask
+        if not ask(f"SELECT count(*) FROM raw WHERE reason > {EMPTY}")[0][0]:
+            return
+        reasons = " ".join(f"WHEN {code} THEN {literal(reason)}" for code, reason in REJECTED.items())
         ask(f"""
             CREATE TEMP TABLE bad AS
             SELECT raw.file, (raw.rowid - first_rowid) // cells AS row, CASE reason {reasons} END AS reason, line

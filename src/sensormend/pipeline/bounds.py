@@ -294,11 +294,14 @@ class AcceptedRange:
         return inside
 
     def _outside_core(
-        self, cleaned: FloatArray, value: FloatArray, sensors: NDArray[np.intp]
+        self, cleaned: FloatArray, value: FloatArray, channel: tuple[NDArray[np.intp], NDArray[np.intp]]
     ) -> tuple[BoolArray, BoolArray]:
-        """Return which estimates, (sensor, variable, slot), are far outside the core, and which move a reading out."""
-        inside = self._in_core[sensors, :, None]
-        (low, high), (least, most) = ((end[:, None] for end in ends) for ends in (self.core, self._wide_core))
+        """Return which estimates are far outside the core, and which move a reading out.
+
+        Each is of a `channel`, given as the numbers of sensors and of variables.
+        """
+        inside = self._in_core[channel]
+        (low, high), (least, most) = ((end[channel[1]] for end in ends) for ends in (self.core, self._wide_core))
         with np.errstate(invalid="ignore"):
             far = inside & ((cleaned < least) | (cleaned > most))
             moved_out = inside & ((cleaned < low) | (cleaned > high)) & (value >= low) & (value <= high)
@@ -402,6 +405,8 @@ class AcceptedRange:
             accepted = trusted & (cells.flag == flag)
             if part == 1:
                 accepted &= ~judged[..., None]
+            if not accepted.any():
+                continue
             bottom = np.where(accepted, value, np.inf).min(axis=2)
             top = np.where(accepted, value, -np.inf).max(axis=2)
             shows = bottom <= top
@@ -444,73 +449,79 @@ class AcceptedRange:
         `seen` readings were given to the model; only the `listed` channels of the `sensors` have rows. An estimate
         without an interval is withheld, unless the method has no `intervals` at all.
         """
-        low, high = (end[sensors, :, None] for end in self.limits)
-        observed, absent = cells.origin == OBSERVED, np.isnan(cells.cleaned)
-        finite = np.isfinite(cells.cleaned)
+        columns = cells.cleaned.copy(), cells.lower.copy(), cells.upper.copy()
+        # A trusted reading without an interval around it stays: only the others, a few of many, are looked at.
+        place = np.nonzero((cells.origin != OBSERVED) | (columns[1] != columns[0]) | (columns[2] != columns[0]))
+        variable, channel, reading = place[1], (sensors[place[0]], place[1]), value[place]
+        cleaned, lower, upper = (column[place] for column in columns)
+        origin = cells.origin[place]
+        low, high = (end[channel] for end in self.limits)
+        observed, absent, finite = origin == OBSERVED, np.isnan(cleaned), np.isfinite(cleaned)
         if intervals:
-            finite &= np.isfinite(cells.lower) & np.isfinite(cells.upper)
-        least, most = (end[sensors, :, None] for end in self._shown)
-        enough = (self.count >= FEW)[:, None]
-        far, clear = (far_outside(cells.cleaned, least, most, margin) & enough for margin in (FAR, CLIPPED))
-        wrong = seen & (cells.flag == Flag.FAIL) & ~observed
+            finite &= np.isfinite(lower) & np.isfinite(upper)
+        least, most = (end[channel] for end in self._shown)
+        enough = (self.count >= FEW)[variable]
+        far, clear = (far_outside(cleaned, least, most, margin) & enough for margin in (FAR, CLIPPED))
+        wrong = seen[place] & (cells.flag[place] == Flag.FAIL) & ~observed
         # A gap without an estimate of the model does not count as a withheld estimate.
-        needed = listed[..., None] & ~observed & (wrong | ~absent)
+        needed = listed[place[:2]] & ~observed & (wrong | ~absent)
         withheld = needed & (far | ~finite)
-        beyond, moved_out = self._outside_core(cells.cleaned, value, sensors)
+        beyond, moved_out = self._outside_core(cleaned, reading, channel)
         # What lies outside of what most channels show is not corrected to lie even farther out.
-        bottom, top = (end[:, None] for end in self._middle)
-        moved_out |= (cells.origin == CORRECTED) & (
-            (cells.cleaned > np.fmax(value, top)) | (cells.cleaned < np.fmin(value, bottom))
-        )
+        bottom, top = (end[variable] for end in self._middle)
+        moved_out |= (origin == CORRECTED) & ((cleaned > np.fmax(reading, top)) | (cleaned < np.fmin(reading, bottom)))
         # A vague estimate that all but ends its own interval was cut there and says only that it lay beyond, unless
         # readings pile up at that end; what may be nearly anything says nothing. Of a channel whose range lies apart
         # none is believed at an end.
-        at_floor, at_ceiling = (end[sensors, :, None] for end in self._piled)
+        at_floor, at_ceiling = (end[channel] for end in self._piled)
         with np.errstate(invalid="ignore"):
-            left, right = cells.cleaned - np.fmax(cells.lower, low), np.fmin(cells.upper, high) - cells.cleaned
+            left, right = cleaned - np.fmax(lower, low), np.fmin(upper, high) - cleaned
             below, above = left <= CUT * right, right <= CUT * left
             is_vague, is_empty = np.fmax(left, right) > VAGUE * (high - low), left + right > EMPTY * (high - low)
-        is_lost = (self.periods.sum(axis=0)[sensors, :, None] >= KNOWN) & ~((value >= low) & (value <= high))
+        is_inside = (reading >= low) & (reading <= high)
+        is_lost = (self.periods.sum(axis=0)[channel] >= KNOWN) & ~is_inside
         is_cut = is_vague & ((below & ~at_floor) | (above & ~at_ceiling))
-        cut = (is_lost & (is_cut | is_empty)) | (~self._in_core[sensors, :, None] & (below | above))
+        cut = (is_lost & (is_cut | is_empty)) | (~self._in_core[channel] & (below | above))
         if not intervals:
             beyond = moved_out = cut = clear = np.zeros_like(wrong)
         # Where the reading lies even farther out, the bound is nearer to it than nothing.
-        farther = ((cells.cleaned > most) & (value > cells.cleaned)) | (
-            (cells.cleaned < least) & (value < cells.cleaned)
-        )
-        clear &= (cells.origin != CORRECTED) & ~farther
+        farther = ((cleaned > most) & (reading > cleaned)) | ((cleaned < least) & (reading < cleaned))
+        clear &= (origin != CORRECTED) & ~farther
         unbelieved = needed & (beyond | cut | clear) & ~withheld
         # A void correction: the reading already lies at the bound to which it would be clipped.
-        void = wrong & (cells.origin == CORRECTED) & (clipped(cells.cleaned, low, high) == value)
-        inside = (value >= low) & (value <= high)
-        returned = (wrong & inside & (withheld | moved_out)) | (void & ~withheld)
+        void = wrong & (origin == CORRECTED) & (clipped(cleaned, low, high) == reading)
+        returned = (wrong & is_inside & (withheld | moved_out)) | (void & ~withheld)
         counted, withheld = withheld, withheld | unbelieved
-        origin = cells.origin.copy()
         origin[withheld], origin[returned] = NO_ORIGIN, OBSERVED
         # The interval of a doubtful reading reaches to its estimate, which is bounded likewise.
-        cleaned = np.where(observed, cells.cleaned, clipped(cells.cleaned, low, high))
+        cleaned = np.where(observed, cleaned, clipped(cleaned, low, high))
         bound_low, bound_high = np.fmin(low, cleaned), np.fmax(high, cleaned)
-        lower = np.where(observed & ~np.isfinite(cells.lower), cleaned, clipped(cells.lower, bound_low, bound_high))
-        upper = np.where(observed & ~np.isfinite(cells.upper), cleaned, clipped(cells.upper, bound_low, bound_high))
-        for column in (cleaned, lower, upper):
-            column[withheld] = np.nan
-            column[returned] = value[returned]
-        unjudged = np.broadcast_to((self.unjudged_from <= period)[:, None], origin.shape)
-        as_it_came, empty = unjudged & seen, unjudged & ~seen & ~observed
-        marks = {Mark.DOUBTFUL: returned, Mark.IGNORED: as_it_came}
-        flag, reason = flag_cells(cells.flag, cells.reason, marks, kind=cells.reason)
+        lower = np.where(observed & ~np.isfinite(lower), cleaned, clipped(lower, bound_low, bound_high))
+        upper = np.where(observed & ~np.isfinite(upper), cleaned, clipped(upper, bound_low, bound_high))
+        for column, bounded in zip(columns, (cleaned, lower, upper), strict=True):
+            bounded[withheld] = np.nan
+            bounded[returned] = reading[returned]
+            column[place] = bounded
+        origins, returns = cells.origin.copy(), np.zeros(value.shape, dtype=bool)
+        origins[place], returns[place] = origin, returned
+        marks = {Mark.DOUBTFUL: returns}
+        unjudged = np.broadcast_to((self.unjudged_from <= period)[:, None], value.shape)
         if unjudged.any():
-            origin[as_it_came], origin[empty] = OBSERVED, NO_ORIGIN
-            for column in (cleaned, lower, upper):
+            as_it_came, empty = unjudged & seen, unjudged & ~seen & (cells.origin != OBSERVED)
+            marks[Mark.IGNORED] = as_it_came
+            origins[as_it_came], origins[empty] = OBSERVED, NO_ORIGIN
+            for column in columns:
                 column[empty] = np.nan
                 column[as_it_came] = value[as_it_came]
+        flag, reason = flag_cells(cells.flag, cells.reason, marks, kind=cells.reason)
         judged = self.unjudged_from > period
-        all_needed = self.needed + np.where(judged, needed.sum(axis=(0, 2)), 0)
-        all_withheld = self.withheld + np.where(judged, counted.sum(axis=(0, 2)), 0)
+        all_needed, all_withheld = (
+            before + np.where(judged, np.bincount(variable[cells_of], minlength=judged.size), 0)
+            for before, cells_of in ((self.needed, needed), (self.withheld, counted))
+        )
         given_up = (all_needed >= LEAST_CELLS) & (2 * all_withheld > all_needed)
         unjudged_from = np.where(judged & given_up, period + 1, self.unjudged_from)
-        verdicts = Verdicts(flag, reason, origin, cleaned, lower, upper)
+        verdicts = Verdicts(flag, reason, origins, *columns)
         return verdicts, self._counting(all_needed, all_withheld, unjudged_from)
 
     def _counting(

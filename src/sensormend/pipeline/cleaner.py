@@ -470,7 +470,8 @@ class Cleaner:
         movements, still = self._movements, np.zeros(shape[:2], dtype=bool)
         if _is_network(self.model) and names:
             impossible = self._accepted.impossible(placed.value.reshape(shape), sensors)
-            impossible[np.isin(names, self._references)] = False
+            if self._references:
+                impossible[np.isin(names, self._references)] = False
             impossible[self._without_level(names)] = False
             placed = placed.without(impossible.reshape(-1))
         seen = np.isfinite(placed.value) & ~placed.implausible & ~placed.coded

@@ -225,7 +225,7 @@ def place(
 def is_fill(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
     """Return which readings are fill values; `fill` has those of each variable."""
     matches = np.zeros(readings.value.size, dtype=bool)
-    every = _sorted_codes(tuple(code for codes in fill for code in codes))
+    every = _all_codes(tuple(map(tuple, fill)))
     if not every.size:
         return matches
     # No fill value is as large as what this replaces.
@@ -251,6 +251,11 @@ PRECISION = 1e-6
 @lru_cache(maxsize=1000)
 def _sorted_codes(codes: tuple[float, ...]) -> FloatArray:
     return np.unique(np.array(codes, dtype=np.float64))
+
+
+@lru_cache(maxsize=1000)
+def _all_codes(fill: tuple[tuple[float, ...], ...]) -> FloatArray:
+    return _sorted_codes(tuple(code for codes in fill for code in codes))
 
 
 def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:

@@ -127,8 +127,8 @@ def judge(
     silent = ~present.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
     fiber_reason = np.zeros(shape, dtype=np.int8)
-    for word, code in CODE.items():
-        fiber_reason[recovery.reason == word] = code
+    for word in {*recovery.reason.ravel().tolist()} & CODE.keys():
+        fiber_reason[recovery.reason == word] = CODE[word]
     alone = fiber_reason == CODE["alone"]
     wrong, doubtful = recovery.wrong & seen, recovery.doubtful & seen
     if resolution is not None:
