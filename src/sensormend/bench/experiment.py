@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -177,6 +178,13 @@ class Experiment:
     def jobs(self, plan: RunPlan) -> list[Job]:
         """Return the runs of a plan, in the order of the tables."""
         return []
+
+    def trials(
+        self, plan: RunPlan, method: str, setting: str, x: float, options: Mapping[str, Any], weight: float
+    ) -> list[Job]:
+        """Return a run of a method at a setting for each seed of a plan."""
+        chosen = tuple(sorted(options.items()))
+        return [Job(self.name, method, setting, x, trial, seed, chosen, weight) for trial, seed in plan.seeds]
 
     def run(self, job: Job) -> list[Row]:
         """Perform one run; return its rows without the columns of `Job.row`."""
