@@ -119,7 +119,7 @@ def is_locked(path: Path) -> bool:
 
 
 def signature(path: Path) -> tuple[int, int, int] | None:
-    """Return a value that changes whenever a file is rewritten; None where there is no file."""
+    """Return a value that changes whenever a file is rewritten; None if there is no file."""
     try:
         status = path.stat()
     except OSError:

@@ -39,7 +39,7 @@ TRIALS = 5
 
 
 LABELS = {"ORLTM": "ORLTM (reconstruction)"}
-"""Methods that must not be shown by their bare name: of ORLTM only the abstract is public."""
+"""Methods that must not be shown under their bare names: only the abstract of ORLTM is public."""
 
 
 def labelled(method: str) -> str:

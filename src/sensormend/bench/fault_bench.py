@@ -49,7 +49,7 @@ __all__ = [
 FIRST_DAY = 30
 """The first day on which a model is evaluated after every slot; until then it learns."""
 SHORTEST = 6.0
-"""Least hours of a fault to be counted."""
+"""The minimum duration in hours of a fault that is counted."""
 
 
 class EstimatingModel(Protocol):
@@ -178,7 +178,7 @@ LASTING_LEAST = EARLIEST + LASTING_DAYS + SOUND_AFTER
 
 
 SMALL: dict[str, int] = {f"small-{count}": count for count in (1, 2, 3, 5, 8)}
-"""`hours-90` on so many sensors, drawn at random from the network."""
+"""`hours-90` on this many sensors, drawn at random from the network."""
 DRAWS = 3
 """Draws of the sensors of a `small` case in one trial, since sensors differ in how hard they are to judge."""
 SINGLE_KINDS: dict[str, Case] = {f"{kind}-90": Case(kind, observed=0.9) for kind in KINDS}

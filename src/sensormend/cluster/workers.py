@@ -241,7 +241,7 @@ def _clean_on_worker(task: NetworkTask) -> Outcome:
 
 
 def _fetch(client: Client, future: Any, task: NetworkTask) -> Outcome | None:
-    """Return the outcome of a task that has ended; None where its worker died with it, so that it starts again."""
+    """Return the outcome of a task that has ended; None if its worker died with it, so that it starts again."""
     from distributed import CancelledError, KilledWorker
 
     if future.status == "cancelled":

@@ -45,7 +45,7 @@ __all__ = [
 _Result = TypeVar("_Result")
 
 SPANS: dict[str, Literal["D", "M"]] = {"date": "D", "month": "M"}
-"""The spans that the rows of a folder are of: a date as `watch` writes them, a month as `clean` does."""
+"""The span of the rows in one folder: a date if `watch` wrote them, a month if `clean` did."""
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
 """The endings that make an output folder a single file; anything else is a folder."""
@@ -241,7 +241,7 @@ class Archive(Closing):
         raise ConfigError(f"there is no sensor {sensor!r} in {self.path.name}; {hint}")
 
     def span(self) -> tuple[int, int] | None:
-        """Return the first and the last time of all rows; None where there is none."""
+        """Return the first and the last time of all rows; None if there is none."""
         if self._ending == ".nc":
             times = self.rows().time
             return (int(times.min()), int(times.max())) if times.size else None

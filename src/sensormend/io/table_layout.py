@@ -114,10 +114,10 @@ class TableLayout:
         The numeric columns that compose the time, with their units: the whole time if there is a year among them, else
         added to the date in `time`.
     name
-        The variable of a long table's single column of readings, from its name; empty where it is only called value,
+        The variable of a long table's single column of readings, from its name; empty if it is only called value,
         or where `variable` names it.
     owner_flags
-        For each of `columns` the column with the owners' flags of its readings, or None; empty where there is none.
+        For each of `columns` the column with the owners' flags of its readings, or None; empty if there is none.
     sensor
         The column of sensors; None where each sensor has a column, or the file's name is the sensor.
     across
@@ -290,7 +290,7 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
 
 
 def place_columns(columns: Sequence[tuple[str, Kind]]) -> tuple[str, str] | None:
-    """Return the columns of latitude and longitude; None where there are not both."""
+    """Return the columns of latitude and longitude; None if there are not both."""
     table = _Recogniser(columns, Options(), "")
     latitude, longitude = (table.column_for(role, ("number",)) for role in ("latitude", "longitude"))
     return None if latitude is None or longitude is None else (latitude, longitude)

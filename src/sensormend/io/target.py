@@ -32,22 +32,23 @@ FORMATS = {
 }
 
 SPARSE = 20
-"""Cells of the table of times and stations per row beyond which NetCDF is refused: rows per reading, each with its own
-time, leave it nearly empty. A network that grew from one sensor to twenty is still below the limit."""
+"""The number of cells per row, in the table of times and stations, beyond which NetCDF is refused: rows per reading,
+each with its own time, leave the table nearly empty. A network that grew from one sensor to twenty is still below the
+limit."""
 
 OTHER_FILES = (
     ".txt", ".tsv", ".dat", ".json", ".jsonl", ".ndjson", ".xls", ".xlsx", ".xlsm", ".ods", ".feather",
     ".arrow", ".ipc", ".pq", ".h5", ".hdf", ".hdf5", ".mat", ".nc4", ".netcdf", ".zip", ".gz", ".bz2", ".zst",
     ".sqlite", ".db", ".duckdb", ".html", ".htm", ".pdf", ".png", ".svg", ".toml",
 )  # fmt: skip
-"""Endings of files that are not written; a folder of such a name would be a surprise. Other endings, as in `run.2`, are
-parts of the name of a folder."""
+"""Endings of files that are not written; a folder with such a name would be a surprise. Other endings, as in `run.2`,
+are parts of the name of a folder."""
 
 LOCK = ".lock"
 
 MEMORY = "1GB"
-"""The limit of memory for sorting; the rest goes to disk beside the file that is written. With half of it long texts
-of hundreds of thousands of characters cannot be sorted."""
+"""The memory limit for sorting; the rest goes to disk beside the file that is written. With half of it, texts of
+hundreds of thousands of characters cannot be sorted."""
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,7 @@ class PublishedModel:
         return _joined(full, parts, judged).of_sensors(rows)
 
     def _solve(self, variable: int, readings: FloatArray) -> Recovery | None:
-        """Run the method of a variable on (sensor, slot); None where it has nothing to say."""
+        """Run the method of a variable on (sensor, slot); None if it has nothing to say."""
         with np.errstate(over="ignore"):
             square = np.square(readings)
         reporting = np.isfinite(square).any(axis=1)

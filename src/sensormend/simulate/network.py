@@ -82,7 +82,7 @@ class Network:
     wrong, spikes
         Readings inside a fault, and single wrong ones.
     kind
-        Kind of fault of each (sensor, day); empty where it is sound.
+        Kind of fault of each (sensor, day); empty if it is sound.
     faults
         The list of faults.
     """
@@ -390,7 +390,8 @@ def _logger_lines(network: Network, random: np.random.Generator) -> Iterator[str
 
 
 DRIFTS_FROM, SHIFTED_FROM, ACCEPTED_FROM = 40, 50, 72
-"""The days from which a sensor drifts, another is shifted, and the new level of that is accepted."""
+"""The days from which one sensor drifts, from which another is shifted, and from which the new level of the latter is
+accepted."""
 
 DRIFT, SHIFT, JUMP = 0.25, 4.0, 12.0
 """The drift per day, the shift and the jump, in quarters of the standard deviation of a day's readings."""
@@ -399,7 +400,7 @@ JUMPS_AT = 8
 """The hour of the jump on the first day that is replayed hour by hour."""
 
 LEAST_SENSORS = 10
-"""The least number of sensors of a network with staged faults."""
+"""The minimum number of sensors of a network with staged faults."""
 
 
 @dataclass(eq=False)

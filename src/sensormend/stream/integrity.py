@@ -125,7 +125,7 @@ def _checksum(path: Path) -> tuple[int, int]:
 
 
 MOST_FILES = 5
-"""Files with the same problem that are listed one by one; more are one entry."""
+"""The number of files with the same problem that are listed individually; more become one entry."""
 
 TABLES = ("faults.csv", "rejected.csv")
 """Tables whose settled lines are only there."""
@@ -293,7 +293,7 @@ def _inspect_tables(result: Inspection, out: Path, saved: Mapping[str, Any]) -> 
 
 
 def _prefix(path: Path, length: int) -> int | None:
-    """Return the checksum of the first bytes of a file; None where it is shorter."""
+    """Return the checksum of the first bytes of a file; None if it is shorter."""
     try:
         with path.open("rb") as file:
             content = file.read(length)

@@ -251,7 +251,7 @@ class Output:
     Parameters
     ----------
     lengths
-        What `state` returned; None where it is not known any more, and the tables go on as they are.
+        What `state` returned; None if it is not known any more, and the tables go on as they are.
     manifest
         The files as of the last checkpoint.
     unsound

@@ -25,7 +25,8 @@ from sensormend.stream.deliveries import Delivery
 __all__ = ["LIMIT", "Acknowledged", "Store", "copied"]
 
 LIMIT = 1 << 30
-"""Most bytes that wait for sinks. A day of 1,000 hourly sensors takes 1.4 MB: a sink may be down for two years."""
+"""The maximum number of bytes that wait for sinks. A day of 1,000 hourly sensors takes 1.4 MB: a sink may be down for
+two years."""
 
 SPARE = 128 << 20
 """Free bytes in the file, when nothing waits, above which it is compacted: inputs need up to half of it again."""
@@ -41,7 +42,7 @@ FORM = 3
 """The version of the tables."""
 
 CONTENTS = ("inbox", "outbox", "checkpoint")
-"""The tables with a number, a checksum and a content; `note` is what is said of each in `Store`."""
+"""The tables with a number, a checksum and a content; `Store` says what `note` is in each."""
 
 _TABLES = f"""
     BEGIN;
@@ -544,7 +545,7 @@ def _storage_error(path: Path, error: Exception) -> StorageError | StateError:
 
 
 SLOT = 1024
-"""Bytes of a record. There are two, which are written in turn: a torn write leaves the other one."""
+"""Bytes of a record. There are two, which are written alternately: a torn write leaves the other one intact."""
 
 
 class Acknowledged(Closing):
@@ -577,7 +578,7 @@ class Acknowledged(Closing):
 
     @staticmethod
     def read(path: Path) -> dict[str, Any]:
-        """Return the newest record of a file, with its `turn`; empty where none is intact."""
+        """Return the newest record of a file, with its `turn`; empty if none is intact."""
         newest: dict[str, Any] = {}
         try:
             content = path.read_bytes()

@@ -661,7 +661,7 @@ PRESETS = (
     Preset("homie", "Homie", test=_is_homie, rows=_homie, text=True),
     Preset("sensorthings", "OGC SensorThings", keys=("phenomenonTime", "result"), rows=_sensorthings),
 )
-"""In the order in which they are tried: those that are recognised by more come first."""
+"""The presets in the order in which they are tried: those with more distinctive features come first."""
 
 _BY_NAME = {preset.name: preset for preset in PRESETS}
 

@@ -21,13 +21,14 @@ from sensormend.stream.logs import ConditionLog, say
 __all__ = ["KafkaSource"]
 
 MOST_AT_ONCE = 5_000
-"""Records that are taken at once."""
+"""The number of records that are taken at once."""
 
 MOST_BUFFERED = 2_000
-"""Records of a partition that wait for those of others; then it is paused until a quarter of them is left."""
+"""The number of records of a partition that wait for those of others; beyond it the partition is paused until a quarter
+of them is left."""
 
 WAIT_FOR_PARTITION = 5.0
-"""Seconds that records wait for a partition of which nothing is known; it may have no leader."""
+"""Seconds for which records wait for a partition about which nothing is known; it may have no leader."""
 
 CHECK_INTERVAL, CHECK_WITHIN, CONNECT_WITHIN = 5.0, 1.0, 10.0
 """Seconds between two checks whether a lost cluster or topic is back, for the check, and for the first connection."""
@@ -36,7 +37,7 @@ PARTITIONS_INTERVAL = 60.0
 """Seconds between two checks for new partitions."""
 
 MOST_PROBLEMS = 100
-"""Most different errors that are logged."""
+"""The maximum number of different errors that are logged."""
 
 Place = tuple[str, int]
 """A topic and a partition."""

@@ -26,10 +26,10 @@ PAGE = 10_000
 """Rows of one query. A page more than is needed for a tie is read to its end."""
 
 POLL, POLL_NOTIFIED = 1.0, 30.0
-"""Seconds between two looks at the table, and where notifications announce its rows."""
+"""Seconds between two checks of the table, without notifications about its rows and with them."""
 
 LOOKBACK = 10 * MINUTE
-"""How far a column of times is read again by default."""
+"""The default time by which a column of times is read again."""
 
 WAIT_FOR_WRITERS = 60.0
 """Seconds to wait for a transaction that writes to the table before that is logged."""
@@ -37,7 +37,7 @@ WAIT_FOR_WRITERS = 60.0
 SETUP = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET statement_timeout = '300s'"
 
 PASSING = ("starting up", "shutting down", "in recovery", "too many", "connection slots")
-"""Parts of the server's answers that a later attempt may not get."""
+"""Parts of the server's error messages that a later attempt may not get."""
 
 COLUMNS = """
     SELECT a.attname, format_type(a.atttypid, NULL), t.typcategory,

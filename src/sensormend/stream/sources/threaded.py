@@ -16,16 +16,18 @@ from sensormend.stream.logs import ConditionLog
 __all__ = ["PAUSES", "Lookback", "ThreadedSource"]
 
 PAUSES = (0.5, 30.0)
-"""Seconds between two attempts after an error: the first pause, and the longest, up to which it doubles."""
+"""Seconds between two attempts after an error: the first pause, and the longest, up to which it is doubled."""
 
 MOST_WAITING = 2
-"""Batches that are fetched before the service has taken them; more would only fill the memory."""
+"""The number of batches that are fetched in advance; more would only fill the memory."""
 
 LOOKBACKS = 20
-"""The lookback is read again that often per its length: a late row waits for half a minute where it is ten minutes."""
+"""The number of times that the lookback is read again during a time of its length: with ten minutes, a late row waits
+for half a minute."""
 
 MOST_SEEN = 1_000_000
-"""Most entries of the lookback that are remembered, 100 bytes each; beyond that they are sent again, and count once."""
+"""The maximum number of entries of the lookback that are remembered, 100 bytes each; beyond that they are sent again,
+but counted once."""
 
 CLOSE_WITHIN = 5.0
 """Seconds for the thread to end when the source is closed."""
