@@ -135,7 +135,7 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
     assert run.returncode == 1
     assert stderr.splitlines()[-1] == (
         f"sensormend: the scheduler at {slow.address} is lost; what is done is kept, "
-        "the same call with --resume goes on"
+        "the same call with --resume continues"
     )
     assert "Traceback" not in stderr
     assert stdout == ""
@@ -143,7 +143,7 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
     finished = {path.parent: path.stat().st_mtime_ns for path in work.glob("*/run.json")}
     assert finished
     slow.repair(1, SLOW)
-    with pytest.raises(ConfigError, match="--resume goes on with it"):
+    with pytest.raises(ConfigError, match="--resume continues it"):
         clean_networks(table, out, "network", slow.address)
     with pytest.raises(ConfigError, match="other readings or options"):
         clean_networks(table, out, "sensor", slow.address, resume=True)
@@ -166,7 +166,7 @@ def test_after_ctrl_c_the_workers_stop_too_and_let_go(
             run.send_signal(signal.SIGINT)
             _, stderr = run.communicate(timeout=90)
             assert run.returncode == 1
-            last = "sensormend: stopped; what is done is kept, the same call with --resume goes on"
+            last = "sensormend: stopped; what is done is kept, the same call with --resume continues"
             assert stderr.splitlines()[-1] == last
             assert "Traceback" not in stderr
             # The workers are still at it, and hold their locks, when the next run begins.

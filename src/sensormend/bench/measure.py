@@ -94,7 +94,7 @@ def workers(processes: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
     except BrokenProcessPool:
         raise SensormendError(
-            "a process of the bench was ended from outside, perhaps for lack of memory; the same command continues"
+            "a process of the bench was killed from outside, perhaps for lack of memory; the same command continues"
         ) from None
     except BaseException:
         stop.set()

@@ -48,8 +48,8 @@ STDIN = "standard input"
 """What the commands get for a lone `-`."""
 
 STOPPED = {
-    "bench": "what is done is kept, the same call goes on",
-    "clean": "what is done is kept, the same call with --resume goes on",
+    "bench": "what is done is kept, the same call continues",
+    "clean": "what is done is kept, the same call with --resume continues",
 }
 """The state of each command's work after Ctrl-C."""
 

@@ -168,7 +168,7 @@ class _NetworksRun:
             outcomes = clean_on_workers(client, tasks, progress) if client else clean_here(tasks, progress)
             networks = tuple(sorted(outcomes, key=attrgetter("network")))
         except SensormendError as error:
-            raise SensormendError(f"{error}; what is done is kept, the same call with --resume goes on") from None
+            raise SensormendError(f"{error}; what is done is kept, the same call with --resume continues") from None
         return NetworksReport(out, networks, self.parts.readings, self.parts.rejected, monotonic() - started)
 
     def finish(self, report: NetworksReport) -> None:

@@ -177,10 +177,10 @@ class Archive(Closing):
             self._refuse_too_early()
             if (self.path / "networks.csv").exists():
                 raise MissingError(f"{path} holds many networks: give one of the folders that its networks.csv names")
-            raise MissingError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
+            raise MissingError(f"{path} was not written by sensormend clean or watch: it has no folder data")
         if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
             raise MissingError(
-                f"{path} is nothing that sensormend clean wrote: there is no {self.path.name}.meta beside it"
+                f"{path} was not written by sensormend clean: there is no {self.path.name}.meta beside it"
             )
 
     def _refuse_too_early(self) -> None:

@@ -299,7 +299,7 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
             for keys, value in _leaves(entry):
                 leaves.setdefault(keys, []).append(value)
     if not objects:
-        raise NotATableError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
+        raise NotATableError(f'{shown}: none of its lines is a JSON object, like {{"sensor": "a", "time": ...}}')
     columns = []
     for keys, values in leaves.items():
         sample = tuple(value for value in values if not is_missing(value))

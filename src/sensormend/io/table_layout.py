@@ -84,7 +84,7 @@ _NO_READINGS = re.compile(
 _OWNER_FLAG = re.compile(
     r"(owners?|data|quality|qc|qartod|q)?flags?(code)?|qc(code|status)?|(data)?quality(code|control)?|qartod"
 )
-# Columns that only what sensormend wrote has together.
+# Columns that occur together only in files that sensormend wrote.
 _WRITTEN = {"cleaned", "lower", "upper", "flag", "reason", "origin"}
 _FLAG_AFFIXES = ("flag", "flags", "qc", "qcflag", "qflag", "qual", "quality", "qualityflag", "qartod")
 # The number of a row; not NO and no, which are nitrogen monoxide.
@@ -203,7 +203,7 @@ def recognise(
     ('Station ID', 'Date_Time', ('pm25',))
     """
     if _WRITTEN.issubset(name for name, _ in columns):
-        raise ConfigError(f"{shown} is what sensormend wrote; give the readings that went in")
+        raise ConfigError(f"{shown} was written by sensormend; give the original readings")
     if or_file:
         try:
             return recognise(columns, options, shown)

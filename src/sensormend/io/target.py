@@ -63,7 +63,7 @@ class Target:
         """Return the target for a path."""
         path = Path(path)
         if not path.name or path.name in (".", ".."):
-            raise ConfigError(f"OUT is a folder or a file that is not there yet, not {str(path)!r}")
+            raise ConfigError(f"OUT is a folder or a file that does not exist yet, not {str(path)!r}")
         if path.suffix.lower() in OTHER_FILES and find_ending(path) is None:
             raise ConfigError(
                 f"OUT cannot be a {path.suffix} file: a name that ends in {', '.join(ENDINGS)} is a file, any other a "
@@ -72,7 +72,7 @@ class Target:
         outer = next((folder for folder in path.absolute().parents if (folder / "sensors.csv").exists()
                       and (folder / "run.json").exists()), None)  # fmt: skip
         if outer is not None:
-            raise ConfigError(f"{path} is inside of {outer}, which sensormend wrote; choose an OUT beside it")
+            raise ConfigError(f"{path} is inside {outer}, which sensormend wrote; choose an OUT beside it")
         return cls(path, find_ending(path) or "")
 
     @property
@@ -115,7 +115,7 @@ class Target:
             raise ConfigError(f"there is nothing to resume: {self.work} is not there")
         if self.work.exists() and not resume and not overwrite:
             raise ConfigError(
-                f"{self.work} is left from an interrupted run; --resume goes on with it, --overwrite starts over"
+                f"{self.work} is left from an interrupted run; --resume continues it, --overwrite starts over"
             )
 
     def _refuse_to_replace(self, sources: Iterable[Path]) -> None:
@@ -262,7 +262,7 @@ def _axes(engine: Any) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int
     (rows,) = engine.execute("SELECT count(*) FROM source").fetchone()
     if times.size * len(sensors) * len(variables) > SPARSE * rows:
         raise ConfigError(
-            "NetCDF is a table of times and stations, and these rows leave it all but empty: "
+            "NetCDF is a table of times and stations, and these rows would leave it nearly empty: "
             "write rows per reading to .csv or .parquet"
         )
     return sensors, variables, times

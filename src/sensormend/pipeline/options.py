@@ -453,7 +453,7 @@ class Options:
             raise ConfigError(f"reference is a setting of method network; {self.method} judges all sensors alike")
         if self.one_pass and (self.method in BATCH or self.passes > 1):
             raise ConfigError(
-                f"one_pass meets every period once; method {self.method} walks the archive more often here"
+                f"one_pass sees every period once; method {self.method} goes through the archive more than once here"
             )
 
     @classmethod

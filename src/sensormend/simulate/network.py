@@ -350,7 +350,7 @@ def write_example(path: str | os.PathLike[str], *, sensors: int = 20, days: int 
     """
     path = Path(path)
     if path.exists():
-        raise ConfigError(f"{path} is there already; name a file that is not")
+        raise ConfigError(f"{path} already exists; name another file")
     if seed < 0:
         raise ConfigError(f"--seed is 0 or more, not {seed}")
     network = city(sensors, days, seed=seed)

@@ -74,7 +74,7 @@ class EmailAlerts(AlertSink):
             if server.user is not None:
                 if not secure:
                     raise SensormendError(
-                        f"{self._shown} offers no encryption, and the password is not sent without: use smtps://"
+                        f"{self._shown} offers no encryption, and the password is not sent without it: use smtps://"
                     )
                 client.login(server.user, server.password or "")
             client.send_message(mail)

@@ -186,7 +186,7 @@ class PostgresSource(ThreadedSource):
         self._quoted = self._name.as_string(server)
         columns = [_Column(*row) for row in server.execute(COLUMNS, [self._quoted])]
         if not columns:
-            raise ConfigError(f"{self._shown}: there is no table {self._feed.table}, or it may not be read")
+            raise ConfigError(f"{self._shown}: there is no table {self._feed.table}, or no permission to read it")
         self._by = self._column_that_grows(columns)
         named = (self._options.time, self._options.sensor, self._options.value, self._options.variable)
         self._columns = [
