@@ -180,7 +180,7 @@ _UNREADABLE = (
 
 
 class _StateBytes:
-    """The content of a state file that is kept elsewhere; what reads and writes state files takes it for a path."""
+    """The content of a state file that is stored elsewhere; functions on state files accept it in place of a path."""
 
     def __init__(self, name: str, content: bytes = b"") -> None:
         self.file, self._name = BytesIO(content), name

@@ -168,7 +168,7 @@ class Experiment:
         return self.name
 
     def heading(self, plan: RunPlan) -> str:
-        """Return the title of its charts and tables, with the network where it is an option, and (quick run)."""
+        """Return the title of its charts and tables, with the network if that is an option, and "(quick run)"."""
         data = plan.option("data")
         return self.title + (f" on {Path(data).name}" if data else "") + (" (quick run)" if plan.quick else "")
 

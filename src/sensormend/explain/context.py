@@ -121,7 +121,7 @@ def microseconds(time: TimeLike) -> int:
 
 
 def time_text(time: int) -> str:
-    """Format a time: without seconds where it is a whole minute."""
+    """Format a time, without seconds if it is a whole minute."""
     text = iso(time).replace("T", " ")
     return text.removesuffix(":00") if text.count(":") == 2 else text
 

@@ -62,7 +62,7 @@ def literal(text: object) -> str:
 
 
 def harmless_text(column: str) -> str:
-    """Return SQL of a column whose texts no spreadsheet takes for formulas, as `metadata.harmless` writes them."""
+    """Return SQL for a column in which no spreadsheet takes a text for a formula, as `files.harmless` writes them."""
     return f"CASE WHEN regexp_matches({column}, {_FORMULA}) THEN chr(39) || {column} ELSE {column} END"
 
 

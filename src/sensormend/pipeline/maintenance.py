@@ -240,7 +240,7 @@ def remove_note(path: str | os.PathLike[str], note: Note) -> bool:
 
 
 def _replace(path: Path, text: str, notes: tuple[Note, ...], problem: str) -> None:
-    """Replace a file by a text that is read as some notes; raise ConfigError where it is not."""
+    """Replace a file by a text that is read as some notes; raise ConfigError if it cannot be."""
     with replacing(path) as new:
         new.write_text(text, encoding="utf-8", newline="")
         if Maintenance.read(new).notes != notes:

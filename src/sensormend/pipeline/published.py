@@ -205,7 +205,7 @@ class PublishedModel:
         return twin
 
     def remarks(self, variables: Sequence[str]) -> list[str]:
-        """Return what was used in the end, and what failed, one line each."""
+        """Return what was finally used, and what failed, one line each."""
         remarks = []
         if self.name == "olrtr" and self.alpha is None:
             used = [

@@ -411,7 +411,7 @@ def _scattered(present: BoolArray, sensor: NDArray[np.integer]) -> bool:
 
 
 def sampled_sensors(counts: Sequence[int], most: int) -> list[int]:
-    """Return some sensors, evenly chosen, as many as have `most` readings together; `counts` are theirs, by name."""
+    """Return some sensors, evenly chosen, with up to `most` readings in total; `counts` are those of all, by name."""
     chosen: list[int] = []
     total = 0
     for code in _evenly(len(counts))[: 4 * SAMPLE_SENSORS]:

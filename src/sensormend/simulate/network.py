@@ -459,7 +459,7 @@ class StagedFaults:
         self, day: Day, sensor: int, kind: str, shift: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *,
         starts: bool, number: int, right: bool = False,
     ) -> Day:  # fmt: skip
-        """Return a day with a shift added to one sensor's truth; where it is `right`, it becomes the new truth."""
+        """Return a day with a shift added to one sensor; if it is `right`, it becomes the new truth."""
         readings, truth, wrong = day.readings.copy(), day.truth.copy(), day.wrong.copy()
         spikes, kinds = day.spikes.copy(), day.kind.copy()
         moved = truth[sensor] + shift * self._unit

@@ -42,7 +42,7 @@ class Manifest:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Manifest:
-        """Return the manifest whose `to_dict` has gone through JSON."""
+        """Return the manifest from its `to_dict` after a round trip through JSON."""
         return cls(**{**content, "files": {name: tuple(entry) for name, entry in content["files"].items()}})
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Manifest:
         self.note(folder, {path: rows})
 
     def adopt(self, folder: Path, names: Iterable[str]) -> None:
-        """Take in what was done to files after the manifest was written, of which `names` were written again."""
+        """Include the changes to files since the manifest was written; `names` were written again."""
         for name in names:
             if name in self.files:
                 self.note(folder, {folder / name: self.files[name][2]})

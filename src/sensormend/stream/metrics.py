@@ -106,7 +106,7 @@ class Metrics:
         self._beat = steady()
 
     def reject(self, reason: str, count: int) -> None:
-        """Count what was refused."""
+        """Count refusals."""
         separate = reason in self.rejected or len(self.rejected) < MOST_REASONS
         self.rejected[reason if separate else "other"] += count
 

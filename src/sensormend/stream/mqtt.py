@@ -340,7 +340,7 @@ class MqttConnection:
                 raise self._no_answer(within)
 
     def close(self) -> None:
-        """Disconnect; the broker stores what comes from now on."""
+        """Disconnect; the broker stores the messages from now on."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()

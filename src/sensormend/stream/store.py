@@ -172,7 +172,7 @@ class Store(Closing):
         return _connect(self.path)
 
     def _leave_out_unsound(self) -> None:
-        """Drop the contents that are not what was written; a delivery is emptied, to be counted as lost at its turn."""
+        """Drop contents that do not match their checksums; a delivery is emptied, and counted as lost at its turn."""
         for table in CONTENTS:
             unsound, numbers = set[int](), list[int]()
             for row in self._database.execute(f"SELECT id, note, crc, content FROM {table} ORDER BY id"):
@@ -351,7 +351,7 @@ class Store(Closing):
         self._listeners.append(listener)
 
     def close(self) -> None:
-        """Close the files; what is in them stays."""
+        """Close the files; their contents stay."""
         with self._lock, suppress(sqlite3.Error):
             self._closing.close()
 

@@ -75,7 +75,7 @@ class AttentionEntry:
 
 @dataclass(frozen=True)
 class Attention:
-    """Sensors that need repair: as many as are faulty or silent, and those of a live feed that have ended."""
+    """Sensors that need repair: all that are faulty or silent, and those of a live feed that have ended."""
 
     total: int
     offset: int

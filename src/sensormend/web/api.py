@@ -120,7 +120,7 @@ def _filters(
 
 
 class NewNote(BaseModel):
-    """A line for maintenance.csv: what is known of a sensor in a span, or what was done to it.
+    """A line for maintenance.csv: what is known about a sensor in a span of time, or what was done to it.
 
     With `undo` the line with the same content is removed instead.
     """

@@ -59,7 +59,7 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Wait for the client to take what was written."""
+        """Wait for the client to read the response."""
         super().pause_writing()
         self._stalled = self.loop.call_later(WRITE_TIMEOUT, self.transport.abort)
 

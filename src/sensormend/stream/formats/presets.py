@@ -214,7 +214,7 @@ def _unescaped(text: str) -> str:
 
 
 def _pairs(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    """Yield key and value of parts with commas between, without what is not a pair."""
+    """Yield key and value of comma-separated parts, skipping those that are not pairs."""
     start = 0
     while start < len(text):
         end = pattern.match(text, start).end()  # type: ignore[union-attr]

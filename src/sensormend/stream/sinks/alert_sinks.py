@@ -184,7 +184,7 @@ class WebhookAlerts(AlertSink):
         self._client = WebClient(self._shown, headers, timeout)
 
     def content(self, alert: Alert) -> dict[str, Any]:
-        """Return what is posted."""
+        """Return the content to post."""
         message = alert_message(alert, self.details)
         if self._is_slack:
             # Slack reads <...> as a link or a mention of everybody, and names come from outside.

@@ -154,7 +154,7 @@ class KafkaSource(Source):
         self._pause([place for place in full if place not in self._paused], paused=True)
 
     def _ready(self) -> list[Any]:
-        """Return the records that none of another partition can come before, in the order of their times."""
+        """Return, in the order of their times, the records that no record of another partition can precede."""
         waiting = [place for place, buffer in self._buffers.items() if buffer]
         if not waiting:
             self._incomplete_since = None
@@ -265,5 +265,5 @@ class KafkaSource(Source):
         self._outage.end()
 
     def close(self) -> None:
-        """Disconnect; what is not committed is read again by the next one."""
+        """Disconnect; uncommitted records are read again after the next start."""
         self._consumer.close()

@@ -317,7 +317,7 @@ class PostgresSource(ThreadedSource):
         return rows
 
     def _begin_walk(self) -> bool:
-        """Begin to read what is new; return whether there is anything, as far as that is known."""
+        """Begin to read new rows; return whether there are any, as far as that is known."""
         self._notified = False
         pause = POLL if self._feed.notify is None else POLL_NOTIFIED
         self._look_at = time.monotonic() + pause

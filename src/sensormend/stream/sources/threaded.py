@@ -141,7 +141,7 @@ class ThreadedSource(Source):
         self._disconnect()
 
     def close(self) -> None:
-        """End the thread; what was fetched and not acknowledged is fetched again after the next start."""
+        """End the thread; batches that were not acknowledged are fetched again after the next start."""
         self._closing.set()
         if self._thread.is_alive():
             self._interrupt()
