@@ -119,7 +119,7 @@ def is_locked(path: Path) -> bool:
 
 
 def signature(path: Path) -> tuple[int, int, int] | None:
-    """Return a value that changes whenever a file is rewritten; None where there is no file."""
+    """Return a value that changes whenever a file is rewritten; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -180,7 +180,7 @@ _UNREADABLE = (
 
 
 class _StateBytes:
-    """The content of a state file that is kept elsewhere; what reads and writes state files takes it for a path."""
+    """The content of a state file that is stored elsewhere; functions on state files accept it in place of a path."""
 
     def __init__(self, name: str, content: bytes = b"") -> None:
         self.file, self._name = BytesIO(content), name

@@ -71,7 +71,7 @@ REASONS = (
 IntArray = NDArray[np.integer]
 
 SECOND = 1_000_000
-"""Times are whole microseconds since 1970, UTC; durations are whole microseconds."""
+"""Times are integers, microseconds since 1970, UTC; durations are integers, microseconds."""
 
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 

@@ -90,7 +90,7 @@ class Recovery:
     score
         The strongest evidence in the fiber over its threshold; 1 is at it.
     reason
-        The kind of fault that most of its wrong readings have; empty where there is none.
+        The kind of fault that most of its wrong readings have; empty if there is none.
     faults
         The episodes that touch these periods, in order of start; empty for a method without episodes.
     iterations

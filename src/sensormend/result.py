@@ -182,7 +182,7 @@ class Result:
         return write_report(self._out, path)
 
     def serve(self, port: int = 0, *, open_page: bool = False) -> Server:
-        """Serve the dashboard on this machine, by default on a free port, until `close()` of what is returned.
+        """Serve the dashboard on this machine, by default on a free port, until `close()` of the returned server.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class Result:
 
 
 class _CleanedFiles:
-    """What cleaning files gave: an output in a temporary folder, whose rows are read when they are asked for."""
+    """The result of cleaning files: an output in a temporary folder, whose rows are read when they are needed."""
 
     def __init__(self, source: str, options: Options) -> None:
         self.kind = Frame.of_files()

@@ -127,7 +127,7 @@ def test_a_killed_run_goes_on_and_gives_the_same(table: Path, mended: Path, tmp_
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     assert not out.exists()
-    with pytest.raises(ConfigError, match="--resume goes on with it, --overwrite starts over"):
+    with pytest.raises(ConfigError, match="--resume continues it, --overwrite starts over"):
         clean_archive(table, out)
     (tmp_path / "notes.csv").write_text("sensor,from,to,action\n")
     with pytest.raises(ConfigError, match="had other readings or options"):

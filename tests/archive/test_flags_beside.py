@@ -159,7 +159,7 @@ def test_the_command_compares_without_labels(tmp_path: Path, capsys: pytest.Capt
     assert compare(out)[0].labelled == 81
     clean_archive(readings, tmp_path / "out.nc")
     for without in (tmp_path / "out.nc", readings):
-        with pytest.raises((ConfigError, InputError), match=r"came without flags|nothing that sensormend"):
+        with pytest.raises((ConfigError, InputError), match=r"came without flags|was not written by sensormend"):
             compare(without)
     with pytest.raises(ConfigError, match=r"came without flags: .*--owner-flag"):
         compare(_cleaned(tmp_path, long(table()).drop(columns="flag")))

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from sensormend.bench import aot, measure
+from sensormend.bench import measure
 from sensormend.bench.data import load_network, load_reference
 from sensormend.bench.experiment import RunPlan
 from sensormend.bench.fault_bench import BARS, CASES, EVERY_CASE, LASTING, SMALL, chosen_cases
 from sensormend.bench.measure import measured
+from sensormend.bench.paper_networks import correlation
 from sensormend.bench.result_store import SCHEMA
 from sensormend.bench.runner import EXPERIMENTS, run
 from sensormend.bench.simulations import drawn, joined, relative_error
@@ -373,14 +374,14 @@ def test_the_reference_station_judges_what_it_can_see() -> None:
     reference = np.array([[1.0, 2.0], [3.0, np.nan], [5.0, 6.0]])
     estimate = np.stack([2 * reference + 1, -reference, np.full((3, 2), np.nan)])
     estimate[0, 1, 1] = -500.0
-    assert aot.correlation(estimate, reference) == pytest.approx(0.0)
+    assert correlation(estimate, reference) == pytest.approx(0.0)
 
 
 def test_raw_readings_of_the_array_of_things_match_the_paper(
     aot_and_reference: tuple[FloatArray, FloatArray],
 ) -> None:
     readings, reference = aot_and_reference
-    assert aot.correlation(np.nan_to_num(readings), reference) == pytest.approx(0.836, abs=5e-4)
+    assert correlation(np.nan_to_num(readings), reference) == pytest.approx(0.836, abs=5e-4)
 
 
 def test_the_array_of_things_has_raw_rows_and_ours_with_one_pass_and_three(

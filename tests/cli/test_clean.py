@@ -89,7 +89,7 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "readings.csv", "out.nc", "--networks", "sensor"], 2, "go into a folder, each into its own"),
         (["clean", "readings.csv", "out", "--cluster", "tcp://127.0.0.1:1"], 2, "--networks COLUMN; name that column"),
         (["clean", "", "out"], 2, "READINGS is empty"),
-        (["clean", "mended", "out"], 2, "is what sensormend wrote; give the readings that went in"),
+        (["clean", "mended", "out"], 2, "was written by sensormend; give the original readings"),
         (["clean", "readings.csv", "out", "--known", "x*"], 2, "no sensor is known by x*"),
         (["clean", "readings.csv", "out", "--coordinates", "readings.csv"], 2, "latitude"),
         (["clean", "readings.csv", "out", "--resume"], 2, "nothing to resume"),

@@ -51,7 +51,7 @@ def test_a_file_that_is_there_stays(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert f"sensormend clean {path} mended" in capsys.readouterr().out.replace("\n", "")
     before = path.read_bytes()
     assert main(["example", str(path)]) == 2
-    assert "there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert path.read_bytes() == before
     with pytest.raises(ConfigError, match="--seed"):
         write_example(tmp_path / "no.csv", seed=-1)

@@ -64,7 +64,7 @@ def test_a_network_has_a_title(tmp_path: Path) -> None:
     [
         (["report"], 2, "report needs OUT (see sensormend report --help)"),
         (["report", "nowhere"], 2, "no such output: 'nowhere'"),
-        (["report", "empty"], 2, "nothing that sensormend clean or watch wrote"),
+        (["report", "empty"], 2, "was not written by sensormend clean or watch"),
         (["report", "city", "--to", "nowhere/x.html"], 2, "there is no folder nowhere"),
         (["report", "city", "--to", "empty"], 2, "is a folder"),
         (["report", "city", "--to", "city/faults.csv"], 2, "part of what is reported on"),

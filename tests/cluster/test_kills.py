@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -93,20 +93,27 @@ def held(folder: Path, condition: Callable[[], object], run: subprocess.Popen[st
         hold.unlink()
 
 
-def typed(*words: str, first: str = "") -> subprocess.Popen[str]:
+@contextmanager
+def typed(*words: str, first: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run a command, which ends with the block: one that a test that failed leaves running would fail the next test."""
     program = f"import sys\n{first}\nfrom sensormend.cli import main\nsys.exit(main())"
     command = [sys.executable, "-c", program, "clean", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=with_ctrl_c)
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=with_ctrl_c)
+    with run:
+        try:
+            yield run
+        finally:
+            run.kill()
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(
     slow: Cluster, notes: Path, table: Path, alone: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    run = typed(str(table), str(out), "--networks", "network", "--cluster", slow.address)
-    with held(notes, lambda: resumable(tmp_path / "out.partial") == 2, run):
-        slow.kill_worker(next(iter(slow.workers)))
-    stdout, stderr = run.communicate(timeout=60)
+    with typed(str(table), str(out), "--networks", "network", "--cluster", slow.address) as run:
+        with held(notes, lambda: resumable(tmp_path / "out.partial") == 2, run):
+            slow.kill_worker(next(iter(slow.workers)))
+        stdout, stderr = run.communicate(timeout=60)
     assert run.returncode == 0, stderr
     assert "Traceback" not in stderr
     assert "1 worker" in stderr
@@ -122,14 +129,13 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
 ) -> None:
     out, work = tmp_path / "out", tmp_path / "out.partial"
     words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
-    run = typed(*words)
-    with held(notes, lambda: list(work.glob("*/run.json")) and resumable(work), run):
+    with typed(*words) as run, held(notes, lambda: list(work.glob("*/run.json")) and resumable(work), run):
         slow.kill_scheduler()
         stdout, stderr = run.communicate(timeout=30)
     assert run.returncode == 1
     assert stderr.splitlines()[-1] == (
         f"sensormend: the scheduler at {slow.address} is lost; what is done is kept, "
-        "the same call with --resume goes on"
+        "the same call with --resume continues"
     )
     assert "Traceback" not in stderr
     assert stdout == ""
@@ -137,7 +143,7 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
     finished = {path.parent: path.stat().st_mtime_ns for path in work.glob("*/run.json")}
     assert finished
     slow.repair(1, SLOW)
-    with pytest.raises(ConfigError, match="--resume goes on with it"):
+    with pytest.raises(ConfigError, match="--resume continues it"):
         clean_networks(table, out, "network", slow.address)
     with pytest.raises(ConfigError, match="other readings or options"):
         clean_networks(table, out, "sensor", slow.address, resume=True)
@@ -154,18 +160,19 @@ def test_after_ctrl_c_the_workers_stop_too_and_let_go(
 ) -> None:
     out = tmp_path / "out"
     words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
-    run = typed(*words)
-    with held(notes, lambda: resumable(tmp_path / "out.partial") == 2, run):
-        run.send_signal(signal.SIGINT)
-        _, stderr = run.communicate(timeout=90)
-        assert run.returncode == 1
-        last = "sensormend: stopped; what is done is kept, the same call with --resume goes on"
-        assert stderr.splitlines()[-1] == last
-        assert "Traceback" not in stderr
-        # The workers are still at it, and hold their locks, when the next run begins.
-        again = typed(*words, "--resume")
-        time.sleep(2)
-    _, stderr = again.communicate(timeout=60)
+    with ExitStack() as stack:
+        run = stack.enter_context(typed(*words))
+        with held(notes, lambda: resumable(tmp_path / "out.partial") == 2, run):
+            run.send_signal(signal.SIGINT)
+            _, stderr = run.communicate(timeout=90)
+            assert run.returncode == 1
+            last = "sensormend: stopped; what is done is kept, the same call with --resume continues"
+            assert stderr.splitlines()[-1] == last
+            assert "Traceback" not in stderr
+            # The workers are still at it, and hold their locks, when the next run begins.
+            again = stack.enter_context(typed(*words, "--resume"))
+            time.sleep(2)
+        _, stderr = again.communicate(timeout=60)
     assert again.returncode == 0, stderr
     assert_same_as_alone(out, alone)
     # On a loaded machine one worker may have been in its last period when the other had kept its first.
@@ -177,8 +184,10 @@ def test_a_run_killed_here_goes_on_here_or_elsewhere(
 ) -> None:
     monkeypatch.setenv("SENSORMEND_RESTORED", str(tmp_path / "restored"))
     out, work = tmp_path / "out", tmp_path / "out.partial"
-    run = typed(str(table), str(out), "--networks", "network", first=SLOW)
-    with held(tmp_path, lambda: list(work.glob("*/run.json")) and resumable(work), run):
+    with (
+        typed(str(table), str(out), "--networks", "network", first=SLOW) as run,
+        held(tmp_path, lambda: list(work.glob("*/run.json")) and resumable(work), run),
+    ):
         run.kill()
         run.communicate()
     clean_networks(table, out, "network", cluster.address, resume=True)

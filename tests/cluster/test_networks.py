@@ -202,7 +202,7 @@ def test_wrong_calls_are_one_line(table: Path, tmp_path: Path, capfd: pytest.Cap
             "no cluster answers at tcp://127.0.0.1:1",
         ),
         ([f"{out}.csv", "--networks", "network"], 2, "go into a folder"),
-        ([".", "--networks", "network"], 2, "not there yet, not '.'"),
+        ([".", "--networks", "network"], 2, "does not exist yet, not '.'"),
         ([out, "--networks", "sensor", "--sensor", "sensor"], 2, "both name the column 'sensor'"),
     ):
         assert main(["clean", str(table), *words]) == code, message

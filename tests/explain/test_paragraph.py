@@ -208,7 +208,7 @@ def test_a_missing_sensor_variable_or_row_is_refused_with_what_exists(tmp_path: 
 
 
 def test_a_feed_in_its_first_period_differs_from_a_foreign_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is nothing that sensormend clean or watch wrote"):
+    with pytest.raises(InputError, match="was not written by sensormend clean or watch"):
         explain(tmp_path, "s1", "2019-02-03")
     (tmp_path / "state").mkdir()
     write_json(tmp_path / "state" / "watch.json", {"watch": 1})

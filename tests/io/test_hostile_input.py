@@ -170,7 +170,7 @@ def test_the_order_of_day_and_month_is_decided_from_all_files(tmp_path: Path) ->
         ("x.parquet", b"nonsense" * 10, "Parquet file cannot be read"),
         ("x.parquet", b"", "Parquet file cannot be read"),
         ("x.json", b"[1, 2", "JSON cannot be read"),
-        ("x.ndjson", b"hello\n", "no line of it is a JSON object"),
+        ("x.ndjson", b"hello\n", "none of its lines is a JSON object"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_in_one_line(

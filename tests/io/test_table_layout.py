@@ -120,7 +120,7 @@ def test_named_columns_are_taken_whatever_they_hold() -> None:
         (
             "sensor:w time:t value:n n:n cleaned:n lower:n upper:n flag:n reason:w origin:w",
             {"value": "value"},
-            "^readings.csv is what sensormend wrote; give the readings that went in$",
+            "^readings.csv was written by sensormend; give the original readings$",
         ),
     ],
 )

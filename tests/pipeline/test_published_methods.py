@@ -301,8 +301,8 @@ def test_another_method_needs_another_out(tmp_path: Path) -> None:
         ({"method": "rtr", "rank": 3}, "rank is a setting of online methods"),
         ({"method": "trpca", "passes": 2}, "passes is a setting of online methods"),
         ({"method": "ostd", "alpha": 3.0}, "alpha is a setting of olrtr"),
-        ({"method": "rtr", "one_pass": True}, "one_pass meets every period once"),
-        ({"method": "olrtr", "one_pass": True, "passes": 2}, "one_pass meets every period once"),
+        ({"method": "rtr", "one_pass": True}, "one_pass sees every period once"),
+        ({"method": "olrtr", "one_pass": True, "passes": 2}, "one_pass sees every period once"),
     ],
 )
 def test_settings_that_a_method_does_not_have(given: dict[str, Any], message: str) -> None:

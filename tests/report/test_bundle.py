@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from sensormend.report import bundle as bundling
-from sensormend.report.bundle import STATIC, bundle
+from sensormend.report import document
+from sensormend.report.document import STATIC, bundle
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(bundling, "STATIC", tmp_path)
+    monkeypatch.setattr(document, "STATIC", tmp_path)
     return tmp_path
 
 

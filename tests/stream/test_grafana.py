@@ -96,7 +96,7 @@ def test_the_queries_of_variables(server: str) -> None:
 def test_every_metric_exists() -> None:
     metrics = Metrics()
     metrics.reject("x", 1)
-    metrics.sinks = {"s": SinkState("s", True, 0.0, 0, 0, 0, "")}
+    metrics.sinks = {"s": SinkState("s", True, 0, 0)}
     states = ("faulty", "silent", "ended", "suspect", "recovering", "learning", "healthy")
     metrics.sensors = dict.fromkeys(("known", "unknown_sensors", *states), 0)
     metrics.newest = metrics.watermark = YEAR_2019

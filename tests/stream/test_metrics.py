@@ -59,7 +59,7 @@ def values_of(metrics: Metrics) -> dict[str, float]:
 
 
 def sink(name: str, *, up: bool, backlog: int, lost: int = 0) -> SinkState:
-    return SinkState(name, up, 0.0, backlog, 0, lost, "")
+    return SinkState(name, up, backlog, lost)
 
 
 def test_what_is_counted_is_shown(metrics: Metrics) -> None:

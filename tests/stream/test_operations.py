@@ -63,7 +63,7 @@ def test_every_printed_message_is_a_reading_of_the_printed_network(tmp_path: Pat
 def test_exactly_the_metrics_are_described() -> None:
     metrics = Metrics(DOCS)
     metrics.reject("why", 1)
-    metrics.sinks["x"] = SinkState("x", True, 0.0, 0, 0, 0, "")
+    metrics.sinks["x"] = SinkState("x", True, 0, 0)
     names = set(
         re.findall(r"^# TYPE (sensormend_\w+)", generate_latest(metrics.registry()).decode(), flags=re.MULTILINE)
     )

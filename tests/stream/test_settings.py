@@ -291,7 +291,7 @@ def test_paths_are_meant_from_where_the_file_lies(tmp_path: Path) -> None:
         ("valid = [5, 1]", "lowest and a highest"),
         ("[mqtt]\ntopics = ['a']", "topics is for an mqtt:// source"),
         ("[mqtt]\nin_flight = 70000", "in_flight is 1 to 65535"),
-        ("[mqtt]\npassword = 'a'\npassword_file = 'b'", "say one of them"),
+        ("[mqtt]\npassword = 'a'\npassword_file = 'b'", "give one of them"),
         ("[mqtt]\npassword_file = 'b'", "password_file cannot be read"),
         ("[mqtt]\npassword = 4711", "password is a text$"),
         ("grace = ", "Invalid value"),

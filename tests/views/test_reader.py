@@ -48,7 +48,7 @@ def test_a_single_file_shows_the_same_as_a_folder(tmp_path: Path, ending: str) -
 def test_what_is_no_out_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such output"):
         OutReader(tmp_path / "nothing")
-    with pytest.raises(InputError, match="nothing that sensormend clean or watch wrote"):
+    with pytest.raises(InputError, match="was not written by sensormend clean or watch"):
         OutReader(tmp_path)
 
 

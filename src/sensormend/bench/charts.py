@@ -106,7 +106,7 @@ def line_charts(
     return save_both(figure, folder, name)
 
 
-def convergence_chart(rows: Frame, folder: Path | str, name: str = "convergence", *, title: str = "") -> list[Path]:
+def convergence_chart(rows: Frame, folder: Path | str, *, title: str = "") -> list[Path]:
     """Draw RE against the number of the minibatch, a panel per method, a line per size of minibatches."""
     done, methods = rows[rows["status"] == "done"], list(in_order(rows))
     figure = _figure(3.2, title)
@@ -116,7 +116,7 @@ def convergence_chart(rows: Frame, folder: Path | str, name: str = "convergence"
         means.rename(columns="I3 = {:g}".format).plot(ax=axes, title=method, ylabel="RE", logy=True, legend=False)
         bare(axes, sides=("left", "bottom"))
     _legend(figure, [], _diverged_note(rows))
-    return save_both(figure, folder, name)
+    return save_both(figure, folder, "convergence")
 
 
 def score_chart(rows: Frame, folder: Path | str, name: str, *, title: str = "") -> list[Path]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.ndimage import median_filter
 
+from sensormend.bench.measure import measured
 from sensormend.errors import ConfigError
 from sensormend.methods.base import Method, OnlineMethod
 from sensormend.methods.grasta import GRASTA
@@ -25,7 +26,8 @@ from sensormend.model.network_model import NetworkModel
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.tensor import as_readings
 
-__all__ = ["BuddyCheck", "Contestant", "RollingMedian", "chosen", "line_up", "run_contestant"]
+__all__ = ["BuddyCheck", "Contestant", "RollingMedian", "chosen", "line_up", "measure_contestant",
+           "run_contestant"]  # fmt: skip
 
 AS_NORMAL = 1.4826
 """Factor from the median absolute deviation to the standard deviation of normal numbers."""
@@ -226,6 +228,15 @@ def run_contestant(
         back = turn % 2 == 1 and turn < turns - 1 and contestant.kind != "ours"
         recovery = model.recover(joined[:, ::-1, ::-1] if back else joined)
     return recovery
+
+
+def measure_contestant(
+    contestant: Contestant, minibatches: Sequence[FloatArray], seed: int, *, passes: int | None = None
+) -> tuple[Recovery, dict[str, float]]:
+    """Run a contestant as `run_contestant` does; return also the columns of its cost."""
+    with measured() as cost:
+        recovery = run_contestant(contestant, minibatches, seed, passes=passes)
+    return recovery, {"seconds": cost.seconds, "peak_mb": cost.peak_mb}
 
 
 def _noaa(*, all_settings: bool) -> list[Contestant]:

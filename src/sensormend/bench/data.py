@@ -89,7 +89,7 @@ def load_network(
 
 
 def _with_copies(sensors: int, days: int, slots: int, seed: int) -> FloatArray:
-    """Return a dense city whose last sensors are copies of the first ones, at times off by a step of the resolution.
+    """Return a dense city whose last sensors are copies of the first ones, sometimes off by a step of the resolution.
 
     Such sensors are common in real archives: one station under two names, or two probes in one box.
     """

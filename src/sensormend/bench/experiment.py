@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,7 +39,7 @@ TRIALS = 5
 
 
 LABELS = {"ORLTM": "ORLTM (reconstruction)"}
-"""Methods that must not be shown by their bare name: of ORLTM only the abstract is public."""
+"""Methods that must not be shown under their bare names: only the abstract of ORLTM is public."""
 
 
 def labelled(method: str) -> str:
@@ -167,7 +168,7 @@ class Experiment:
         return self.name
 
     def heading(self, plan: RunPlan) -> str:
-        """Return the title of its charts and tables, with the network where it is an option, and (quick run)."""
+        """Return the title of its charts and tables, with the network if that is an option, and "(quick run)"."""
         data = plan.option("data")
         return self.title + (f" on {Path(data).name}" if data else "") + (" (quick run)" if plan.quick else "")
 
@@ -177,6 +178,13 @@ class Experiment:
     def jobs(self, plan: RunPlan) -> list[Job]:
         """Return the runs of a plan, in the order of the tables."""
         return []
+
+    def trials(
+        self, plan: RunPlan, method: str, setting: str, x: float, options: Mapping[str, Any], weight: float
+    ) -> list[Job]:
+        """Return a run of a method at a setting for each seed of a plan."""
+        chosen = tuple(sorted(options.items()))
+        return [Job(self.name, method, setting, x, trial, seed, chosen, weight) for trial, seed in plan.seeds]
 
     def run(self, job: Job) -> list[Row]:
         """Perform one run; return its rows without the columns of `Job.row`."""

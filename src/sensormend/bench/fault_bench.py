@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sensormend.bench.charts import score_chart
-from sensormend.bench.contestants import chosen, line_up, run_contestant
+from sensormend.bench.contestants import chosen, line_up, measure_contestant
 from sensormend.bench.data import load_network
 from sensormend.bench.experiment import (
     COST,
@@ -49,7 +49,7 @@ __all__ = [
 FIRST_DAY = 30
 """The first day on which a model is evaluated after every slot; until then it learns."""
 SHORTEST = 6.0
-"""Least hours of a fault to be counted."""
+"""The minimum duration in hours of a fault that is counted."""
 
 
 class EstimatingModel(Protocol):
@@ -178,7 +178,7 @@ LASTING_LEAST = EARLIEST + LASTING_DAYS + SOUND_AFTER
 
 
 SMALL: dict[str, int] = {f"small-{count}": count for count in (1, 2, 3, 5, 8)}
-"""`hours-90` on so many sensors, drawn at random from the network."""
+"""`hours-90` on this many sensors, drawn at random from the network."""
 DRAWS = 3
 """Draws of the sensors of a `small` case in one trial, since sensors differ in how hard they are to judge."""
 SINGLE_KINDS: dict[str, Case] = {f"{kind}-90": Case(kind, observed=0.9) for kind in KINDS}
@@ -413,11 +413,7 @@ class Faults(Experiment):
                         continue
                     options |= {"days": min(days, LATENCY_DAYS)}
                     weight = size * (options["days"] + max(options["days"] - FIRST_DAY, 0) * shared["slots"])
-                jobs += [
-                    Job(self.name, name, case, list(EVERY_CASE).index(case), trial, seed,
-                        tuple(sorted(options.items())), weight)
-                    for trial, seed in plan.seeds
-                ]  # fmt: skip
+                jobs += self.trials(plan, name, case, list(EVERY_CASE).index(case), options, weight)
         return jobs
 
     def run(self, job: Job) -> list[Row]:
@@ -431,16 +427,15 @@ class Faults(Experiment):
         days = [spoilt.readings[..., day] for day in range(truth.shape[-1])]
         unscored: tuple[int, ...] = job.option("unscored")
         scores: dict[str, Any]
-        with measured() as cost:
-            if job.setting == LATENCY:
-                model: Any = contestant.make(job.seed)
-                alarms = alarms_by_slot(model, spoilt)
-            else:
-                recovery = run_contestant(contestant, days, job.seed)
         if job.setting == LATENCY:
+            model: Any = contestant.make(job.seed)
+            with measured() as cost:
+                alarms = alarms_by_slot(model, spoilt)
             scores = asdict(latency_scores(alarms, spoilt, unscored=unscored))
             scores["false_alarms"] *= 100
-        elif job.setting in LASTING:
+            return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days)}]
+        recovery, costs = measure_contestant(contestant, days, job.seed)
+        if job.setting in LASTING:
             scores = _in_columns(asdict(lasting_scores(recovery, spoilt, dropped=DROPPED, unscored=unscored)))
             if contestant.kind != "ours":
                 # Only NetworkModel reports faults with start and end.
@@ -451,7 +446,7 @@ class Faults(Experiment):
             scores = paper_scores(recovery, spoilt, dropped=DROPPED, unscored=unscored)
             if spoilt.wrong.any():
                 scores["reading_f1"] = _by_reading(recovery, spoilt, unscored)["f1"]
-        return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days)}]
+        return [{**scores, **costs, "days": len(days)}]
 
     def _run_small(self, job: Job, truth: FloatArray) -> Row:
         """Draw a few sensors, add faults and clean them, several times; return the means."""
@@ -463,10 +458,8 @@ class Faults(Experiment):
             rows = random.choice(drawn_from, sensors, replace=False)
             spoilt = degrade(truth[rows], EVERY_CASE[job.setting], DRAWS * job.seed + draw)
             days = [spoilt.readings[..., day] for day in range(truth.shape[-1])]
-            with measured() as cost:
-                recovery = run_contestant(contestant, days, job.seed)
-            own = _by_reading(recovery, spoilt, (), few=True)
-            scores.append(own | {"seconds": cost.seconds, "peak_mb": cost.peak_mb})
+            recovery, costs = measure_contestant(contestant, days, job.seed)
+            scores.append(_by_reading(recovery, spoilt, (), few=True) | costs)
         return {**_means(scores), "days": truth.shape[-1]}
 
     def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:

@@ -36,15 +36,12 @@ class Growth(Experiment):
 
     def jobs(self, plan: RunPlan) -> list[Job]:
         """Return RTR, OLRTR and NetworkModel, or the chosen methods, at every length."""
-        contestants = line_up("faults")
-        return [
-            Job(self.name, name, f"{days} days", days, trial, seed,
-                (("alone", not plan.quick), ("kind", contestants[name].kind)),
-                contestants[name].cost * SENSORS * SLOTS * days)
-            for name in chosen(METHODS if plan.methods == "all" else plan.methods, "faults")
-            for days in (QUICK_LENGTHS if plan.quick else LENGTHS)
-            for trial, seed in plan.seeds
-        ]  # fmt: skip
+        contestants, jobs = line_up("faults"), []
+        for name in chosen(METHODS if plan.methods == "all" else plan.methods, "faults"):
+            options, cost = {"alone": not plan.quick, "kind": contestants[name].kind}, contestants[name].cost
+            for days in QUICK_LENGTHS if plan.quick else LENGTHS:
+                jobs += self.trials(plan, name, f"{days} days", days, options, cost * SENSORS * SLOTS * days)
+        return jobs
 
     def run(self, job: Job) -> list[Row]:
         """Clean days of a simulated city, in a separate process except in a quick run."""

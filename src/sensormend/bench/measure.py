@@ -23,7 +23,7 @@ __all__ = ["Measured", "measured", "workers"]
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
-"""Written to clear_refs, it resets the highest resident size, see proc(5)."""
+"""Writing this to clear_refs resets the peak resident size; see proc(5)."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ def _resident(field: str) -> float:
 # The products are small: a second BLAS thread gains nothing, and takes the core of another process.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 LOOK_AFTER_PARENT = 0.5
-"""Seconds between two checks whether the parent is alive."""
+"""Seconds between two checks that the parent is alive."""
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def workers(processes: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
     except BrokenProcessPool:
         raise SensormendError(
-            "a process of the bench was ended from outside, perhaps for lack of memory; the same command continues"
+            "a process of the bench was killed from outside, perhaps for lack of memory; the same command continues"
         ) from None
     except BaseException:
         stop.set()

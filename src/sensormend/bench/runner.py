@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sensormend.bench.aot import Aot
 from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
 from sensormend.bench.fault_bench import Faults
 from sensormend.bench.growth import Growth
 from sensormend.bench.measure import workers
-from sensormend.bench.noaa import Noaa
+from sensormend.bench.paper_networks import Aot, Noaa
 from sensormend.bench.result_store import ResultStore
 from sensormend.bench.simulations import Convergence, Corruption, Magnitude, Observation, Size
 from sensormend.bench.tables import ResultTable, write_tables

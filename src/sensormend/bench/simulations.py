@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from sensormend.bench.charts import Panel, convergence_chart, line_charts
-from sensormend.bench.contestants import chosen, line_up, run_contestant
+from sensormend.bench.contestants import chosen, line_up, measure_contestant
 from sensormend.bench.experiment import (
     COST,
     ERRORS,
@@ -26,7 +26,6 @@ from sensormend.bench.experiment import (
     runs_note,
     runs_only,
 )
-from sensormend.bench.measure import measured
 from sensormend.bench.tables import CLAIMS, Bar, Frame, ResultTable, summarize
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.simulate.degrade import Degraded
@@ -110,23 +109,18 @@ class Sweep(Experiment):
                 options = {k: v for k, v in asdict(at).items() if k != "x"} | {"minibatches": count}
                 options |= {"kind": contestant.kind}
                 weight = contestant.cost * contestant.passes * at.size**3 * count
-                jobs += [
-                    Job(self.name, name, f"{self.axis} {at.x:g}", at.x, trial, seed,
-                        tuple(sorted(options.items())), weight)
-                    for trial, seed in plan.seeds
-                ]  # fmt: skip
+                jobs += self.trials(plan, name, f"{self.axis} {at.x:g}", at.x, options, weight)
         return jobs
 
     def run(self, job: Job) -> list[Row]:
         """Clean the minibatches one after the other; batch methods get them joined."""
         parts = drawn(job)
         contestant = line_up("simulated", job.option("rank"), job.option("size"))[job.method]
-        with measured() as cost:
-            recovery = run_contestant(contestant, [part.readings for part in parts], job.seed)
+        recovery, costs = measure_contestant(contestant, [part.readings for part in parts], job.seed)
         case = joined(parts)
         scores = paper_scores(recovery, case, dropped=DROPPED * job.option("size"))
         extra = {"minibatches": job.option("minibatches"), "passes": contestant.passes}
-        return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]
+        return [{**scores, **costs, **extra}]
 
     def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return one table per metric, methods against x."""
@@ -269,25 +263,19 @@ class Convergence(Experiment):
                 options = {"size": size, "rank": 3, "periods": periods, "minibatches": count, "observed": 0.9,
                            "share": 0.05, "kind": contestant.kind}  # fmt: skip
                 weight = contestant.cost * size**2 * periods * count
-                jobs += [
-                    Job(
-                        self.name, name, f"I3 = {periods}", periods, trial, seed, tuple(sorted(options.items())), weight
-                    )
-                    for trial, seed in plan.seeds
-                ]
+                jobs += self.trials(plan, name, f"I3 = {periods}", periods, options, weight)
         return jobs
 
     def run(self, job: Job) -> list[Row]:
         """Return a row for each minibatch."""
         parts, periods = drawn(job), job.option("periods")
         contestant = line_up("simulated", rank=job.option("rank"))[job.method]
-        with measured() as cost:
-            recovery = run_contestant(contestant, [part.readings for part in parts], job.seed, passes=1)
+        recovery, costs = measure_contestant(contestant, [part.readings for part in parts], job.seed, passes=1)
         rows: list[Row] = []
         for number, part in enumerate(parts):
             estimate = recovery.expected[..., number * periods : (number + 1) * periods]
             rows.append({"minibatch": number + 1, "re": relative_error(estimate, part.truth, part.faulty)})
-        return [row | {"minibatches": len(parts), "seconds": cost.seconds, "peak_mb": cost.peak_mb} for row in rows]
+        return [row | {"minibatches": len(parts), **costs} for row in rows]
 
     def tables(self, rows: Frame, plan: RunPlan) -> list[ResultTable]:
         """Return a table of RE at some minibatches."""

@@ -104,7 +104,7 @@ class ResultTable:
     labels
         Titles of the first columns.
     axis, figure
-        Title of `column`, and the metric of every cell; empty where the columns are metrics.
+        Title of `column`, and the metric of every cell; empty if the columns are metrics.
     aside
         Whether it is secondary: in the files, not on the screen.
     """

@@ -38,18 +38,18 @@ COMMANDS = {
     "check": None,
     "bench": None,
 }
-"""The commands, and how they are called where cyclopts does not say it well."""
+"""The commands, and their usage where that of cyclopts is not good enough."""
 
 for place, (name, call) in enumerate(COMMANDS.items()):
     usage = {} if call is None else {"usage": f"Usage: sensormend {name} {call}\n"}
     app.command(f"sensormend.cli.{name}:{name}", sort_key=place, **usage)
 
 STDIN = "standard input"
-"""A lone `-`, as the commands get it."""
+"""What the commands get for a lone `-`."""
 
 STOPPED = {
-    "bench": "what is done is kept, the same call goes on",
-    "clean": "what is done is kept, the same call with --resume goes on",
+    "bench": "what is done is kept, the same call continues",
+    "clean": "what is done is kept, the same call with --resume continues",
 }
 """The state of each command's work after Ctrl-C."""
 

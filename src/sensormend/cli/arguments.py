@@ -29,7 +29,7 @@ _Class = TypeVar("_Class")
 
 
 class Arguments:
-    """The arguments of a command: a field for each option, None where it is not given."""
+    """The arguments of a command: a field for each option, None if it is not given."""
 
     declared: dict[str, Declaration]
 

@@ -131,7 +131,7 @@ def faults(
 
 @bench.command(name="all")
 def everything(*, common: Common | None = None) -> None:
-    """Run every experiment; one whose data is missing is left out and named."""
+    """Run every experiment; those whose data is missing are skipped and named."""
     from sensormend.bench.runner import EXPERIMENTS
 
     _run(list(EXPERIMENTS), common)

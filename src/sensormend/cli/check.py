@@ -62,4 +62,6 @@ def check(out: Path, /, *, as_json: Annotated[bool, Parameter(name="--json", **F
             console.print(f"{out} is sound: {count:,} files of rows and readings, the state and the tables.")
     if result.damage:
         parts = "part is" if len(result.damage) == 1 else "parts are"
-        raise SensormendError(f"{len(result.damage)} {parts} missing or damaged; the next start goes on from the rest")
+        raise SensormendError(
+            f"{len(result.damage)} {parts} missing or damaged; the next start continues from the rest"
+        )

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 
 FIRST_DAYS = 90
-"""Days that are replayed at once, in a few seconds, so that the model has learned and the page has content."""
+"""The number of days that are replayed at once, in a few seconds, so that the model has learned and the page has
+content."""
 
 LIVE_DAYS = 270
-"""Days that follow them where no end is given: almost two hours at the usual pace."""
+"""The number of days after these if no end is given: almost two hours at the usual pace."""
 
 PACE = 1.0
 """Simulated hours per second after the first days: a day is final every 24 seconds."""

@@ -17,7 +17,7 @@ from sensormend.errors import ConfigError, InputError
 __all__ = ["explain"]
 
 MOST_CLOSED = 10
-"""Closed faults that are listed where none is open."""
+"""The number of closed faults that are listed if none is open."""
 
 
 def explain(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ProbeArguments", "probe"]
 
 MOST_READINGS = 100_000
-"""Readings of a feed after which it is not read further."""
+"""The number of readings after which a feed is not read any further."""
 
 
 @declared_options(

@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from sensormend.archive.checkpoint import Checkpoint, changed_options, fingerprint_job, identify_source, list_files
@@ -16,6 +17,7 @@ from sensormend.cluster.splitting import NetworkPart, NetworkParts, split
 from sensormend.cluster.workers import (
     Client,
     NetworkTask,
+    Outcome,
     Progress,
     check_workers,
     clean_here,
@@ -24,13 +26,12 @@ from sensormend.cluster.workers import (
 )
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import now, replacing, surroundings
-from sensormend.io.metadata import read_faults, read_json, write_csv, write_json
+from sensormend.io.metadata import write_csv, write_json
 from sensormend.io.sources import SourcePaths
 from sensormend.io.target import Target
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.times import duration
 
 __all__ = ["NetworksReport", "Outcome", "clean_networks"]
 
@@ -40,29 +41,8 @@ FILES = 20
 FILE_OPTIONS = ("maintenance", "coordinates")
 """The options that name files, which must be readable by the workers."""
 
-VISIBLE_WITHIN = 90.0
-"""Seconds after which a folder that a worker renamed must be visible here on a network file system."""
-
-NOT_WHOLE_PERIODS = ("spike", "silent")
-"""Reasons of faults that are not counted in sensor-days."""
-
 StageProgress = Callable[..., None]
 """Called with the completed share of a stage, 0 to 1, and a text with the numbers of networks and workers."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A line of networks.csv: `outcome` is `done`, or the reason why not in one line."""
-
-    network: str
-    folder: str
-    sensors: int
-    periods: int
-    faulty_sensor_days: int
-    filled: int
-    seconds: float
-    attempts: int
-    outcome: str
 
 
 NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
@@ -185,11 +165,11 @@ class _NetworksRun:
         """Clean every network that is not done yet."""
         tasks, progress = [self._task(part) for part in self.parts.parts], self._progress()
         try:
-            failed = dict(clean_on_workers(client, tasks, progress) if client else clean_here(tasks, progress))
-            outcomes = tuple(_outcome(task, failed[task.part.network]) for task in tasks)
+            outcomes = clean_on_workers(client, tasks, progress) if client else clean_here(tasks, progress)
+            networks = tuple(sorted(outcomes, key=attrgetter("network")))
         except SensormendError as error:
-            raise SensormendError(f"{error}; what is done is kept, the same call with --resume goes on") from None
-        return NetworksReport(out, outcomes, self.parts.readings, self.parts.rejected, monotonic() - started)
+            raise SensormendError(f"{error}; what is done is kept, the same call with --resume continues") from None
+        return NetworksReport(out, networks, self.parts.readings, self.parts.rejected, monotonic() - started)
 
     def finish(self, report: NetworksReport) -> None:
         """Write the files beside the networks, and remove the temporary ones."""
@@ -253,30 +233,6 @@ class _NetworksRun:
             "faulty_sensor_days": sum(network.faulty_sensor_days for network in report.networks),
             "surroundings": surroundings(),
         }
-
-
-def _outcome(task: NetworkTask, failed: str | None) -> Outcome:
-    """Return the outcome of a network, from the files that it wrote."""
-    part, attempts = task.part, task.attempts.stat().st_size if task.attempts.exists() else 0
-    if failed is not None:
-        return Outcome(part.network, part.folder, 0, 0, 0, 0, 0.0, attempts, failed)
-    deadline = monotonic() + VISIBLE_WITHIN
-    while not task.done:
-        if monotonic() > deadline:
-            raise SensormendError(f"network {part.network!r} is done, but {task.out} is not visible here")
-        sleep(0.1)
-    run = read_json(task.out / "run.json")
-    period = duration(run["grid"]["period"])
-    wrong = {
-        (fault.sensor, fault.variable, day)
-        for fault in read_faults(task.out / "faults.csv")
-        if fault.reason not in NOT_WHOLE_PERIODS and not fault.doubtful
-        for day in range(fault.start // period, -(-fault.end // period))
-    }
-    return Outcome(
-        part.network, part.folder, run["sensors"], run["periods"], len(wrong), run["filled"], run["seconds"], attempts,
-        "done",
-    )  # fmt: skip
 
 
 def _shortened(identity: list[list[str | int]]) -> list[list[str | int]]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
 from typing import Any
-from uuid import uuid4
 
 import sensormend
 from sensormend import __version__
@@ -22,11 +21,13 @@ from sensormend.archive.cleaning import clean_archive
 from sensormend.cluster.splitting import NetworkPart
 from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError, one_line
 from sensormend.files import locked
+from sensormend.io.metadata import read_faults, read_json
 from sensormend.io.sql import first_line
 from sensormend.pipeline.options import Options
+from sensormend.pipeline.times import duration
 
-__all__ = ["Client", "NetworkTask", "Progress", "check_workers", "clean_here", "clean_on_workers", "clean_part",
-           "connected", "quiet"]  # fmt: skip
+__all__ = ["Client", "NetworkTask", "Outcome", "Progress", "check_workers", "clean_here", "clean_on_workers",
+           "clean_part", "connected", "quiet"]  # fmt: skip
 
 Client = Any
 """A `distributed.Client`; the package has no type annotations."""
@@ -38,16 +39,235 @@ NO_WORKERS = 60.0
 """Seconds without any worker until the run stops; a nanny needs a few to restart one."""
 
 POLL = 0.2
-"""Seconds between two looks at what the workers have finished."""
+"""Seconds between two looks at what the workers have finished, or at a lock."""
 
 NOT_CONNECTED = (OSError, TimeoutError, ValueError, TypeError, ImportError, RuntimeError)
 """The errors of distributed where no server answers, or one that is not a scheduler."""
 
-Results = Iterator[tuple[str, str | None]]
-"""Networks as they end, each with the reason why it could not be cleaned, or None."""
+NOT_WHOLE_PERIODS = ("spike", "silent")
+"""Reasons of faults that are not counted in sensor-days."""
 
 Progress = Callable[[int, float, int | None], None]
 """Called with the numbers of finished networks, of cleaned readings, and of workers."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A line of networks.csv: `outcome` is `done`, or the reason why not in one line."""
+
+    network: str
+    folder: str
+    sensors: int
+    periods: int
+    faulty_sensor_days: int
+    filled: int
+    seconds: float
+    attempts: int
+    outcome: str
+
+
+@dataclass(frozen=True)
+class NetworkTask:
+    """The task to clean one network.
+
+    Attributes
+    ----------
+    work
+        The folder of the run, an absolute path that is the same for every worker.
+    part
+        The network.
+    options
+        As for `clean`.
+    record
+        The source of the readings, for run.json of the network.
+    version
+        The run's version of sensormend; a worker that joined later may have another one.
+    """
+
+    work: Path
+    part: NetworkPart
+    options: Options
+    record: dict[str, Any]
+    version: str = __version__
+
+    @property
+    def source(self) -> Path:
+        """The file of its readings."""
+        return self.work / "staging" / "parts" / f"{self.part.folder}.parquet"
+
+    @property
+    def out(self) -> Path:
+        """Its output folder."""
+        return self.work / self.part.folder
+
+    @property
+    def partial(self) -> Path:
+        """Its output folder while it is incomplete."""
+        return self.work / f"{self.part.folder}.partial"
+
+    @property
+    def attempts(self) -> Path:
+        """A file with an empty line for every attempt."""
+        return self.source.with_suffix(".attempts")
+
+    def outcome(self, failed: str = "") -> Outcome:
+        """Return the outcome, from the files of its output folder, or with the reason why there are none."""
+        part, attempts = self.part, self.attempts.stat().st_size if self.attempts.exists() else 0
+        if failed:
+            return Outcome(part.network, part.folder, 0, 0, 0, 0, 0.0, attempts, failed)
+        run = read_json(self.out / "run.json")
+        period = duration(run["grid"]["period"])
+        wrong = {
+            (fault.sensor, fault.variable, day)
+            for fault in read_faults(self.out / "faults.csv")
+            if fault.reason not in NOT_WHOLE_PERIODS and not fault.doubtful
+            for day in range(fault.start // period, -(-fault.end // period))
+        }
+        return Outcome(
+            part.network, part.folder, run["sensors"], run["periods"], len(wrong), run["filled"], run["seconds"],
+            attempts, "done",
+        )  # fmt: skip
+
+
+def clean_here(tasks: Sequence[NetworkTask], progress: Progress) -> Iterator[Outcome]:
+    """Clean networks one after the other in this process."""
+    readings = 0
+    for done, task in enumerate(tasks):
+
+        def report(share: float, done: int = done, before: int = readings, count: int = task.part.readings) -> None:
+            progress(done, before + share * count, None)
+
+        report(0.0)
+        yield clean_part(task, report)
+        readings += task.part.readings
+    progress(len(tasks), readings, None)
+
+
+def clean_on_workers(client: Client, tasks: Sequence[NetworkTask], progress: Progress) -> Iterator[Outcome]:
+    """Clean networks on the workers; Dask gives those of a worker that died to another one."""
+    # The largest first, so that the run does not end with one large network on a single worker.
+    waiting = {client.submit(_clean_on_worker, task, priority=task.part.readings, pure=False): task for task in tasks}
+    readings, last_seen = 0, monotonic()
+    try:
+        while True:
+            for future in [future for future in waiting if future.done()]:
+                outcome = _fetch(client, future, waiting[future])
+                if outcome is not None:
+                    readings += waiting.pop(future).part.readings
+                    yield outcome
+            workers = _count_workers(client)
+            progress(len(tasks) - len(waiting), readings, workers)
+            if not waiting:
+                return
+            last_seen = monotonic() if workers else last_seen
+            if monotonic() - last_seen > NO_WORKERS:
+                raise SensormendError(f"the cluster at {client.scheduler.address} has no workers any more")
+            sleep(POLL)
+    finally:
+        with suppress(*NOT_CONNECTED):
+            if client.status == "running":
+                client.cancel(list(waiting))
+
+
+def clean_part(task: NetworkTask, progress: Callable[[float], None] = lambda done: None) -> Outcome:
+    """Clean a network, or resume it, unless that is done; wait while another worker is still at it.
+
+    Errors are raised where the readings are not the cause: the disk, the worker.
+    """
+    try:
+        if task.version != sensormend.__version__:
+            joined = f"a worker with sensormend {sensormend.__version__} has joined"
+            raise SensormendError(f"{joined}, and {task.version} here")
+        if not task.source.exists():
+            raise SensormendError(
+                f"{task.source} is not visible on every worker: OUT has to lie on a shared file system"
+            )
+        with _locked(task, progress):
+            if not (task.out / "run.json").exists():
+                _attempt(task, progress)
+    except (InputError, ConfigError, DivergenceError) as error:
+        return task.outcome(one_line(error))
+    except (SensormendError, OSError, MemoryError, ImportError) as error:
+        raise _stopped(task, error) from None
+    except Exception as error:
+        return task.outcome(f"{type(error).__name__}: {one_line(error)}")
+    return task.outcome()
+
+
+def _attempt(task: NetworkTask, progress: Callable[[float], None]) -> None:
+    def stages(name: str, readings: int) -> Callable[[float], None]:
+        return progress if name == "cleaning" else lambda done: progress(0.0)
+
+    clean = partial(clean_archive, task.source, task.out, task.options, stages=stages, part=task.record)
+    with task.attempts.open("a", encoding="utf-8") as lines:
+        lines.write("\n")
+    if Checkpoint(task.partial / "state").job is not None:
+        # A state that cannot be resumed, since it is broken or OUT was moved, is started anew.
+        with suppress(StateError, InputError, ConfigError):
+            clean(resume=True)
+            return
+    shutil.rmtree(task.partial, ignore_errors=True)
+    clean(resume=False)
+
+
+@contextmanager
+def _locked(task: NetworkTask, progress: Callable[[float], None]) -> Iterator[None]:
+    """Hold the lock of a network: Dask may have given up a worker that still runs.
+
+    The lock is not in the network's own work folder, which is removed when the network is done.
+    """
+    with ExitStack() as stack:
+        while True:
+            with suppress(SensormendError):
+                stack.enter_context(locked(task.source.with_suffix(".lock"), "another worker is at this network"))
+                break
+            progress(0.0)
+            sleep(POLL)
+        yield
+
+
+def _clean_on_worker(task: NetworkTask) -> Outcome:
+    """Clean a network on a worker; stop where Dask has cancelled the task, since the run has ended."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    state = worker.state.tasks[worker.get_current_task()]
+
+    def progress(done: float) -> None:
+        if state.state == "cancelled":
+            raise SensormendError("the result of this network is no longer wanted")
+
+    return clean_part(task, progress)
+
+
+def _fetch(client: Client, future: Any, task: NetworkTask) -> Outcome | None:
+    """Return the outcome of a task that has ended; None if its worker died with it, so that it starts again."""
+    from distributed import CancelledError, KilledWorker
+
+    if future.status == "cancelled":
+        raise SensormendError(f"the scheduler at {client.scheduler.address} is lost")
+    error = future.exception(timeout=ANSWER_TIMEOUT) if future.status == "error" else None
+    if isinstance(error, KilledWorker):
+        return task.outcome(f"its worker died {error.allowed_failures + 1} times; too little memory?")
+    if error is not None:
+        raise error if isinstance(error, SensormendError) else _stopped(task, error)
+    try:
+        outcome: Outcome = future.result(timeout=ANSWER_TIMEOUT)
+    except (CancelledError, *NOT_CONNECTED):
+        return None
+    return outcome
+
+
+def _stopped(task: NetworkTask, error: BaseException) -> SensormendError:
+    return SensormendError(f"network {task.part.network!r}: {one_line(error)}")
+
+
+def _count_workers(client: Client) -> int:
+    """Return the number of workers; 0 where the scheduler is lost."""
+    try:
+        return len(client.sync(client.scheduler.ncores, callback_timeout=ANSWER_TIMEOUT))
+    except (*NOT_CONNECTED, AttributeError):
+        return 0
 
 
 @contextmanager
@@ -143,181 +363,3 @@ def check_workers(client: Client, folder: Path, *, timeout: float = ANSWER_TIMEO
                 f"sensormend is {version} on worker {worker} and {__version__} here; install the same version "
                 f"everywhere: pip install 'sensormend[cluster]=={__version__}'"
             )
-
-
-@dataclass(frozen=True)
-class NetworkTask:
-    """The task to clean one network.
-
-    Attributes
-    ----------
-    work
-        The folder of the run, an absolute path that is the same for every worker.
-    part
-        The network.
-    options
-        As for `clean`.
-    record
-        The source of the readings, for run.json of the network.
-    version
-        The run's version of sensormend; a worker that joined later may have another one.
-    """
-
-    work: Path
-    part: NetworkPart
-    options: Options
-    record: dict[str, Any]
-    version: str = __version__
-
-    @property
-    def source(self) -> Path:
-        """The file of its readings."""
-        return self.work / "staging" / "parts" / f"{self.part.folder}.parquet"
-
-    @property
-    def out(self) -> Path:
-        """Its output folder."""
-        return self.work / self.part.folder
-
-    @property
-    def partial(self) -> Path:
-        """Its output folder while it is incomplete."""
-        return self.work / f"{self.part.folder}.partial"
-
-    @property
-    def attempts(self) -> Path:
-        """A file with an empty line for every attempt."""
-        return self.source.with_suffix(".attempts")
-
-    @property
-    def done(self) -> bool:
-        """Whether its output folder is complete."""
-        return (self.out / "run.json").exists()
-
-
-def clean_part(task: NetworkTask, progress: Callable[[float], None] = lambda done: None) -> None:
-    """Clean a network, or resume it, unless that is done; wait while another worker is still at it."""
-    if task.version != sensormend.__version__:
-        raise SensormendError(f"a worker with sensormend {sensormend.__version__} has joined, and {task.version} here")
-    if not task.source.exists():
-        raise SensormendError(f"{task.source} is not visible on every worker: OUT has to lie on a shared file system")
-
-    def stages(name: str, readings: int) -> Callable[[float], None]:
-        return progress if name == "cleaning" else lambda done: progress(0.0)
-
-    clean = partial(clean_archive, task.source, task.out, task.options, stages=stages, part=task.record)
-    with _locked(task, progress):
-        if task.done:
-            return
-        with task.attempts.open("a", encoding="utf-8") as lines:
-            lines.write("\n")
-        if Checkpoint(task.partial / "state").job is not None:
-            # A state that cannot be resumed, since it is broken or OUT was moved, is started anew.
-            with suppress(StateError, InputError, ConfigError):
-                clean(resume=True)
-                return
-        shutil.rmtree(task.partial, ignore_errors=True)
-        clean(resume=False)
-
-
-@contextmanager
-def _locked(task: NetworkTask, progress: Callable[[float], None]) -> Iterator[None]:
-    """Hold the lock of a network: Dask may have given up a worker that still runs.
-
-    The lock is not in the network's own work folder, which is removed when the network is done.
-    """
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(locked(task.source.with_suffix(".lock"), "another worker is at this network"))
-                break
-            except SensormendError:
-                progress(0.0)
-                sleep(0.2)
-        yield
-
-
-def clean_here(tasks: Sequence[NetworkTask], progress: Progress) -> Results:
-    """Clean networks one after the other in this process."""
-    readings = 0
-    for done, task in enumerate(tasks):
-
-        def report(share: float, done: int = done, before: int = readings, count: int = task.part.readings) -> None:
-            progress(done, before + share * count, None)
-
-        report(0.0)
-        try:
-            clean_part(task, report)
-            reason = None
-        except Exception as error:
-            reason = _reason(task, error)
-        yield task.part.network, reason
-        readings += task.part.readings
-    progress(len(tasks), readings, None)
-
-
-def clean_on_workers(client: Client, tasks: Sequence[NetworkTask], progress: Progress) -> Results:
-    """Clean networks on the workers; Dask gives those of a worker that died to another one."""
-    # The largest first, so that the run does not end with one large network on a single worker. Dask starts tasks of
-    # equal cost in the order of their keys.
-    tasks = sorted(tasks, key=lambda task: -task.part.readings)
-    run = uuid4().hex
-    keys = [f"clean-{run}-{number:08}" for number in range(len(tasks))]
-    futures = client.map(_clean_on_worker, tasks, key=keys, pure=False)
-    waiting = dict(zip(futures, tasks, strict=True))
-    readings, last_seen = 0, monotonic()
-    try:
-        while True:
-            for future in [future for future in waiting if future.done()]:
-                if future.status == "cancelled":
-                    raise SensormendError(f"the scheduler at {client.scheduler.address} is lost")
-                # The scheduler keeps errors: the death of a worker that has answered changes nothing.
-                task, error = waiting.pop(future), future.exception() if future.status == "error" else None
-                readings += task.part.readings
-                yield task.part.network, None if error is None else _reason(task, error)
-            workers = _count_workers(client)
-            progress(len(tasks) - len(waiting), readings, workers)
-            if not waiting:
-                return
-            last_seen = monotonic() if workers else last_seen
-            if monotonic() - last_seen > NO_WORKERS:
-                raise SensormendError(f"the cluster at {client.scheduler.address} has no workers any more")
-            sleep(POLL)
-    finally:
-        with suppress(*NOT_CONNECTED):
-            if client.status == "running":
-                client.cancel(futures)
-
-
-def _clean_on_worker(task: NetworkTask) -> None:
-    """Clean a network on a worker; stop where Dask has cancelled the task, since the run has ended."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    state = worker.state.tasks[worker.get_current_task()]
-
-    def progress(done: float) -> None:
-        if state.state == "cancelled":
-            raise SensormendError("the result of this network is no longer wanted")
-
-    clean_part(task, progress)
-
-
-def _count_workers(client: Client) -> int:
-    """Return the number of workers; 0 where the scheduler is lost."""
-    try:
-        return len(client.sync(client.scheduler.ncores, callback_timeout=ANSWER_TIMEOUT))
-    except (*NOT_CONNECTED, AttributeError):
-        return 0
-
-
-def _reason(task: NetworkTask, error: BaseException) -> str:
-    """Return why a network could not be cleaned; raise where its readings are not the cause: the disk, the worker."""
-    failures = getattr(error, "allowed_failures", None)  # of distributed.KilledWorker
-    if failures is not None:
-        return f"its worker died {failures + 1} times; too little memory?"
-    if isinstance(error, InputError | ConfigError | DivergenceError):
-        return one_line(error)
-    if isinstance(error, SensormendError | OSError | MemoryError | ImportError):
-        raise SensormendError(f"network {task.part.network!r}: {one_line(error)}")
-    return f"{type(error).__name__}: {one_line(error)}"

@@ -25,7 +25,7 @@ USUAL_SPAN = 30 * DAY
 """Span that defines a sensor's usual behaviour: long enough for changes of weather, short enough for one season."""
 
 TimeLike = str | int | datetime | np.datetime64
-"""A time: ISO text, microseconds since 1970, or a datetime; UTC where no zone is given."""
+"""A time: ISO text, microseconds since 1970, or a datetime; UTC if no zone is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ def microseconds(time: TimeLike) -> int:
 
 
 def time_text(time: int) -> str:
-    """Format a time: without seconds where it is a whole minute."""
+    """Format a time, without seconds if it is a whole minute."""
     text = iso(time).replace("T", " ")
     return text.removesuffix(":00") if text.count(":") == 2 else text
 

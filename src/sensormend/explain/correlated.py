@@ -13,7 +13,7 @@ from sensormend.recovery import FloatArray
 __all__ = ["ENOUGH", "CorrelatedSensor", "correlated_sensors"]
 
 ENOUGH = 24
-"""Least number of common good readings for a correlation: a day of hours."""
+"""The minimum number of common good readings for a correlation: a day of hours."""
 
 ALIKE = 0.5
 """Correlation below which a sensor is not used."""

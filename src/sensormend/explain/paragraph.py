@@ -18,7 +18,7 @@ from sensormend.readings import DAY, MEANINGS, Flag
 __all__ = ["TimeLike", "comparison", "explain", "paragraph", "verdict"]
 
 MOST_LISTED = 4
-"""Most fill values that are listed; the built-in list is longer."""
+"""The maximum number of fill values that are listed; the built-in list is longer."""
 
 
 def explain(out: str | os.PathLike[str], sensor: str, time: TimeLike, variable: str | None = None) -> str:

@@ -19,7 +19,7 @@ from sensormend.io.table_files import UNPACKED_RATIO, UNPACKED_SIZE
 __all__ = ["sheets"]
 
 SAMPLE = 200
-"""Rows that are inspected to find the names of the columns, and which of them hold dates."""
+"""The number of rows that are inspected to find the names of the columns, and which of them hold dates."""
 
 Row = Sequence[Any]
 

@@ -45,7 +45,7 @@ __all__ = [
 _Result = TypeVar("_Result")
 
 SPANS: dict[str, Literal["D", "M"]] = {"date": "D", "month": "M"}
-"""The spans that the rows of a folder are of: a date as `watch` writes them, a month as `clean` does."""
+"""The span of the rows in one folder: a date if `watch` wrote them, a month if `clean` did."""
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
 """The endings that make an output folder a single file; anything else is a folder."""
@@ -177,10 +177,10 @@ class Archive(Closing):
             self._refuse_too_early()
             if (self.path / "networks.csv").exists():
                 raise MissingError(f"{path} holds many networks: give one of the folders that its networks.csv names")
-            raise MissingError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
+            raise MissingError(f"{path} was not written by sensormend clean or watch: it has no folder data")
         if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
             raise MissingError(
-                f"{path} is nothing that sensormend clean wrote: there is no {self.path.name}.meta beside it"
+                f"{path} was not written by sensormend clean: there is no {self.path.name}.meta beside it"
             )
 
     def _refuse_too_early(self) -> None:
@@ -241,7 +241,7 @@ class Archive(Closing):
         raise ConfigError(f"there is no sensor {sensor!r} in {self.path.name}; {hint}")
 
     def span(self) -> tuple[int, int] | None:
-        """Return the first and the last time of all rows; None where there is none."""
+        """Return the first and the last time of all rows; None if there is none."""
         if self._ending == ".nc":
             times = self.rows().time
             return (int(times.min()), int(times.max())) if times.size else None

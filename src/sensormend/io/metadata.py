@@ -79,7 +79,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; empty where there is no such file."""
+    """Read a JSON object; empty if there is no such file."""
     try:
         with open_text(Path(path)) as file:
             content = json.load(file)
@@ -93,13 +93,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_faults(path: Path) -> list[FaultInterval]:
-    """Read faults.csv; empty where there is no such file. An older one gets the incidents that it lacks."""
+    """Read faults.csv; empty if there is no such file. An older one gets the incidents that it lacks."""
     faults = _read(path, FAULTS_HEADER, FaultInterval)
     return with_incidents(faults) if any(fault.incident is None for fault in faults) else faults
 
 
 def read_sensors(path: Path) -> list[SensorSummary]:
-    """Read sensors.csv; empty where there is no such file."""
+    """Read sensors.csv; empty if there is no such file."""
     return _read(path, SENSORS_HEADER, SensorSummary)
 
 

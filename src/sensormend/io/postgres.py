@@ -22,10 +22,10 @@ __all__ = [
 ]
 
 SCHEMES = ("postgresql://", "postgres://")
-"""The schemes of a database's address."""
+"""The schemes of database addresses."""
 
 LIVE_PARAMETERS = ("by", "lookback", "notify")
-"""The parameters of an address that say how `watch` follows a table; they are not for the server."""
+"""The parameters of an address that say how `watch` follows a table; they are not passed on to the server."""
 
 UNCLEAR = "write %2F for a /, %3F for a ?, %23 for a # and %40 for an @ in a password, and %40 for an @ behind the host"
 

@@ -35,7 +35,7 @@ class Spare(Generic[_Engine]):
         self._engines: list[tuple[int, _Engine]] = []
 
     def take(self) -> _Engine | None:
-        """Return the engine that was left; None where there is none, or it was left before this process was forked."""
+        """Return the engine that was left; None if there is none, or it was left before this process was forked."""
         try:
             process, engine = self._engines.pop()
         except IndexError:
@@ -43,7 +43,7 @@ class Spare(Generic[_Engine]):
         return engine if process == os.getpid() else None
 
     def leave(self, engine: _Engine) -> bool:
-        """Keep an engine; return False where there is one already."""
+        """Keep an engine; return False if there is one already."""
         if self._engines:
             return False
         self._engines.append((os.getpid(), engine))
@@ -62,7 +62,7 @@ def literal(text: object) -> str:
 
 
 def harmless_text(column: str) -> str:
-    """Return SQL of a column whose texts no spreadsheet takes for formulas, as `metadata.harmless` writes them."""
+    """Return SQL for a column in which no spreadsheet takes a text for a formula, as `files.harmless` writes them."""
     return f"CASE WHEN regexp_matches({column}, {_FORMULA}) THEN chr(39) || {column} ELSE {column} END"
 
 

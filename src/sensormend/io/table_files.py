@@ -44,7 +44,7 @@ class NotATableError(InputError):
 
 
 SAMPLE = 200
-"""Rows that are inspected to recognise the kind of a column."""
+"""The number of rows that are inspected to recognise the kind of a column."""
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
             "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip
@@ -214,8 +214,8 @@ MOST_COLUMNS = 5000
 """The most columns of a text file: 5,000 take 20 seconds, 10,000 more than a gigabyte."""
 
 UNPACKED_RATIO, UNPACKED_SIZE = 100, 1 << 28
-"""How many times its size a compressed file may unpack to, and the bytes that it always may. Readings unpack to 4 to 40
-times the size; two gigabytes of one row, to a thousand times."""
+"""The maximum ratio of the unpacked to the compressed size of a file, and the unpacked size in bytes up to which any
+ratio is accepted. Readings unpack to 4 to 40 times the size; two gigabytes of one row, to a thousand times."""
 
 HEAD = 1 << 18
 MOST_HEAD = 1 << 25
@@ -299,7 +299,7 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
             for keys, value in _leaves(entry):
                 leaves.setdefault(keys, []).append(value)
     if not objects:
-        raise NotATableError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
+        raise NotATableError(f'{shown}: none of its lines is a JSON object, like {{"sensor": "a", "time": ...}}')
     columns = []
     for keys, values in leaves.items():
         sample = tuple(value for value in values if not is_missing(value))

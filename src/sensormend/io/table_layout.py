@@ -84,7 +84,7 @@ _NO_READINGS = re.compile(
 _OWNER_FLAG = re.compile(
     r"(owners?|data|quality|qc|qartod|q)?flags?(code)?|qc(code|status)?|(data)?quality(code|control)?|qartod"
 )
-# Columns that only what sensormend wrote has together.
+# Columns that occur together only in files that sensormend wrote.
 _WRITTEN = {"cleaned", "lower", "upper", "flag", "reason", "origin"}
 _FLAG_AFFIXES = ("flag", "flags", "qc", "qcflag", "qflag", "qual", "quality", "qualityflag", "qartod")
 # The number of a row; not NO and no, which are nitrogen monoxide.
@@ -114,10 +114,10 @@ class TableLayout:
         The numeric columns that compose the time, with their units: the whole time if there is a year among them, else
         added to the date in `time`.
     name
-        The variable of a long table's single column of readings, from its name; empty where it is only called value,
+        The variable of a long table's single column of readings, from its name; empty if it is only called value,
         or where `variable` names it.
     owner_flags
-        For each of `columns` the column with the owners' flags of its readings, or None; empty where there is none.
+        For each of `columns` the column with the owners' flags of its readings, or None; empty if there is none.
     sensor
         The column of sensors; None where each sensor has a column, or the file's name is the sensor.
     across
@@ -203,7 +203,7 @@ def recognise(
     ('Station ID', 'Date_Time', ('pm25',))
     """
     if _WRITTEN.issubset(name for name, _ in columns):
-        raise ConfigError(f"{shown} is what sensormend wrote; give the readings that went in")
+        raise ConfigError(f"{shown} was written by sensormend; give the original readings")
     if or_file:
         try:
             return recognise(columns, options, shown)
@@ -290,7 +290,7 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
 
 
 def place_columns(columns: Sequence[tuple[str, Kind]]) -> tuple[str, str] | None:
-    """Return the columns of latitude and longitude; None where there are not both."""
+    """Return the columns of latitude and longitude; None if there are not both."""
     table = _Recogniser(columns, Options(), "")
     latitude, longitude = (table.column_for(role, ("number",)) for role in ("latitude", "longitude"))
     return None if latitude is None or longitude is None else (latitude, longitude)

@@ -32,22 +32,23 @@ FORMATS = {
 }
 
 SPARSE = 20
-"""Cells of the table of times and stations per row beyond which NetCDF is refused: rows per reading, each with its own
-time, leave it nearly empty. A network that grew from one sensor to twenty is still below the limit."""
+"""The number of cells per row, in the table of times and stations, beyond which NetCDF is refused: rows per reading,
+each with its own time, leave the table nearly empty. A network that grew from one sensor to twenty is still below the
+limit."""
 
 OTHER_FILES = (
     ".txt", ".tsv", ".dat", ".json", ".jsonl", ".ndjson", ".xls", ".xlsx", ".xlsm", ".ods", ".feather",
     ".arrow", ".ipc", ".pq", ".h5", ".hdf", ".hdf5", ".mat", ".nc4", ".netcdf", ".zip", ".gz", ".bz2", ".zst",
     ".sqlite", ".db", ".duckdb", ".html", ".htm", ".pdf", ".png", ".svg", ".toml",
 )  # fmt: skip
-"""Endings of files that are not written; a folder of such a name would be a surprise. Other endings, as in `run.2`, are
-parts of the name of a folder."""
+"""Endings of files that are not written; a folder with such a name would be a surprise. Other endings, as in `run.2`,
+are parts of the name of a folder."""
 
 LOCK = ".lock"
 
 MEMORY = "1GB"
-"""The limit of memory for sorting; the rest goes to disk beside the file that is written. With half of it long texts
-of hundreds of thousands of characters cannot be sorted."""
+"""The memory limit for sorting; the rest goes to disk beside the file that is written. With half of it, texts of
+hundreds of thousands of characters cannot be sorted."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Target:
         """Return the target for a path."""
         path = Path(path)
         if not path.name or path.name in (".", ".."):
-            raise ConfigError(f"OUT is a folder or a file that is not there yet, not {str(path)!r}")
+            raise ConfigError(f"OUT is a folder or a file that does not exist yet, not {str(path)!r}")
         if path.suffix.lower() in OTHER_FILES and find_ending(path) is None:
             raise ConfigError(
                 f"OUT cannot be a {path.suffix} file: a name that ends in {', '.join(ENDINGS)} is a file, any other a "
@@ -71,7 +72,7 @@ class Target:
         outer = next((folder for folder in path.absolute().parents if (folder / "sensors.csv").exists()
                       and (folder / "run.json").exists()), None)  # fmt: skip
         if outer is not None:
-            raise ConfigError(f"{path} is inside of {outer}, which sensormend wrote; choose an OUT beside it")
+            raise ConfigError(f"{path} is inside {outer}, which sensormend wrote; choose an OUT beside it")
         return cls(path, find_ending(path) or "")
 
     @property
@@ -114,7 +115,7 @@ class Target:
             raise ConfigError(f"there is nothing to resume: {self.work} is not there")
         if self.work.exists() and not resume and not overwrite:
             raise ConfigError(
-                f"{self.work} is left from an interrupted run; --resume goes on with it, --overwrite starts over"
+                f"{self.work} is left from an interrupted run; --resume continues it, --overwrite starts over"
             )
 
     def _refuse_to_replace(self, sources: Iterable[Path]) -> None:
@@ -261,7 +262,7 @@ def _axes(engine: Any) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int
     (rows,) = engine.execute("SELECT count(*) FROM source").fetchone()
     if times.size * len(sensors) * len(variables) > SPARSE * rows:
         raise ConfigError(
-            "NetCDF is a table of times and stations, and these rows leave it all but empty: "
+            "NetCDF is a table of times and stations, and these rows would leave it nearly empty: "
             "write rows per reading to .csv or .parquet"
         )
     return sensors, variables, times

@@ -106,7 +106,7 @@ class TimeFormat:
 
 
 def time_format(sample: Sequence[str]) -> TimeFormat | None:
-    """Return the format of most of some texts, none of them empty; None where they are not times."""
+    """Return the format of most of some texts, none of them empty; None if they are not times."""
     patterns = {"iso": _ISO, "compact": _COMPACT, "numeric": _NUMERIC, "named": _NAMED, "epoch": _NUMBER}
     texts = [text.strip() for text in sample]
     half_days = [match for match in map(_HALF_DAY.fullmatch, texts) if match]
@@ -153,7 +153,7 @@ def has_clock(text: str) -> bool:
 
 
 def typed_time(number: float) -> TimeFormat | None:
-    """Return the format of a column of numeric times, from one of them; None where they are not times."""
+    """Return the format of a column of numeric times, from one of them; None if they are not times."""
     digits = f"{number:.0f}"
     if number == int(number) and len(digits) in (8, 10, 12, 14) and _COMPACT.fullmatch(digits):
         return TimeFormat("strptime", _compact([digits]))

@@ -20,11 +20,11 @@ FAR = 1.0
 whose estimates are so far off is not judged."""
 
 WIDE = 2.0
-"""A channel is believed if its range is at most this many times as wide as that of the median channel: a barometer on a
+"""A channel is trusted if its range is at most this many times as wide as that of the median channel: a barometer on a
 mountain has another level than the others, but does not vary that much more."""
 
 DENSE = 8
-"""The least number of known channels of a variable from which the limits of a single reading follow."""
+"""The minimum number of known channels of a variable from which the limits of a single reading follow."""
 
 CLIPPED = 0.05
 """An estimate more than this many widths outside the range of its channel is withheld, too, without being counted: at
@@ -34,9 +34,9 @@ CORE_MARGIN = 0.15
 """An estimate more than this many widths outside the core of its variable is withheld."""
 
 CUT, VAGUE, EMPTY = 0.1, 0.25, 0.6
-"""An interval was cut at one end if this end is nearer to the estimate than so much of the distance to the other. Its
-estimate is vague if that is more than so much of the range of its channel, known from `KNOWN` periods, and says nothing
-if the interval is wider than the last."""
+"""An interval was cut at one end if the estimate is closer to this end than this share of its distance to the other
+end. The estimate is vague if that distance is more than this share of the range of its channel, known from `KNOWN`
+periods, and says nothing if the whole interval is wider than the last share of that range."""
 
 RATIO = 3.0
 """Readings of a nonnegative quantity are impossible from this many widths above the range, of others from `FAR`: the
@@ -48,24 +48,26 @@ than this factor: gauges of a brook and of a river, meters of a flat and of a fa
 most 2.7 in networks of one kind, broken sensors included."""
 
 APART = 4
-"""The range of a variable ends where one in this many of its channels has been."""
+"""The range of a variable extends to what one in this many of its channels has reached."""
 
 MANY = 4
-"""The least number of channels whose median width limits the width of one of them."""
+"""The minimum number of channels whose median width limits the width of one of them."""
 
 REACHED = 3
-"""The range of a channel ends where this many periods have been, so that one or two bad days do not widen it."""
+"""The range of a channel extends to what this many periods have reached, so that one or two bad days do not widen
+it."""
 
 EXTREMES, LONG = 8, 100
 """This number grows with the length of the record, one for every `LONG` periods, up to `EXTREMES`, so that after years
 one bad week does not widen the range."""
 
 NEGATIVE = 5e-3
-"""A quantity is nonnegative if less than this share of its readings is below 0, as of an anemometer with a bad zero."""
+"""A quantity is nonnegative if less than this share of its readings is below 0, as those of an anemometer with a wrong
+zero are."""
 
 KNOWN = 30
-"""Periods that left its lowest value from which on readings of a channel may be called impossible. A rain gauge needs
-as many wet days: of a few, the wettest says little about a thunderstorm."""
+"""The number of periods in which a channel left its lowest value, after which its readings may be called impossible. A
+rain gauge needs as many wet days: the wettest of a few says little about a thunderstorm."""
 
 YOUNG = 10
 """With fewer periods the range encloses all of them: the third lowest of three days is the highest."""

@@ -16,18 +16,18 @@ from sensormend.recovery import FloatArray
 __all__ = ["MOST_CHANNELS", "CopyCounter", "sentences"]
 
 MOST_CHANNELS = 100
-"""Channels of a variable up to which pairs are counted: 4,950 pairs."""
+"""The maximum number of channels of a variable for which pairs are counted: 4,950 pairs."""
 
 LEAST_DAYS, LEAST_MOVES, SHARE = 14, 50, 0.95
 """Two channels are copies if they have readings in common for at least two weeks, move in at least 50 of these slots,
 and are equal in at least 95 % of the slots in which they move."""
 
 ENOUGH_MOVES = 200
-"""Moves after which a pair that is equal in less than half of them is not counted any more: after the first weeks next
-to no pair is left."""
+"""The number of moves after which a pair that is equal in less than half of them is no longer counted: after the first
+weeks hardly any pair is left."""
 
 ROUNDING = 1e-9
-"""The share of a reading that is an error of rounding."""
+"""The size of a rounding error, as a share of the reading."""
 
 MOST_SENTENCES, MOST_NAMES = 5, 8
 """Groups, and sensors of one group, that are named in the notes; `run.json` has all."""

@@ -28,11 +28,12 @@ __all__ = [
 ]
 
 SHORT, APART = 12 * HOUR, 2 * DAY
-"""A fault up to so long is short. Short faults of a channel with less than so much time from the end of one to the
-start of the next are one incident: something comes and goes, such as a loose contact, and is repaired once."""
+"""The longest duration of a short fault, and the time between two short faults of a channel below which they are one
+incident: something comes and goes, such as a loose contact, and is repaired once."""
 
 MAX_SLOTS_APART = 2
-"""Most slots between the starts of two faults, or silences, that are one incident of a device or of several sensors."""
+"""The maximum number of slots between the starts of two faults, or silences, that are one incident of a device or of
+several sensors."""
 
 IncidentEnds = dict[tuple[str, str], tuple[int, int]]
 """By sensor and variable: the end of the last short fault, and its incident."""
@@ -53,7 +54,7 @@ class FaultInterval:
         As in the model's `Fault`; NaN for a fault that is not an episode of the model.
     incident
         The start of the first fault of its incident, which is what a person repairs: a fault by itself, or a run of
-        short ones. With sensor and variable it names the incident. None where that is not known yet.
+        short ones. With sensor and variable it names the incident. None if that is not known yet.
     open
         Whether it lasts until the end of the tables; None in a table of an earlier version. A single wrong reading
         does not.

@@ -54,7 +54,7 @@ class Grid:
 
     @classmethod
     def of_run(cls, run: Mapping[str, Any]) -> Self | None:
-        """Return the grid in the content of run.json; None where it has none.
+        """Return the grid in the content of run.json; None if it has none.
 
         Examples
         --------

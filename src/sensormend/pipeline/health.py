@@ -47,8 +47,8 @@ COUNTS = ("slots", "missing", "faulty", "spikes", "suspect", "unjudged", "estima
 ones; suspect; not evaluated; with an estimate as the cleaned value."""
 
 WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
-"""The weight of a day by its state. A gap weighs nothing; a silent day weighs half as much as a wrong one, which
-misleads."""
+"""The weight of a day by its state. A gap has no weight; a silent day has half the weight of a wrong one, which is
+misleading."""
 
 _LETTER_CODES = np.frombuffer("".join(LETTERS).encode("ascii"), np.uint8)
 SPIKE, DUPLICATE, SILENT, ALONE, FILL = map(REASONS.index, ("spike", "duplicate", "silent", "alone", "fill"))
@@ -67,7 +67,7 @@ class Health:
     since
         The start of the state; microseconds since 1970, UTC.
     heard
-        The time of its last reading; None where there is none.
+        The time of its last reading; None if there is none.
     """
 
     sensor: str
@@ -152,7 +152,7 @@ def by_trouble(state: NDArray[np.int8]) -> NDArray[np.intp]:
 
 
 def shade_words(own: Rows) -> NDArray[Any]:
-    """Return the reason for which each row of one channel is shaded; empty where it is sound or a single wrong one."""
+    """Return the reason for which each row of one channel is shaded; empty if it is sound or a single wrong one."""
     words = np.full(len(own), "", dtype=object)
     wrong = (own.flag == Flag.FAIL) & (own.reason != SPIKE) & (own.reason != FILL)
     words[wrong] = [REASONS[code] or "faulty" for code in own.reason[wrong].tolist()]

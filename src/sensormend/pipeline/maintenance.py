@@ -59,7 +59,7 @@ ALL = "*"
 class Note:
     """One line of `maintenance.csv`: a sensor (`*` for all), a variable (empty for all), a span, and an action.
 
-    `by` is who wrote it and `at` when, None where that is not known; `comment` is their words.
+    `by` is who wrote it and `at` when, None if that is not known; `comment` is their words.
     """
 
     sensor: str
@@ -168,7 +168,7 @@ class Maintenance:
 
 
 def write_note(path: str | os.PathLike[str], note: Note) -> bool:
-    """Add a note to a file as `write_notes` does; return False where the file has it already."""
+    """Add a note to a file as `write_notes` does; return False if the file has it already."""
     return write_notes(path, [note]) == 1
 
 
@@ -219,7 +219,7 @@ def _format_note(note: Note) -> dict[str, str]:
 
 
 def remove_note(path: str | os.PathLike[str], note: Note) -> bool:
-    """Remove a note from a file, whose other lines stay as they are; return False where the file does not have it."""
+    """Remove a note from a file, whose other lines stay as they are; return False if the file does not have it."""
     path = Path(path).resolve()
     notes = list(Maintenance.read(path).notes) if path.exists() else []
     if note not in notes:
@@ -240,7 +240,7 @@ def remove_note(path: str | os.PathLike[str], note: Note) -> bool:
 
 
 def _replace(path: Path, text: str, notes: tuple[Note, ...], problem: str) -> None:
-    """Replace a file by a text that is read as some notes; raise ConfigError where it is not."""
+    """Replace a file by a text that is read as some notes; raise ConfigError if it cannot be."""
     with replacing(path) as new:
         new.write_text(text, encoding="utf-8", newline="")
         if Maintenance.read(new).notes != notes:

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 LONGEST_TITLE = 120
-"""The most characters of a title."""
+"""The maximum number of characters of a title."""
 
 EVERY = ""
 """The key of `fill`, `valid`, `tolerance`, `units` and `names` that applies to every variable."""
@@ -68,7 +68,7 @@ class Declaration:
     help
         The text of `--help`.
     group
-        Its heading in `--help`; empty where it is not on the command line.
+        Its heading in `--help`; empty if it is not on the command line.
     command
         The only command that takes it; None for all.
     key
@@ -453,7 +453,7 @@ class Options:
             raise ConfigError(f"reference is a setting of method network; {self.method} judges all sensors alike")
         if self.one_pass and (self.method in BATCH or self.passes > 1):
             raise ConfigError(
-                f"one_pass meets every period once; method {self.method} walks the archive more often here"
+                f"one_pass sees every period once; method {self.method} goes through the archive more than once here"
             )
 
     @classmethod
@@ -481,7 +481,7 @@ class Options:
         return not self.known or sensor in self.reference or any(matches(sensor, known) for known in self.known)
 
     def find_fill(self, variable: str) -> tuple[float, ...] | None:
-        """Return the fill values given for a variable; None where none are given."""
+        """Return the fill values given for a variable; None if none are given."""
         return None if self.fill is None else self.fill.get(variable, self.fill.get(EVERY))
 
     def find_valid(self, variable: str) -> tuple[float, float]:

@@ -49,7 +49,7 @@ def physical_limits(variable: str) -> tuple[float, float]:
 
 
 def plateau(variable: str) -> tuple[float, float] | None:
-    """Return between which readings a variable of this name stands still by nature, None where it does not.
+    """Return between which readings a variable of this name stands still by nature, None if it does not.
 
     Examples
     --------

@@ -205,7 +205,7 @@ class PublishedModel:
         return twin
 
     def remarks(self, variables: Sequence[str]) -> list[str]:
-        """Return what was used in the end, and what failed, one line each."""
+        """Return what was finally used, and what failed, one line each."""
         remarks = []
         if self.name == "olrtr" and self.alpha is None:
             used = [
@@ -281,7 +281,7 @@ class PublishedModel:
         return _joined(full, parts, judged).of_sensors(rows)
 
     def _solve(self, variable: int, readings: FloatArray) -> Recovery | None:
-        """Run the method of a variable on (sensor, slot); None where it has nothing to say."""
+        """Run the method of a variable on (sensor, slot); None if it has nothing to say."""
         with np.errstate(over="ignore"):
             square = np.square(readings)
         reporting = np.isfinite(square).any(axis=1)

@@ -66,13 +66,13 @@ ADVICE = {
     "silent": "Check the supply and the connection.",
     "outlier": "Compare it with its neighbours: the method says that it is wrong, not how.",
 }
-"""What to do about each reason."""
+"""Advice for each reason."""
 
 DEVICE_ADVICE = (
     "Several variables at once point at the device: check its supply, its clock, and whether it is where it should be, "
     "in the water or in the air."
 )
-"""What to do where variables of one sensor fail together."""
+"""Advice if variables of one sensor fail together."""
 
 INTERVAL_EDGES = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(INTERVALS)]
 
@@ -415,7 +415,7 @@ def fault_sentence(faults: Iterable[FaultInterval]) -> str:
 
 
 def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:
-    """Return one sentence on how many readings were judged; empty where there is none.
+    """Return one sentence on how many readings were judged; empty if there is none.
 
     It comes first in every summary: readings that were not judged would otherwise read as sound. `flags` has the number
     of readings by flag, `without_number` is the number of sensors that never reported a number.

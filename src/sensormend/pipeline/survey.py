@@ -49,7 +49,7 @@ LARGEST_PERIOD = 5000
 """Slots of a period beyond which a grid is refused: the memory of a period grows with their square."""
 
 LEAST_PERIODS = 10
-"""The least number of cycles to learn from; a shorter recording gets a shorter period."""
+"""The minimum number of cycles to learn from; a shorter recording gets a shorter period."""
 
 OCCUPIED = 0.75
 """The share of slots with a reading, between readings near each other, that a step must reach."""
@@ -146,7 +146,7 @@ def _surveyed(sample: Readings, options: Options, grid: Grid, notes: Sequence[st
 
 
 MOST_NAMES = 5
-"""Sensors that a remark names."""
+"""The number of sensors that a remark names."""
 
 
 def _unjudged(
@@ -410,12 +410,12 @@ def _scattered(present: BoolArray, sensor: NDArray[np.integer]) -> bool:
     return starts >= 3 or np.unique(sensor[present]).size >= 2
 
 
-def sampled_sensors(counts: Sequence[int], most: int = SAMPLE_READINGS, sensors: int = SAMPLE_SENSORS) -> list[int]:
-    """Return some sensors, evenly chosen, as many as have `most` readings together; `counts` are theirs, by name."""
+def sampled_sensors(counts: Sequence[int], most: int) -> list[int]:
+    """Return some sensors, evenly chosen, with up to `most` readings in total; `counts` are those of all, by name."""
     chosen: list[int] = []
     total = 0
-    for code in _evenly(len(counts))[: 4 * sensors]:
-        if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
+    for code in _evenly(len(counts))[: 4 * SAMPLE_SENSORS]:
+        if len(chosen) < SAMPLE_SENSORS and (not chosen or total + counts[code] <= most):
             chosen.append(code)
             total += counts[code]
     return chosen
@@ -431,27 +431,31 @@ def _evenly(count: int) -> list[int]:
 COUNTER, STATE, CONSTANT = "counter", "state", "constant"
 
 SPAN = 10 * DAY
-"""The time that a channel must show: a battery only falls, and a thermostat shows two whole degrees for days."""
+"""The minimum time that the sample of a channel must cover: for days, a battery may only fall, and a thermostat may
+show only two whole degrees."""
 
 LEAST_MOVES, FALLS = 50, 0.01
-"""Changes of a counter, and the share of them that may be falls."""
+"""The minimum number of changes of a counter, and the share of them that may be falls."""
 RESETS, LOWEST = 0.2, 0.02
-"""The share of the changes of a counter that may begin it anew, and how near to its lowest value that is, in ranges:
-totals of a day or a year."""
+"""The share of the changes of a counter that may restart it, and how close to its lowest value it then is, as a share
+of its range: totals of a day or a year."""
 
 LEAST_READINGS, LEAST_CHANGES = 500, 4
-"""Readings and changes of a state."""
+"""The minimum numbers of readings and of changes of a state."""
 MOST_VALUES, MOST_CHANGES = 16, 0.2
-"""Different values of a state, and the share of its readings that may be changes."""
+"""The maximum number of different values of a state, and the share of its readings that may be changes."""
 JUMPS = 0.5
-"""The share of its changes that pass over a value between: a quantity in coarse steps goes through all of them."""
+"""The minimum share of its changes that skip a value: a quantity in coarse steps goes through all of them."""
 FEW_VALUES, FEW_CHANGES = 3, 0.1
-"""Off, low and high have no values between: with so many values, and so few changes, that is not asked."""
+"""Off, low and high have no values in between: this is not tested for up to this many values with up to this share of
+changes."""
 RESTING = 0.8
-"""Where one value has more than this share of the readings, as of rain, the engine knows that the channel rests."""
+"""If one value has more than this share of the readings, as zero has for rain, the engine knows that the channel
+rests."""
 
 MOST_CHANNELS = 0.8
-"""The share of the known channels of a variable from which all of it is one: the sample may not have all sensors."""
+"""If this share of the known channels of a variable is a counter or a state, the whole variable is: the sample may not
+have all sensors."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ IN_NAMES = (
     (r"(ugm3|ug_m3)", "µg/m³"),
     (r"(us_cm|uscm)", "µS/cm"),
 )
-"""Ends of names, lower case and after a separator, that say the unit; empty for the end itself."""
+"""The endings of names that give the unit, in lower case and after a separator; empty if the ending is the unit."""
 
 _SPELLED = {"hpa": "hPa", "kpa": "kPa", "ntu": "NTU", "fnu": "FNU"}
 _IN_NAMES = tuple((re.compile(rf"(.*)[ _.-]{end}"), unit) for end, unit in IN_NAMES)

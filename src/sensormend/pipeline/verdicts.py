@@ -73,8 +73,8 @@ def flag_cells(
 CODE = {reason: code for code, reason in enumerate(REASONS)}
 
 CONSTANT_READINGS, CONSTANT_STEPS = 3, 4
-"""Fewest equal readings that are called stuck, while the others imply a change of so many times the smallest one that
-the channel has shown: readings of a coarse sensor repeat when nothing changes."""
+"""The minimum number of equal readings that are called stuck, while the others imply a change of at least this multiple
+of the smallest one that the channel has shown: readings of a coarse sensor repeat when nothing changes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ WIDTH = 11.0
 """The width of a figure in inches."""
 
 MAX_NAMES = 45
-"""The names of more sensors than this cannot be read beside a health matrix."""
+"""With more sensors than this, their names cannot be read beside a health matrix."""
 
 LETTER = 0.0066
 """Approximate width of a letter of a label, as a share of the width of a picture."""
@@ -45,7 +45,8 @@ CORRELATED_COLOURS = ("#009e73", "#cc79a7", "#7b6fb0")
 """From Okabe and Ito's palette, as orange and blue; the last one is darker, to be visible as a thin line."""
 
 USUAL_VIEW, LONGEST_VIEW = 4 * DAY, 14 * DAY
-"""Span before and after a time, and the longest for a fault: in a month of hours no course can be seen."""
+"""The span before and after a time, and the longest span for a fault: in a month of hourly readings no details can be
+seen."""
 
 
 def course(

@@ -97,7 +97,7 @@ def save_both(figure: Any, folder: Path | str, name: str) -> list[Path]:
 
 
 def heading(figure: Any, title: str) -> None:
-    """Put the title at the upper left; none where it is empty."""
+    """Put the title at the upper left; do nothing if it is empty."""
     if title:
         figure.suptitle(title, x=0.008, ha="left", fontsize=13, fontweight="bold")
 

@@ -27,7 +27,7 @@ from sensormend.views.overview import wrong_and_filled
 __all__ = ["header_section", "provenance_section"]
 
 MAX_NAMED = 6
-"""Most variables that the head names."""
+"""The maximum number of variables that the head names."""
 
 FLAG_WORDS = {
     Flag.GOOD: "the reading was trusted and not changed",
@@ -85,7 +85,7 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
 def _key_numbers(data: ReportData) -> list[tuple[str, str]]:
     counts = data.counts
     share, _ = wrong_and_filled(data.reader, data.start // DAY, (data.end - 1) // DAY)
-    wrong = len({status.sensor for status in data.wrong_now()})
+    wrong = len({status.sensor for status in data.now.values() if status.needs_repair})
     sensors = data.network.sensors
     days = counted(-(-(data.end - data.start) // DAY), "day")
     return [

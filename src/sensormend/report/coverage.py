@@ -13,7 +13,7 @@ from sensormend.report.report_data import CAUSES, ReportData, RowCounts
 __all__ = ["coverage_section"]
 
 MAX_SHARES = 10
-"""Sensors that are listed with the shares of their estimates."""
+"""The number of sensors that are listed with their shares of estimates."""
 
 
 def coverage_section(data: ReportData) -> Html:

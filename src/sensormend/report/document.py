@@ -1,8 +1,9 @@
-"""`write_report` writes text and the views of the dashboard with their data as one file."""
+"""`write_report` writes text and the views of the dashboard with their data as one file; `bundle` joins its script."""
 
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -13,7 +14,6 @@ from sensormend.errors import ConfigError
 from sensormend.files import atomic_write, now
 from sensormend.io.folder import find_meta
 from sensormend.report.about import header_section, provenance_section
-from sensormend.report.bundle import STATIC, bundle
 from sensormend.report.coverage import coverage_section
 from sensormend.report.embedded import embedded_data
 from sensormend.report.limits import limits_section
@@ -23,7 +23,10 @@ from sensormend.report.report_data import ReportData, read_report_data
 from sensormend.views.encoding import as_json
 from sensormend.views.reader import OutReader
 
-__all__ = ["page", "write_report"]
+__all__ = ["STATIC", "bundle", "page", "write_report"]
+
+STATIC = Path(__file__).parents[1] / "web" / "static"
+"""The files of the page."""
 
 DOCTYPE = "<!doctype html>"
 PAGES = (".html", ".htm")
@@ -33,6 +36,10 @@ STYLES = (
     STATIC / "views.css",
     Path(__file__).with_name("style.css"),
 )
+
+
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+)\.js";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 
 def write_report(
@@ -178,3 +185,32 @@ def _view(name: str, root: str) -> Html:
 def _hash(text: str) -> str:
     """Return a text's hash as a content security policy names it."""
     return f"'sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+
+
+def bundle(entry: str) -> str:
+    """Return a module of the page with all that it imports as one script; each module is a function in it.
+
+    A browser loads no modules from files. The page's modules import names from each other, and export functions,
+    classes and constants; any other form is refused.
+    """
+    parts: dict[str, str] = {}
+    _add(entry, parts, ())
+    script = "".join(parts.values())
+    return f'"use strict";\n(() => {{\nconst modules = {{}};\n{script}}})();\n'
+
+
+def _add(name: str, parts: dict[str, str], importing: tuple[str, ...]) -> None:
+    """Add a module after those that it imports."""
+    if name in parts:
+        return
+    if name in importing:
+        raise ValueError(f"{name}.js imports itself by way of {' and '.join(importing)}")
+    text = (STATIC / f"{name}.js").read_text(encoding="utf-8")
+    for _, other in IMPORT.findall(text):
+        _add(other, parts, (*importing, name))
+    names = EXPORT.findall(text)
+    text = IMPORT.sub(lambda match: f"const {{{match[1].replace(' as ', ': ')}}} = modules[{match[2]!r}];\n", text)
+    text = EXPORT.sub("", text).replace("import.meta.url", "document.baseURI")
+    if re.search(r"^(?:import|export)\b|\bimport\(|</script", text, re.MULTILINE):
+        raise ValueError(f"{name}.js imports or exports in a form that cannot be joined")
+    parts[name] = f"modules[{name!r}] = (() => {{\n{text}return {{ {', '.join(names)} }};\n}})();\n"

@@ -25,7 +25,7 @@ from sensormend.views.series import series
 __all__ = ["MAX_SENSORS", "embedded_data", "telling_moment", "telling_span"]
 
 MAX_SENSORS, MAX_NEIGHBOURS, MAX_FAULTS = 6, 3, 5
-"""Sensors with a part of their own, neighbours on a chart, and faults of a sensor that are listed."""
+"""The numbers of sensors with a section of their own, of neighbours on a chart, and of faults listed for a sensor."""
 
 MAX_ROWS, MAX_CALIBRATED = 2000, 20
 """Rows of the matrix, a page of it; and of the list of distances."""
@@ -40,7 +40,7 @@ SLOTS, SHORTEST, LONGEST = 28 * 24, 14 * DAY, 365 * DAY
 """Span of a chart: four weeks of hours, at least two weeks and at most a year."""
 
 AROUND = 1.4
-"""A longer fault is shown whole, in a chart of this multiple of its length."""
+"""A longer fault is shown completely, in a chart of this multiple of its length."""
 
 COMPARED = ("time", "value", "cleaned", "flag")
 """The columns of a neighbour's series that a chart needs."""
@@ -145,7 +145,7 @@ def telling_span(faults: Sequence[FaultInterval], start: int, end: int, length: 
 
 
 def telling_moment(data: ReportData, variable: str) -> int | None:
-    """Return the latest time at which most sensors were faulty; None where there is no row.
+    """Return the latest time at which most sensors were faulty; None if there is no row.
 
     Without any fault it is the latest time of the last date with most readings.
     """

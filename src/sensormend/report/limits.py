@@ -20,8 +20,9 @@ from sensormend.views.voronoi import group_means
 __all__ = ["AcceptedOffset", "accepted_offsets", "limits_section"]
 
 SHORTEST_OFFSET, MAX_CHECKED = 2 * DAY, 40
-"""The shortest fault after which a new level is looked for, since the means of the days before and after its end are
-compared; and how many faults are, the longest first, since each reads the rows of two days."""
+"""The shortest fault after which a new level is searched for, by comparing the means of the days before and after its
+end; and the maximum number of faults for which this is done, the longest first, since each needs the rows of two
+days."""
 
 MAX_LISTED = 10
 

@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 LONGEST_NAME, LONGEST_LINE, LONGEST_QUOTE = 80, 28, 300
-"""Most characters of a name, of a name kept on one line, and of a sentence, so that a thousand of them do not fill the
-page."""
+"""The maximum number of characters of a name, of a name kept on one line, and of a sentence, so that a thousand of them
+do not fill the page."""
 
 # Characters that an HTML parser would replace or refuse; a lone surrogate cannot be encoded.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")

@@ -21,7 +21,7 @@ from sensormend.views.fault_list import (
 __all__ = ["repairs_section"]
 
 MAX_ENDED = 10
-"""Most sensors that are named for having ended."""
+"""The maximum number of sensors that are listed because they ended."""
 
 
 def repairs_section(data: ReportData, attention: Attention, faults: FaultPage) -> Html:

@@ -14,7 +14,7 @@ import duckdb
 
 from sensormend.errors import InputError
 from sensormend.io.folder import data_files, parse_dates
-from sensormend.pipeline.channel_states import STATES, ChannelName
+from sensormend.pipeline.channel_states import ChannelName
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.sentences import counted
 from sensormend.readings import DAY, HOUR
@@ -35,10 +35,11 @@ __all__ = [
 ]
 
 MAX_ROWS = 1_500_000
-"""Most rows in memory at once: about 200 MB."""
+"""The maximum number of rows in memory at once: about 200 MB."""
 
 MAX_CHANGES = 1_000_000
-"""Most rows whose changes are computed, which needs them sorted; of more, a sample of the sensors is used."""
+"""The maximum number of rows whose changes are computed, which needs them sorted; of more, a sample of the sensors is
+used."""
 
 ZERO_WIDTH = -(1 << 20)
 """Code of an interval of width zero."""
@@ -61,9 +62,6 @@ MIN_LISTED_VALUES = 3
 
 GAPS = ((0, "a single value"), (6 * HOUR, "up to 6 hours"), (DAY, "up to a day"), (7 * DAY, "up to a week"),
         (1 << 62, "longer than a week"))  # fmt: skip
-
-MAX_VARIABLES = 6
-"""Most variables with charts, to limit the length of the page."""
 
 
 @dataclass(frozen=True)
@@ -396,8 +394,6 @@ class ReportData:
         The state of every channel, and all faults.
     troubles
         Channels with faults that are not doubtful, each with these: the longest faulty first, then the longest silent.
-    variables
-        Those that have charts.
     """
 
     reader: OutReader
@@ -409,7 +405,6 @@ class ReportData:
     now: dict[ChannelName, ChannelStatus]
     faults: tuple[FaultInterval, ...]
     troubles: dict[ChannelName, list[FaultInterval]]
-    variables: tuple[str, ...]
 
     @property
     def several(self) -> bool:
@@ -424,13 +419,6 @@ class ReportData:
     def step(self) -> int:
         """Microseconds of a slot."""
         return self.reader.step
-
-    def wrong_now(self) -> list[ChannelStatus]:
-        """Return channels that need repair, the worst and longest first."""
-        wrong = [status for status in self.now.values() if status.needs_repair]
-        return sorted(
-            wrong, key=lambda status: (STATES.index(status.state), status.since or 0, status.sensor, status.variable)
-        )
 
     def ended(self) -> list[tuple[str, int]]:
         """Return the sensors that have ended with the times of their last readings, the latest first."""
@@ -467,7 +455,6 @@ def read_report_data(reader: OutReader, done: Callable[[float], None] | None = N
         now=channel_statuses(reader),
         faults=faults,
         troubles=_faults_by_channel(reader, faults),
-        variables=reader.variables[:MAX_VARIABLES],
     )
 
 

@@ -92,7 +92,7 @@ class Degraded:
         The slots inside a fault, with a reading or not.
     faulty, kind
         Of each (sensor, day): whether a third or more of its slots are wrong, and the kind of the fault with most of
-        them, empty where there is none.
+        them, empty if there is none.
     faults
         The faults by sensor and start, where they are listed.
     """

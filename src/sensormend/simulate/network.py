@@ -82,7 +82,7 @@ class Network:
     wrong, spikes
         Readings inside a fault, and single wrong ones.
     kind
-        Kind of fault of each (sensor, day); empty where it is sound.
+        Kind of fault of each (sensor, day); empty if it is sound.
     faults
         The list of faults.
     """
@@ -350,7 +350,7 @@ def write_example(path: str | os.PathLike[str], *, sensors: int = 20, days: int 
     """
     path = Path(path)
     if path.exists():
-        raise ConfigError(f"{path} is there already; name a file that is not")
+        raise ConfigError(f"{path} already exists; name another file")
     if seed < 0:
         raise ConfigError(f"--seed is 0 or more, not {seed}")
     network = city(sensors, days, seed=seed)
@@ -390,7 +390,8 @@ def _logger_lines(network: Network, random: np.random.Generator) -> Iterator[str
 
 
 DRIFTS_FROM, SHIFTED_FROM, ACCEPTED_FROM = 40, 50, 72
-"""The days from which a sensor drifts, another is shifted, and the new level of that is accepted."""
+"""The days from which one sensor drifts, from which another is shifted, and from which the new level of the latter is
+accepted."""
 
 DRIFT, SHIFT, JUMP = 0.25, 4.0, 12.0
 """The drift per day, the shift and the jump, in quarters of the standard deviation of a day's readings."""
@@ -399,7 +400,7 @@ JUMPS_AT = 8
 """The hour of the jump on the first day that is replayed hour by hour."""
 
 LEAST_SENSORS = 10
-"""The least number of sensors of a network with staged faults."""
+"""The minimum number of sensors of a network with staged faults."""
 
 
 @dataclass(eq=False)
@@ -458,7 +459,7 @@ class StagedFaults:
         self, day: Day, sensor: int, kind: str, shift: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *,
         starts: bool, number: int, right: bool = False,
     ) -> Day:  # fmt: skip
-        """Return a day with a shift added to one sensor's truth; where it is `right`, it becomes the new truth."""
+        """Return a day with a shift added to one sensor; if it is `right`, it becomes the new truth."""
         readings, truth, wrong = day.readings.copy(), day.truth.copy(), day.wrong.copy()
         spikes, kinds = day.spikes.copy(), day.kind.copy()
         moved = truth[sensor] + shift * self._unit

@@ -210,7 +210,8 @@ class LastingScores:
 
 
 LASTING, AFTER = 14, 10
-"""The least days of a reported fault that counts as lasting; the days after a fault that are scored separately."""
+"""The minimum number of days of a reported fault that counts as lasting, and the days after a fault that are scored
+separately."""
 
 
 def lasting_scores(

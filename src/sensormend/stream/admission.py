@@ -32,29 +32,31 @@ TOO_MANY = "more readings than a sensor can have in a period"
 TOO_MANY_LATE = "more late readings than a period can take"
 
 MIN_CARRIERS = 3
-"""Sensors that have to carry a variable, or times at which it has to occur, until it is accepted; fewer where no
-variable has so many. Every variable costs cells of every sensor, so that a single message must not add one."""
+"""The number of sensors that have to report a variable, or of times at which it has to occur, until it is accepted;
+fewer if no variable has that many. Every variable adds cells to every sensor, so a single message must not add one."""
 
 MOST_VARIABLES = 100
-"""Most variables that are accepted without being named in the options: those of most sensors, then of most readings.
-Twenty sensors with 900 variables took 287 s for a period; `python benchmarks/limits.py variables` measures it."""
+"""The maximum number of variables that are accepted without being named in the options: those of most sensors, then of
+most readings. Twenty sensors with 900 variables took 287 s for a period; `python benchmarks/limits.py variables`
+measures it."""
 
 MOST_REJECTED = 1_000
-"""Readings of one arrival that are listed one by one for each reason; one entry counts the others."""
+"""The number of readings of one arrival that are listed individually for each reason; one entry counts the others."""
 
 KNOWN_AFTER = 3
-"""Periods in which a sensor has to report until it is known. An unknown sensor has rows like any other; where unknown
-sensors outnumber the known ones, they do not affect event time, and their silence raises no alert."""
+"""The number of periods in which a sensor has to report until it counts as known. An unknown sensor has rows like any
+other; where unknown sensors outnumber the known ones, they do not affect event time, and their silence raises no
+alert."""
 
 MOST_UNKNOWN = 1_000
-"""Most unknown sensors at a time, or the number of known ones where that is larger. `python benchmarks/limits.py names`
-measures their cost."""
+"""The maximum number of unknown sensors at a time, or the number of known ones where that is larger. `python
+benchmarks/limits.py names` measures their cost."""
 
 MOST_FIRST = 100_000
-"""Most unknown sensors while none is known."""
+"""The maximum number of unknown sensors while none is known."""
 
 MOST_NAMES = 1_000_000
-"""Most names that are remembered; from then on no unknown sensor is admitted."""
+"""The maximum number of names that are remembered; after that no unknown sensor is admitted."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,11 +33,12 @@ WITHDRAWN = "withdrawn"
 """The reason of an alert that withdraws a fault."""
 
 SURE_CONFIDENCE = 0.95
-"""The `Fault.probability` from which a fault is sure. Not its confidence, by which small networks would raise no alert:
-an alert says what to look at, as flag 4 does, and not that a person would confirm it."""
+"""The `Fault.probability` from which a fault is sure. Its confidence is not used, since small networks would then never
+raise an alert: like flag 4, an alert says where to look, and not that a person would confirm the fault."""
 
 MOST_NAMED = 8
-"""Most sensors that the sentence of an incident names; it counts the others, and `sensors` lists all."""
+"""The maximum number of sensors that the sentence of an incident names; it counts the others, and `sensors` lists
+all."""
 
 
 @dataclass

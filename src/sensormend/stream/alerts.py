@@ -50,20 +50,20 @@ FAULTY_SHARE = 0.5
 """The fraction of faulty readings from which a period is faulty: a sensor that breaks at noon is faulty that day."""
 
 CHECKS_TO_RESUME = 2
-"""Checks with a new reading after which a silent sensor reports again, be its readings right or wrong. The alert that
-it is healthy again follows when it has reported for as long as it was silent, at least one period and at most
-`well_after`, and its newest reading is neither wrong nor doubtful: a sensor that dies slowly, with a few readings a
-day, is one incident."""
+"""The number of checks with a new reading after which a silent sensor counts as reporting again, whether its readings
+are right or wrong. The alert that it is healthy again follows when it has reported for as long as it was silent, at
+least one period and at most `well_after`, and its newest reading is neither wrong nor doubtful: a sensor that dies
+slowly, with a few readings a day, is one incident."""
 
 RELAPSE_PERIODS = 7
-"""Periods since the end of the last incident within which a new one is a relapse. A relapse ends after as many periods
-without a fault or silence, and after twice, three times, ... as many for every further relapse."""
+"""The number of periods after the end of an incident within which a new one is a relapse. A relapse ends after this
+many periods without a fault or silence, and after twice, three times, ... as many for each further relapse."""
 
 MAX_RELAPSES = 4
-"""Relapses in a row after which the number of periods grows no further."""
+"""The number of consecutive relapses after which the number of periods does not grow any further."""
 
 MIN_JOINING_READINGS = 2
-"""Fewest readings of a sure fault that joins the alert of another one that began at the same time."""
+"""The minimum number of readings of a sure fault that joins the alert of another one that began at the same time."""
 
 
 @dataclass
@@ -84,7 +84,7 @@ class ChannelRecord:
     doubtful
         Whether most readings of its last judged period were doubtful while it was faulty: neither wrong nor sound.
     fault
-        The fault of the faulty periods among them; None where there is none.
+        The fault of the faulty periods among them; None if there is none.
     silent_since
         The start of the silence; None while it reports.
     gone
@@ -95,7 +95,7 @@ class ChannelRecord:
     last_silence
         The start of the last silence that is over.
     alerted
-        The states of the alerts of the open incident; empty where none is open.
+        The states of the alerts of the open incident; empty if none is open.
     incident
         The id of the open or the last incident.
     fault_end

@@ -132,7 +132,7 @@ class Damage:
     readings
         The number of acknowledged readings that are gone.
     start, end
-        The span of what is gone; None where it is not known.
+        The span of what is gone; None if it is not known.
     """
 
     file: str

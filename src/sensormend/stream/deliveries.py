@@ -45,7 +45,7 @@ class AlertedChannel:
     reason, since
         The kind of its fault, empty for other states, and the start of its state.
     value, expected
-        The newest wrong reading, and what it should have been; None where that is not known.
+        The newest wrong reading, and what it should have been; None if that is not known.
     """
 
     sensor: str
@@ -63,7 +63,7 @@ class Alert:
     Attributes
     ----------
     sensor, variable
-        The first sensor by name, empty for a flood or a digest, and the variable, empty where there are several.
+        The first sensor by name, empty for a flood or a digest, and the variable, empty if there are several.
     before, state
         The state that was reported before, and the new one: `faulty`, `silent`, `healthy`, `FLOOD`, `DAMAGE` or
         `DIGEST`.
@@ -128,7 +128,7 @@ class Delivery:
     start, end
         Its time span; microseconds since 1970, UTC.
     rows
-        None where there are none.
+        None if there are none.
     health
         The health of every sensor, where `kind` is `final` or `provisional`.
     alerts
@@ -178,18 +178,11 @@ class SinkState:
     ----------
     up
         Whether the last attempt succeeded, the current one is not hanging and the worker runs; True before the first.
-    busy
-        Seconds since the start of the delivery in progress; 0 if there is none.
-    backlog, delivered, lost
-        Deliveries that wait, that it took since this process began, and that it will never get.
-    error
-        Why it is down; empty otherwise.
+    backlog, lost
+        Deliveries that wait, and that it will never get.
     """
 
     name: str
     up: bool
-    busy: float
     backlog: int
-    delivered: int
     lost: int
-    error: str

@@ -15,15 +15,15 @@ from sensormend.stream.store import Store
 __all__ = ["PAUSES", "DeliveryWorker", "stop_all"]
 
 PAUSES = (0.5, 30.0)
-"""Seconds between two attempts: the first pause, and the longest, up to which it doubles. A broker that restarts is
-back within a second or two; one that is down for a day need not be tried more often than twice a minute."""
+"""Seconds between two attempts: the first pause, and the longest, up to which it is doubled. A broker that restarts is
+back within a second or two; one that is down for a day need not be tried more than twice a minute."""
 
 HANGING = 60.0
 """Seconds for one delivery after which a sink counts as down. The timeouts of all sinks are shorter, except for a large
 delivery to a slow server."""
 
 REFUSALS = 6
-"""Refusals of a delivery, over at least a quarter of a minute, before a later one is tried."""
+"""The number of times that a delivery is refused, over at least a quarter of a minute, before a later one is tried."""
 
 _log = logging.getLogger("sensormend.stream")
 
@@ -57,7 +57,6 @@ class DeliveryWorker:
         self._provisional: tuple[int, Delivery] | None = None
         self._deadline: float | None = None
         self._delivered = 0
-        self._error = ""
         self._down_since: float | None = None
         self._started: float | None = None
         self._hung: float | None = None
@@ -86,25 +85,13 @@ class DeliveryWorker:
         """Return the state of the sink; a sink that hangs is logged here, once."""
         started = self._started
         busy = 0.0 if started is None else time.monotonic() - started
-        error = self._error
-        if busy > HANGING:
-            error = error or f"it has been at one delivery for {busy:.0f} s"
-            if self._hung != started:
-                self._hung = started
-                _log.warning("%s: hangs: it has been at one delivery for %.0f s; others wait on disk", self.name, busy)
+        if busy > HANGING and self._hung != started:
+            self._hung = started
+            _log.warning("%s: hangs: it has been at one delivery for %.0f s; others wait on disk", self.name, busy)
         # Only `stop_all` is known to end the thread; if anything else does, the state has to report it.
         dead = self._thread.ident is not None and not self._thread.is_alive() and self._deadline is None
-        if dead:
-            error = "nothing more is delivered until sensormend is started again"
-        return SinkState(
-            self.name,
-            self._down_since is None and busy <= HANGING and not dead,
-            busy,
-            self._backlog,
-            self._delivered,
-            self._store.lost(self.name),
-            error,
-        )
+        up = self._down_since is None and busy <= HANGING and not dead
+        return SinkState(self.name, up, self._backlog, self._store.lost(self.name))
 
     def _wake(self) -> None:
         with self._changed:
@@ -215,13 +202,12 @@ class DeliveryWorker:
             self._started = None
         if self._down_since is not None:
             self._return = _Return(time.monotonic() - self._down_since, self._store.next, self._delivered)
-            self._down_since, self._error = None, ""
+            self._down_since = None
         return None
 
     def _log_failure(self, failure: Exception) -> None:
-        self._error = one_line(failure)
         if self._down_since is not None:
-            _log.debug("%s: still cannot deliver: %s", self.name, self._error)
+            _log.debug("%s: still cannot deliver: %s", self.name, one_line(failure))
             return
         self._down_since = time.monotonic()
         self._return = None
@@ -229,7 +215,7 @@ class DeliveryWorker:
         _log.warning(
             "%s: cannot deliver: %s; deliveries wait on disk (each further try is logged at level debug)",
             self.name,
-            self._error,
+            one_line(failure),
         )
 
     def _log_return(self) -> None:

@@ -14,10 +14,10 @@ from sensormend.stream.deliveries import DIGEST, Alert, AlertedChannel, identifi
 __all__ = ["Digest"]
 
 MOST_LINES = 40
-"""Most lines about each of what is new, over and open; the rest is counted."""
+"""The maximum number of lines about each of what is new, over and open; the rest is counted."""
 
 OPEN = (ChannelState.FAULTY, ChannelState.SILENT, ChannelState.SUSPECT, ChannelState.RECOVERING)
-"""The states that a digest lists as open. Of sensors that have ended it has the number only."""
+"""The states that a digest lists as open. It only counts sensors that have ended."""
 
 
 class Digest:

@@ -15,7 +15,8 @@ from sensormend.stream.arrivals import Source
 __all__ = ["EventClock", "NetworkPace", "Watermark"]
 
 STORED_WAITS, MIN_WAITS = 14, 3
-"""Periods of which the longest wait for the next readings is stored, and the number from which their median is used."""
+"""The number of periods whose longest wait for the next readings is stored, and the number from which their median is
+used."""
 
 
 class EventClock:

@@ -19,7 +19,7 @@ from sensormend.stream.arrivals import Rejected
 __all__ = ["FeedSummary", "joined"]
 
 SHOWN = 5
-"""Decoded readings, sensors, variables and names that are shown."""
+"""The numbers of decoded readings, sensors, variables and names that are shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class FeedSummary:
     readings
         The readings, in any order.
     step, period
-        The grid, microseconds; None where there are too few readings to tell.
+        The grid, microseconds; None if there are too few readings to tell.
     units
         The units of variables, as far as they are known.
     passed

@@ -42,7 +42,7 @@ class Manifest:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Manifest:
-        """Return the manifest whose `to_dict` has gone through JSON."""
+        """Return the manifest from its `to_dict` after a round trip through JSON."""
         return cls(**{**content, "files": {name: tuple(entry) for name, entry in content["files"].items()}})
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Manifest:
         self.note(folder, {path: rows})
 
     def adopt(self, folder: Path, names: Iterable[str]) -> None:
-        """Take in what was done to files after the manifest was written, of which `names` were written again."""
+        """Include the changes to files since the manifest was written; `names` were written again."""
         for name in names:
             if name in self.files:
                 self.note(folder, {folder / name: self.files[name][2]})
@@ -125,7 +125,7 @@ def _checksum(path: Path) -> tuple[int, int]:
 
 
 MOST_FILES = 5
-"""Files with the same problem that are listed one by one; more are one entry."""
+"""The number of files with the same problem that are listed individually; more become one entry."""
 
 TABLES = ("faults.csv", "rejected.csv")
 """Tables whose settled lines are only there."""
@@ -293,7 +293,7 @@ def _inspect_tables(result: Inspection, out: Path, saved: Mapping[str, Any]) -> 
 
 
 def _prefix(path: Path, length: int) -> int | None:
-    """Return the checksum of the first bytes of a file; None where it is shorter."""
+    """Return the checksum of the first bytes of a file; None if it is shorter."""
     try:
         with path.open("rb") as file:
             content = file.read(length)

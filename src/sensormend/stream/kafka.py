@@ -34,7 +34,7 @@ class KafkaCluster:
     topics
         The names in the path.
     group
-        The consumer group; None where the address has none.
+        The consumer group; None if the address has none.
     settings
         The settings of librdkafka for the connection.
     """

@@ -28,11 +28,12 @@ MAX_SILENCE = 60.0
 its longest step, a period of some thousand sensors, takes a few seconds."""
 
 MOST_REASONS = 40
-"""Most reasons for a refusal that are counted separately; there are fewer. The limit bounds the memory, here and in
-Prometheus, should a reason ever contain text of a message."""
+"""The maximum number of reasons for a refusal that are counted separately; there are fewer. The limit bounds the
+memory, here and in Prometheus, should a reason ever contain text of a message."""
 
 MOST_CHANNELS = 200
-"""Most channels that have gauges of their own, three each: Prometheus keeps every series that it ever saw."""
+"""The maximum number of channels that have gauges of their own, three each: Prometheus keeps every series that it ever
+saw."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -77,7 +78,7 @@ class Metrics:
     Examples
     --------
     >>> metrics = Metrics()
-    >>> metrics.sinks["broker"] = SinkState("broker", False, 0.0, 3, 0, 0, "")
+    >>> metrics.sinks["broker"] = SinkState("broker", False, 3, 0)
     >>> metrics.health()
     (True, {'status': 'degraded', 'reasons': ['sink broker is down, 3 deliveries wait']})
     """
@@ -105,7 +106,7 @@ class Metrics:
         self._beat = steady()
 
     def reject(self, reason: str, count: int) -> None:
-        """Count what was refused."""
+        """Count refusals."""
         separate = reason in self.rejected or len(self.rejected) < MOST_REASONS
         self.rejected[reason if separate else "other"] += count
 

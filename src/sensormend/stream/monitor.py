@@ -25,11 +25,11 @@ from sensormend.stream.deliveries import Alert
 __all__ = ["ChannelMonitor", "Silence"]
 
 REMEMBERED_PERIODS = 28
-"""Periods with readings of which each channel's longest silence is stored: four weeks of days or more."""
+"""The number of periods with readings whose longest silence is stored for each channel: four weeks of days or more."""
 
 PERIODS_PER_RANK = 9
-"""The usual silence is the second longest of those stored, and one rank lower for every so many periods: the fifth of
-28. A few outages do not make the next one usual; weekends, of which there are five in 28 working days, are usual."""
+"""The usual silence is the second longest of those stored, and one rank lower for each of this many periods: the fifth
+of 28. A few outages do not make the next one usual; weekends, of which there are five in 28 working days, are usual."""
 
 MIN_PERIODS = 3
 """Periods until a channel's own silences count; until then the median of the others counts, or its own if longer."""

@@ -34,21 +34,22 @@ except ImportError:
 __all__ = ["CLOSE_WITHIN", "Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect"]
 
 KEEP_ALIVE = 30
-"""Seconds without a packet after which a ping is sent; after twice as many the connection counts as lost."""
+"""Seconds without a packet after which a ping is sent; after twice that time the connection counts as lost."""
 
 CONNECT_WITHIN = 10.0
 """Seconds for each step of connecting."""
 
 LARGEST_PACKET = 64 << 20
-"""Most bytes of a packet. It exceeds the limit for a message, so that one that is too large is refused with a reason;
-the broker does not send what is larger still."""
+"""The maximum number of bytes of a packet. It exceeds the limit for a message, so that a message that is too large is
+refused with a reason; the broker does not send anything larger."""
 
 MOST_MESSAGES, LARGEST_GROUP = 5000, 4 << 20
-"""Messages, and bytes, that are held until they are taken; while there are as many, nothing more is read."""
+"""The numbers of messages and of bytes that are held until they are taken; once either is reached, nothing more is
+read."""
 
 IN_FLIGHT = 200
-"""Messages that are published before one is confirmed. A broker on the same machine takes 11,000 per second with 20 as
-with 200; one at a distance of 50 ms would take 400 per second with 20."""
+"""The number of messages that are published before the first one is confirmed. A broker on the same machine takes
+11,000 per second with 20 as with 200; one at a distance of 50 ms would take 400 per second with 20."""
 
 CLOSE_WITHIN = 1.0
 """Seconds to send the last acknowledgements, and for the broker to close a connection after our DISCONNECT."""
@@ -339,7 +340,7 @@ class MqttConnection:
                 raise self._no_answer(within)
 
     def close(self) -> None:
-        """Disconnect; the broker stores what comes from now on."""
+        """Disconnect; the broker stores the messages from now on."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()

@@ -62,7 +62,7 @@ REJECTED_LIMIT = 16 << 20
 
 
 class AppendOnlyTable:
-    """A CSV file whose first `length` bytes never change; what was written after them is written again.
+    """A CSV file whose first `length` bytes never change; the rest is rewritten.
 
     From `limit` bytes on, the file is renamed to `NAME.old.csv` and a new one begun. `crc` is the checksum of the first
     `length` bytes.
@@ -251,7 +251,7 @@ class Output:
     Parameters
     ----------
     lengths
-        What `state` returned; None where it is not known any more, and the tables go on as they are.
+        What `state` returned; None if it is not known any more, and the tables go on as they are.
     manifest
         The files as of the last checkpoint.
     unsound

@@ -56,7 +56,7 @@ class ThingsServer:
             answer = self._parsed(self._client.request("GET", address))
             entities = answer.get("value")
             if not isinstance(entities, list):
-                raise SensormendError(f"{self.shown} answers with something else than SensorThings")
+                raise SensormendError(f"{self.shown} does not answer like a SensorThings server")
             yield [entity for entity in entities if isinstance(entity, dict)]
             link = answer.get("@iot.nextLink")
             # Only its query: behind a proxy a server may know itself by another address, and the login is for this one.
@@ -72,7 +72,7 @@ class ThingsServer:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise SensormendError(f"{self.shown} answers with something else than JSON")
+            raise SensormendError(f"{self.shown} does not answer with JSON")
         return answer
 
     @staticmethod

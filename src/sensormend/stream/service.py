@@ -58,7 +58,7 @@ __all__ = ["Service", "Status", "open_service"]
 _log = logging.getLogger("sensormend.stream")
 
 SOURCE_WAIT = 0.25
-"""Longest wait for the source in seconds, and so the delay of a signal or of the end of a slot."""
+"""The longest wait for the source in seconds, which delays the handling of a signal or of the end of a slot."""
 
 CHECKPOINT_INTERVAL, MOST_INPUTS = 20.0, 64 << 20
 """Seconds between two checkpoints, and bytes of inputs that trigger one at once: they limit what a restart replays."""
@@ -93,10 +93,11 @@ HINTS = {
 """Hints on how to avoid a refusal, by reason."""
 
 SUMMARY_AFTER, SUMMARY_READINGS = 10.0, 10_000
-"""Seconds after the first reading, or number of readings, after which it is logged what the feed is taken for."""
+"""Seconds after the first reading, or number of readings, after which the interpretation of the feed is logged."""
 
 MOST_WARNINGS = 100
-"""Most different warnings that are logged once; the limit bounds the memory if texts come from messages."""
+"""The maximum number of different warnings that are logged once; the limit bounds the memory if texts come from
+messages."""
 
 
 @dataclass(frozen=True)

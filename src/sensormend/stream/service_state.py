@@ -62,10 +62,10 @@ class ServiceState:
             command = read_json(self.out / "run.json").get("command")
             if command == "clean":
                 raise ConfigError(
-                    f"{self.out} was written by clean; watch into another folder, and go on from it with --from"
+                    f"{self.out} was written by clean; watch into another folder, and continue from it with --from"
                 )
             if command == "watch":
-                raise ConfigError(f"{self.out} has lost its state and cannot go on; watch into another OUT")
+                raise ConfigError(f"{self.out} has lost its state and cannot continue; watch into another OUT")
             if any(entry.name != "state" for entry in self.out.iterdir()):
                 raise ConfigError(f"{self.out} is a folder that sensormend did not write; choose another OUT")
 

@@ -436,7 +436,7 @@ def _make_settings(given: dict[str, Any]) -> Settings:
     if options.per_reading:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
     if options.method in BATCH or options.passes > 1:
-        raise ConfigError("watch meets every period once: batch methods and passes are for clean")
+        raise ConfigError("watch sees every period once: batch methods and passes are for clean")
     if options.flags:
         raise ConfigError("flags writes a file at the end of a run; it is for clean")
     if options.wide:
@@ -491,7 +491,7 @@ def _refuse_unknown(addresses: Sequence[str], known: tuple[str, ...], wanted: st
 def _mqtt(given: Mapping[str, Any]) -> MqttSettings:
     source, values = given["source"], _select_fields(MqttSettings, given)
     if "password" in values and "password_file" in values:
-        raise ConfigError("password and password_file: say one of them")
+        raise ConfigError("password and password_file: give one of them")
     if "password_file" in values:
         try:
             values["password"] = Path(values["password_file"]).read_text(encoding="utf-8").rstrip("\r\n")

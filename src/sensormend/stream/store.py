@@ -25,7 +25,8 @@ from sensormend.stream.deliveries import Delivery
 __all__ = ["LIMIT", "Acknowledged", "Store", "copied"]
 
 LIMIT = 1 << 30
-"""Most bytes that wait for sinks. A day of 1,000 hourly sensors takes 1.4 MB: a sink may be down for two years."""
+"""The maximum number of bytes that wait for sinks. A day of 1,000 hourly sensors takes 1.4 MB: a sink may be down for
+two years."""
 
 SPARE = 128 << 20
 """Free bytes in the file, when nothing waits, above which it is compacted: inputs need up to half of it again."""
@@ -41,7 +42,7 @@ FORM = 3
 """The version of the tables."""
 
 CONTENTS = ("inbox", "outbox", "checkpoint")
-"""The tables with a number, a checksum and a content; `note` is what is said of each in `Store`."""
+"""The tables with a number, a checksum and a content; `Store` says what `note` is in each."""
 
 _TABLES = f"""
     BEGIN;
@@ -171,7 +172,7 @@ class Store(Closing):
         return _connect(self.path)
 
     def _leave_out_unsound(self) -> None:
-        """Drop the contents that are not what was written; a delivery is emptied, to be counted as lost at its turn."""
+        """Drop contents that do not match their checksums; a delivery is emptied, and counted as lost at its turn."""
         for table in CONTENTS:
             unsound, numbers = set[int](), list[int]()
             for row in self._database.execute(f"SELECT id, note, crc, content FROM {table} ORDER BY id"):
@@ -350,7 +351,7 @@ class Store(Closing):
         self._listeners.append(listener)
 
     def close(self) -> None:
-        """Close the files; what is in them stays."""
+        """Close the files; their contents stay."""
         with self._lock, suppress(sqlite3.Error):
             self._closing.close()
 
@@ -544,7 +545,7 @@ def _storage_error(path: Path, error: Exception) -> StorageError | StateError:
 
 
 SLOT = 1024
-"""Bytes of a record. There are two, which are written in turn: a torn write leaves the other one."""
+"""Bytes of a record. There are two, which are written alternately: a torn write leaves the other one intact."""
 
 
 class Acknowledged(Closing):
@@ -577,7 +578,7 @@ class Acknowledged(Closing):
 
     @staticmethod
     def read(path: Path) -> dict[str, Any]:
-        """Return the newest record of a file, with its `turn`; empty where none is intact."""
+        """Return the newest record of a file, with its `turn`; empty if none is intact."""
         newest: dict[str, Any] = {}
         try:
             content = path.read_bytes()

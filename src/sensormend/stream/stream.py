@@ -97,24 +97,26 @@ Event = PeriodFinal | LateReadings | AlertsRaised | ReadingsRejected | Problem
 _Time = TypeVar("_Time", int, NDArray[np.int64])
 
 MAX_FUTURE = DAY
-"""How far a reading may be ahead of this machine's clock: more than the error of a missing time zone."""
+"""The maximum time by which a reading may be ahead of this machine's clock: more than the error of a missing time
+zone."""
 
 SAMPLE_SIZE = 1_000_000
-"""Most readings of the first day from which the grid is detected."""
+"""The maximum number of readings of the first day from which the grid is detected."""
 
 SILENT = REASONS.index("silent")
 
 MOST_READINGS, MOST_LATE = 1_000_000, 1_000_000
-"""Most readings of one sensor in open periods, 32 bytes each: twelve a second, all day. And most late readings of one
-period, all of which are read again with the next one. Further readings are refused; `python benchmarks/limits.py
-readings late` measures their cost."""
+"""The maximum number of readings of one sensor in open periods, 32 bytes each: twelve a second, all day. Also the
+maximum number of late readings of one period, all of which are read again with the next one. Further readings are
+refused; `python benchmarks/limits.py readings late` measures their cost."""
 
 MANY_VARIABLES = 1_000
-"""Variables of a feed without a grid above which those that too few messages carry are dropped at once."""
+"""The number of variables of a feed without a grid above which those that occur in too few messages are dropped at
+once."""
 
 MOST_CELLS, MIN_VERDICTS = 12_000, 4
-"""An open period of up to so many cells, 500 channels by the hour, is judged at the end of every slot; a larger one at
-every second, third, ... slot, and at least so many times. Each verdict costs about as much as the end of the period.
+"""An open period of up to this many cells, 500 hourly channels, is judged at the end of every slot; a larger one at
+every second, third, ... slot, and at least this many times. Each verdict costs about as much as the end of the period.
 `python benchmarks/alerts.py cost` measures it."""
 
 

@@ -19,7 +19,7 @@ TEMPORARY = (408, 425, 429)
 """Status codes of client errors after which the same request may succeed later."""
 
 LARGEST_ANSWER = 64 << 20
-"""Most bytes of an answer that are read."""
+"""The maximum number of bytes of an answer that are read."""
 
 
 def basic(user: str, password: str) -> str:

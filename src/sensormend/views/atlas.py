@@ -18,7 +18,7 @@ from sensormend.views.voronoi import voronoi_cells
 __all__ = ["Atlas", "Moment", "Site", "atlas", "moment"]
 
 MAX_SENSORS = 5000
-"""Most sensors on a map, more than a screen can show; evenly chosen where there are more."""
+"""The maximum number of sensors on a map, more than a screen can show; evenly chosen where there are more."""
 
 DIGITS = 5
 """Digits of coordinates on the map: a hundredth of a pixel."""

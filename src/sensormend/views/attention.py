@@ -27,7 +27,7 @@ __all__ = ["Attention", "AttentionEntry", "attention"]
 NO_NOTES = Maintenance()
 
 SIZED = ("offset", "drift", "noise")
-"""Kinds whose size is a distance from the estimate, which the usual error of the channel can be compared with."""
+"""Kinds whose size is a distance from the estimate, which can be compared with the usual error of the channel."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class AttentionEntry:
     advice
         What to do about it.
     known
-        Who acknowledged it and what they wrote; empty where nobody did. Those that are known come last.
+        Who acknowledged it and what they wrote; empty if nobody did. Those that are known come last.
     urgency
         The size of the fault in usual errors of the channel times its length in days. The score stands for the size
         where the kind has none, and 1 for a silence.
@@ -75,7 +75,7 @@ class AttentionEntry:
 
 @dataclass(frozen=True)
 class Attention:
-    """Sensors that need repair: as many as are faulty or silent, and those of a live feed that have ended."""
+    """Sensors that need repair: all that are faulty or silent, and those of a live feed that have ended."""
 
     total: int
     offset: int

@@ -35,34 +35,35 @@ WEEK = 7
 """Days of a cell: long enough to average over weather, short enough to show a drift early."""
 
 MAX_DAYS, MAX_CELLS = 371, 8_000_000
-"""Most days, 53 weeks, and most channels times days; fewer days are read where there are more."""
+"""The maximum number of days, 53 weeks, and of channels times days; with more channels, fewer days are read."""
 
 DAYS_AT_ONCE = 31
 """Days that are read by one query and cached while their files do not change."""
 
 PREDICTORS, MIN_CORRELATION, MIN_COMMON_DAYS = 5, 0.2, 14
-"""Channels that predict one; the least correlation of their changes with its own; and the least common days."""
+"""The number of channels that predict one, the minimum correlation of their changes with its own, and the minimum
+number of common days."""
 
 MAX_CANDIDATES, MAX_UNCORRELATED = 500, 25
-"""Channels among which correlated ones are searched, evenly chosen where there are more; and those of them that predict
-a channel without correlated ones."""
+"""The number of channels among which correlated ones are searched, evenly chosen if there are more; and the number of
+these that predict a channel without correlated ones."""
 
 REFERENCE_DAYS, MIN_REFERENCE_DAYS = 60, 7
-"""Trusted days that are the reference, and the least number of them; the engine has learned by then."""
+"""The number of trusted days that are the reference, and the minimum number of them; by then the engine has learned."""
 
 RECENT_WEEKS, MIN_WEEKS = 3, 4
-"""Weeks whose median is the present distance, odd so that it is one of them; twice as many give the rate of change. And
-the least number of weeks."""
+"""The number of weeks whose median is the present distance, which is odd so that the median is one of them; twice as
+many give the rate of change. Also the minimum number of weeks."""
 
 MIN_EXTENT, MARGIN = 4.0, 1.15
-"""Least extent of the axis of a picture, in usual distances; and as a multiple of the distances that last. A fault of a
-week or two does not concern calibration, and may be drawn at the edge."""
+"""The minimum extent of the axis of a picture in usual distances, and as a multiple of the lasting distances. A fault
+of a week or two is irrelevant for calibration, and may be drawn at the edge."""
 
 MIN_DAYS = 2
-"""Least number of days with a distance in a week."""
+"""The minimum number of days of a week that have a distance."""
 
 MIN_TRUSTED = 0.75
-"""Least share of a day's readings with flag 1 for the day to be trusted."""
+"""The minimum share of a day's readings with flag 1 for the day to be trusted."""
 
 MAD_TO_DEVIATION = 1.4826
 

@@ -68,7 +68,7 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
 
 
 def last_heard(reader: OutReader) -> int | None:
-    """Return the time of the last reading of all channels; None where none ever came."""
+    """Return the time of the last reading of all channels; None if none ever came."""
     times = [status.heard for status in channel_statuses(reader).values() if status.heard is not None]
     return max(times, default=None)
 
@@ -168,7 +168,7 @@ def _sentence(reader: OutReader, status: ChannelStatus, end: int | None) -> str:
 
 
 def _what_it_does(reader: OutReader, status: ChannelStatus) -> str:
-    """Return what a channel does by its wrong readings of a period that is not over; empty where there is none."""
+    """Return what a channel does by its wrong readings of a period that is not over; empty if there is none."""
     if reader.provisional is None or status.since is None or not status.reason:
         return ""
     rows = reader.provisional.taken([status.sensor], status.since, FOREVER, status.variable)

@@ -25,10 +25,11 @@ from sensormend.readings import DAY
 __all__ = ["DailyCounts", "parquet_source", "read_days"]
 
 DATES_AT_ONCE = 400
-"""Dates read by one query: a year of 2,000 sensors takes a second, and some hundred MB meanwhile."""
+"""The number of dates read by one query: a year of 2,000 sensors takes a second, and some hundred MB during that
+time."""
 
 MAX_BYTES = 128 << 20
-"""Bytes of cached counts: twelve years of 2,000 sensors; the least recently used are dropped."""
+"""The maximum size of cached counts in bytes: twelve years of 2,000 sensors; the least recently used are dropped."""
 
 _X = TypeVar("_X")
 
@@ -58,7 +59,7 @@ def read_days(folder: Path, start: int, end: int, read: Callable[[list[Path]], _
 
 
 def parquet_source(engine: Any, files: Sequence[Path]) -> tuple[str, str]:
-    """Return SQL for the table in Parquet files, and for its variable, empty where there is no such column."""
+    """Return SQL for the table in Parquet files, and for its variable, empty if there is no such column."""
     source = read_parquet(files, "union_by_name = true")
     columns = {line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     return source, "coalesce(variable, '')" if "variable" in columns else "''"

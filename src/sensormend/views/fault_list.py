@@ -38,22 +38,23 @@ Order = Literal["worst", "sure", "from", "to", "sensor", "reason", "score", "len
 Which = Literal["all", "open", "over"]
 
 MOST_NAMED = 5
-"""Most variables that a sentence names."""
+"""The maximum number of variables that a sentence names."""
 
 LENGTHS = 2
-"""Faults that are over are one of their device where none lasts for more than so many times another of them."""
+"""Faults that are over count as one fault of their device unless one of them lasts more than this many times as long as
+another."""
 
 LEAST_RUN = 3
-"""Faults of an incident from which its sentence names a loose contact: twice may be chance."""
+"""The number of faults from which the sentence of an incident mentions a loose contact: two may be chance."""
 
 CONTACT_KINDS = frozenset({"spike", "noise", "stuck", "implausible", "offset"})
-"""Kinds of faults that a loose contact has."""
+"""Kinds of faults that a loose contact causes."""
 
 CERTAIN_SCORE, LIKELY_SCORE = 3.0, 1.5
-"""Least scores, as multiples of the threshold, for these terms."""
+"""The minimum scores for these terms, as multiples of the threshold."""
 
 CERTAIN_CONFIDENCE, LIKELY_CONFIDENCE = 0.95, 0.8
-"""The same for the model's confidence in a fault, where it is known."""
+"""The minimum confidences for these terms, where the model gives one."""
 
 
 @dataclass(frozen=True)

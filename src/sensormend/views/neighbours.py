@@ -24,13 +24,14 @@ from sensormend.views.sensors import what_to_do
 __all__ = ["ComparedSensor", "Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
 
 MAX_COMPARED, MAX_SHOWN = 500, 5
-"""Sensors that are compared, the nearest where positions are known; and the number that is returned."""
+"""The number of sensors that are compared, the nearest ones if positions are known; and the number that is returned."""
 
 NAMED = 3
-"""Sensors that the sentence names."""
+"""The number of sensors that the sentence names."""
 
 MAX_DAYS, MIN_DAYS, MAX_ROWS = 30, 3, 1_000_000
-"""Most and fewest days over which series are compared, and most rows that are read for it."""
+"""The maximum and minimum number of days over which series are compared, and the maximum number of rows read for
+that."""
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def _learning(reader: OutReader, states: Mapping[str, int], reached: int | None)
 
 
 def _sentence(states: dict[str, int], live: bool, days: tuple[int, int] | None, shares: Shares) -> str:
-    """Return the state of the network in words, for an archive with what was wrong from its first to its last day."""
+    """Return the state of the network in words, and for an archive what was wrong from its first to its last day."""
     words, (wrong, filled) = states_in_words(states), shares
     if filled is None or days is None:
         return words

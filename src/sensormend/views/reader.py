@@ -193,7 +193,7 @@ class OutReader(Closing):
 
     @property
     def provisional(self) -> ProvisionalRows | None:
-        """Rows of periods that are not over; None where there are none."""
+        """Rows of periods that are not over; None if there are none."""
         return self.from_file("provisional", _read_provisional)
 
     @property
@@ -203,7 +203,7 @@ class OutReader(Closing):
 
     @property
     def period(self) -> int | None:
-        """The length of a period; None where it is not known."""
+        """The length of a period; None if it is not known."""
         grid = Grid.of_run(self.run)
         return None if grid is None else grid.period
 
@@ -250,7 +250,7 @@ class OutReader(Closing):
         return sensor
 
     def span(self) -> tuple[int, int] | None:
-        """Return the first and the last time of all rows, provisional ones too; None where there is none."""
+        """Return the first and the last time of all rows, provisional ones too; None if there is none."""
         times = [*(self._final_span() or ())]
         if self.provisional is not None and len(self.provisional.rows):
             times += [int(self.provisional.rows.time.min()), int(self.provisional.rows.time.max())]
@@ -261,12 +261,12 @@ class OutReader(Closing):
         return self._grid.slot_start(time)
 
     def final(self) -> int | None:
-        """Return the end of the last slot that is final; None where none is."""
+        """Return the end of the last slot that is final; None if none is."""
         span = self._final_span()
         return None if span is None else self.slot(span[1]) + self.step
 
     def tables_end(self) -> int | None:
-        """Return the end of the tables, which may be behind the rows of a watch; None where nothing is final."""
+        """Return the end of the tables, which may be behind the rows of a watch; None if nothing is final."""
         final = self.final()
         try:
             return final if final is None else min(final, parse_time(self.run["closed"]))
@@ -350,7 +350,7 @@ def numbers(values: FloatArray) -> list[float | None]:
 
 
 def finite(value: float) -> float | None:
-    """Return a number for JSON: None where it is not finite."""
+    """Return a number for JSON: None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
@@ -365,7 +365,7 @@ def _read_health(path: Path) -> dict[tuple[str, str], Health]:
 
 
 def page_of(items: Sequence[_X], offset: int, limit: int) -> tuple[Sequence[_X], int | None]:
-    """Return one page of the items, and the offset of the next page; None where there is none.
+    """Return one page of the items, and the offset of the next page; None if there is none.
 
     Examples
     --------
@@ -383,7 +383,7 @@ def matches(search: str, *texts: str) -> bool:
 
 
 def _read_provisional(path: Path) -> ProvisionalRows | None:
-    """Read the provisional rows of a watch; None where there is no such file."""
+    """Read the provisional rows of a watch; None if there is no such file."""
     while (written := signature(path)) is not None:
         try:
             reached, rows = file_metadata(path).get("reached"), file_rows(path)

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 MAX_SEARCHED = 10_000
-"""Most slots of a fault that are searched for its worst reading."""
+"""The maximum number of slots of a fault that are searched for its worst reading."""
 
 Order = Literal["trouble", "name", "heard", "faulty", "missing"]
 
@@ -101,7 +101,7 @@ class SensorView(SensorEntry):
     worst
         The time of its wrong reading that is farthest off, which is explained first; null where there is none.
     label, unit
-        The name of its variable for people, and its unit, empty where it is not known.
+        The name of its variable for people, and its unit, empty if it is not known.
     """
 
     variables: list[str]
@@ -162,7 +162,7 @@ def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> Se
 
 
 def telling_reading(reader: OutReader, name: str, variable: str, start: int, end: int) -> int | None:
-    """Return the time of the wrong reading of a span that is farthest off, None where there is none.
+    """Return the time of the wrong reading of a span that is farthest off, None if there is none.
 
     Of a long span the newest part counts; where no reading is wrong, a doubtful one counts.
     """
@@ -269,7 +269,7 @@ class SensorNotes:
     editable
         Whether notes can be added here.
     file
-        The name of the file; empty where there is none.
+        The name of the file; empty if there is none.
     applies
         From when on a new note applies, as text.
     items

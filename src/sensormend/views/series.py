@@ -25,21 +25,23 @@ from sensormend.views.reader import OutReader, numbers, utc
 __all__ = ["MAX_DAYS", "Lasting", "Series", "Span", "row_lines", "series"]
 
 USUAL_DAYS, MAX_DAYS = 30, 400
-"""Days shown by default, and at most: a year of hours takes a third of a second to find among 2,000 sensors."""
+"""The default and the maximum number of days: finding a year of hourly rows among 2,000 sensors takes a third of a
+second."""
 
 ROWS_HEADER = ("time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
 
 MAX_SLOTS = 600_000
-"""Most slots: 400 days of minutes; with shorter slots fewer days."""
+"""The maximum number of slots: 400 days of minutes; with shorter slots fewer days."""
 
 GONE_AFTER = 31 * DAY
-"""A sensor that is silent for longer than `clean` and `watch` wait by default has left."""
+"""A sensor that is silent for longer than the default wait of `clean` and `watch` has ended."""
 
 MIN_LASTING = 7 * DAY
 """A fault with a size that lasts longer than this is drawn as a line, with its size."""
 
 MIN_POINTS = 6
-"""Least number of points in a period: with fewer, the lowest and the highest of each jump between day and night."""
+"""The minimum number of points in a period: with fewer, the lowest and the highest value of each point jump between day
+and night."""
 
 WORST_LAST = (Flag.GOOD, Flag.NOT_EVALUATED, Flag.MISSING, Flag.SUSPECT, Flag.FAIL)
 KINDS = {"silent": "silent", "suspect": "suspect", "duplicate": "suspect", "not evaluated": "not evaluated",

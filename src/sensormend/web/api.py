@@ -51,13 +51,13 @@ from sensormend.web.models import ErrorDetail, model_of, problem
 __all__ = ["PROBLEMS", "NewNote", "handle_errors", "routes"]
 
 REFRESH, PING = 0.5, 10.0
-"""Seconds between two checks for changes, and without a change until a ping is sent."""
+"""Seconds between two checks for changes, and seconds without a change after which a ping is sent."""
 
 MAX_SLOW = 3
-"""Most slow responses at once: on two cores, 20 of them delayed all other requests by six seconds."""
+"""The maximum number of slow responses at once: on two cores, 20 of them delayed all other requests by six seconds."""
 
 MAX_LINES = 50_000
-"""Most lines of a download."""
+"""The maximum number of lines of a download."""
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorDetail, "description": "The request is too long, or its body is not JSON."},
@@ -120,7 +120,7 @@ def _filters(
 
 
 class NewNote(BaseModel):
-    """A line for maintenance.csv: what is known of a sensor in a span, or what was done to it.
+    """A line for maintenance.csv: what is known about a sensor in a span of time, or what was done to it.
 
     With `undo` the line with the same content is removed instead.
     """

@@ -15,15 +15,15 @@ HEAD_TIMEOUT = 10.0
 complete, however slowly it comes. uvicorn has a limit only for a connection that sends nothing after a response."""
 
 WRITE_TIMEOUT = 30.0
-"""Seconds for which a client may take nothing of a response of which more than 64 KiB wait."""
+"""Seconds for which a client may read nothing while more than 64 KiB of its response are waiting."""
 
 MAX_PER_ADDRESS = 128
-"""Most connections of one address: a page needs up to six. Those of this machine are not limited, since a proxy brings
-the connections of all others."""
+"""The maximum number of connections from one address: a page needs up to six. Connections from this machine are not
+limited, since a proxy forwards those of everyone else."""
 
 MAX_OPEN = 640
-"""Most connections at all; beyond them a connection is closed at once, so that they do not use up the files that the
-process may have open. From `MAX_CONNECTIONS` on requests are refused with 503."""
+"""The maximum number of connections in total; beyond it a connection is closed at once, so that the process does not
+run out of file descriptors. From `MAX_CONNECTIONS` on requests are refused with 503."""
 
 
 class BoundedProtocol(H11Protocol):
@@ -59,7 +59,7 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Wait for the client to take what was written."""
+        """Wait for the client to read the response."""
         super().pause_writing()
         self._stalled = self.loop.call_later(WRITE_TIMEOUT, self.transport.abort)
 

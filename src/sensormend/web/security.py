@@ -26,20 +26,21 @@ EVENTS, NOTES = "/api/events", "/api/notes"
 """The path of the event stream, and the one that accepts notes."""
 
 MAX_STREAMS = 100
-"""Most event streams at once, each a connection that stays open."""
+"""The maximum number of event streams at once, each a connection that stays open."""
 
 MAX_ADDRESS, MAX_HEADERS = 16_384, 16_384
-"""Most bytes of a path with its query, and of all headers. The longest names, in characters that are each encoded as
-twelve, take 13,200."""
+"""The maximum number of bytes of a path with its query, and of all headers. The longest names, in characters that are
+each encoded as twelve, take 13,200."""
 
 MAX_BODY, BODY_TIMEOUT = 4096, 10.0
-"""Most bytes of a request's body, which is a note or a form with a token, and seconds in which it has to arrive."""
+"""The maximum number of bytes of a request's body, which is a note or a form with a token, and seconds in which it has
+to arrive."""
 
 WRONG_TOKEN_DELAY = 0.5
 """Delay in seconds of the response to a wrong token."""
 
 MESSAGE = "<!-- message -->"
-"""Placeholder for a message in the sign-in page."""
+"""The placeholder for a message in the sign-in page."""
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -133,7 +134,7 @@ class AccessMiddleware:
     read everything by a name that resolves to 127.0.0.1. With one, everything but the sign-in page and the page's own
     files needs it, as `Authorization: Bearer` or as the session cookie that signing in gives.
 
-    `sessions` checks the token and is None where there is none; `page` is the sign-in page; `edit` is whether notes may
+    `sessions` checks the token and is None if there is none; `page` is the sign-in page; `edit` is whether notes may
     be written.
     """
 
@@ -158,7 +159,7 @@ class AccessMiddleware:
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the refusal of a request by its host, its method or its size; None where it is accepted."""
+        """Return the refusal of a request by its host, its method or its size; None if it is accepted."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_ADDRESS:
             return problem(400, f"an address has {MAX_ADDRESS} bytes at most", _CLOSE)
@@ -181,7 +182,7 @@ class AccessMiddleware:
         return None
 
     async def _authorize(self, scope: Scope) -> Response | None:
-        """Return the response to a request without a valid token; None where it has one or needs none."""
+        """Return the response to a request without a valid token; None if it has one or needs none."""
         if self._sessions is None or scope["path"].startswith("/static/"):
             return None
         kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")

@@ -33,11 +33,12 @@ START_TIMEOUT = 10.0
 """Seconds in which the server thread has to start."""
 
 MAX_CONNECTIONS, BACKLOG, MAX_HEAD = 512, 128, 32_768
-"""Most connections, with 503 on more; most connections waiting to be accepted; and most bytes of the head of a request.
-A page needs up to six connections."""
+"""The maximum number of connections, beyond which the response is 503; of connections waiting to be accepted; and of
+bytes in the head of a request. A page needs up to six connections."""
 
 KEEP_ALIVE, SHUTDOWN = 5, 3
-"""Seconds that a connection may be idle after a response, and that open responses may take when the server ends."""
+"""Seconds for which a connection may be idle after a response, and seconds that open responses may take when the server
+ends."""
 
 
 def application(reader: OutReader, *, token: str | None = None, edit: Path | None = None) -> FastAPI:

@@ -24,7 +24,7 @@ TOKEN = "SENSORMEND_TOKEN"
 """The environment variable for the token."""
 
 SHORTEST, LONGEST = 16, 512
-"""Characters of a token: 16 random ones cannot be guessed."""
+"""The minimum and the maximum number of characters of a token: 16 random ones cannot be guessed."""
 
 MONTH = 30 * 86_400
 """Seconds for which a session is valid."""

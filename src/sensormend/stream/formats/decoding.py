@@ -73,32 +73,32 @@ from sensormend.stream.logs import say
 __all__ = ["LARGEST", "Decoded", "Decoder"]
 
 MOST_SENSORS, MOST_VARIABLES = 100_000, 1_000
-"""Most names that are cached from one `take` to the next; beyond that the cache is cleared, which bounds the memory.
-Sensors are refused by `stream.admission`, not here."""
+"""The maximum number of names that are cached from one `take` to the next; beyond that the cache is cleared, which
+bounds the memory. Sensors are refused by `stream.admission`, not here."""
 
 MOST_REFUSED = 1_000
-"""Rejections of one message that are listed one by one; one entry counts the others."""
+"""The number of rejections of one message that are listed individually; one entry counts the others."""
 
 SHOWN = 120
-"""Most characters of a refused input that are recorded."""
+"""The maximum number of characters of a refused input that are recorded."""
 
 LARGEST = 16 << 20
-"""Most bytes of a message: a list of a quarter of a million readings."""
+"""The maximum number of bytes of a message: a list of a quarter of a million readings."""
 
 MOST_READINGS = 1_000_000
-"""Most entries of one message."""
+"""The maximum number of entries of one message."""
 
 MOST_KEYS = 1_000
-"""Most keys of one object."""
+"""The maximum number of keys of one object."""
 
 MOST_TIMES = 2_000
-"""Most cached texts of times; beyond that the cache is cleared."""
+"""The maximum number of cached texts of times; beyond that the cache is cleared."""
 
 MOST_LETTERS = 1_000_000
-"""Most letters of all keys of cached layouts; beyond that the cache is cleared."""
+"""The maximum number of letters of all keys of cached layouts; beyond that the cache is cleared."""
 
 MOST_PASSED = 200
-"""Most names of numbers that were passed over, and of units, that are recorded."""
+"""The maximum number of names of numbers that were passed over, and of units, that are recorded."""
 
 _ZONE = re.compile(r".*(Z|UTC|GMT|[+-]\d\d:?\d\d)\s*", re.IGNORECASE | re.DOTALL)
 

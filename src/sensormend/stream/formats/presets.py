@@ -214,7 +214,7 @@ def _unescaped(text: str) -> str:
 
 
 def _pairs(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    """Yield key and value of parts with commas between, without what is not a pair."""
+    """Yield key and value of comma-separated parts, skipping those that are not pairs."""
     start = 0
     while start < len(text):
         end = pattern.match(text, start).end()  # type: ignore[union-attr]
@@ -661,7 +661,7 @@ PRESETS = (
     Preset("homie", "Homie", test=_is_homie, rows=_homie, text=True),
     Preset("sensorthings", "OGC SensorThings", keys=("phenomenonTime", "result"), rows=_sensorthings),
 )
-"""In the order in which they are tried: those that are recognised by more come first."""
+"""The presets in the order in which they are tried: those with more distinctive features come first."""
 
 _BY_NAME = {preset.name: preset for preset in PRESETS}
 

@@ -31,7 +31,8 @@ from sensormend.stream.formats.values import (
 __all__ = ["NESTED", "ObjectLayout", "aligned_columns", "find_layout", "flattened"]
 
 NESTED = 4
-"""Most levels of objects within objects, whose keys are `a.b.c` as for `clean`; deeper ones are refused."""
+"""The maximum number of levels of objects within objects, whose keys are `a.b.c` as for `clean`; deeper ones are
+refused."""
 
 _GENERIC_NAMES = ("id", "name", "code")
 # Under these names a small number is a clock that was not set; under other names of times it is rather a flag.
@@ -51,11 +52,11 @@ class ObjectLayout:
     time
         The key of the time; None for the time of arrival.
     sensor, variable
-        The keys of these names; None where they are in the topic or in `names`.
+        The keys of these names; None if they are in the topic or in `names`.
     columns
         The keys of the numbers.
     names
-        The variable of each number, or the sensor if `across`; None where it is under another key or in the topic.
+        The variable of each number, or the sensor if `across`; None if it is under another key or in the topic.
     across
         Whether the columns are sensors.
     latitude, longitude

@@ -37,7 +37,7 @@ _LABELS = frozenset((*_BASES, *_VALUES, "n", "u", "t", "ut"))
 
 
 class SenmlRecord(NamedTuple):
-    """A record with its base fields applied; `sensor` and `variable` are empty where it has no such name."""
+    """A record with its base fields applied; `sensor` and `variable` are empty if it has no such name."""
 
     sensor: str
     variable: str

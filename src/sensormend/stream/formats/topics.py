@@ -11,10 +11,10 @@ from sensormend.errors import ConfigError
 __all__ = ["TopicFields", "Topics", "make_filter", "overlap"]
 
 MOST_TOPICS = 20_000
-"""Most parsed topics that are cached; beyond that the cache is cleared, which bounds the memory."""
+"""The maximum number of parsed topics that are cached; beyond that the cache is cleared, which bounds the memory."""
 
 LONGEST = 200
-"""Most letters of a cached topic."""
+"""The maximum number of letters of a cached topic."""
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _NAMES = ("sensor", "variable")

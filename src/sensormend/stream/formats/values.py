@@ -61,7 +61,7 @@ RETAINED_TIMELESS = "retained and without a time"
 UNREADABLE = "a file that cannot be read"
 
 LONGEST_TIME, LONGEST_NAME = 50, 200
-"""Most letters of a time and of a name."""
+"""The maximum number of letters of a time and of a name."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COMPACT = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")

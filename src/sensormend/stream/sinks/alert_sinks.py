@@ -23,7 +23,7 @@ from sensormend.stream.web_client import WebClient, basic
 __all__ = ["AlertSink", "CommandAlerts", "NtfyAlerts", "WebhookAlerts"]
 
 MOST_PARTLY_SENT = 100
-"""Most deliveries whose sent alerts are remembered. More would have to wait at the same time."""
+"""The maximum number of deliveries whose sent alerts are remembered. More would have to wait at the same time."""
 
 COMMAND_TIMEOUT = 60.0
 """Seconds after which a program and all its child processes are killed."""
@@ -184,7 +184,7 @@ class WebhookAlerts(AlertSink):
         self._client = WebClient(self._shown, headers, timeout)
 
     def content(self, alert: Alert) -> dict[str, Any]:
-        """Return what is posted."""
+        """Return the content to post."""
         message = alert_message(alert, self.details)
         if self._is_slack:
             # Slack reads <...> as a link or a mention of everybody, and names come from outside.
@@ -203,14 +203,14 @@ class NtfyAlerts(WebhookAlerts):
     those of a webhook.
     """
 
-    def __init__(self, address: str, timeout: float = WEBHOOK_TIMEOUT, *, details: AlertDetails = NO_DETAILS) -> None:
+    def __init__(self, address: str, *, details: AlertDetails = NO_DETAILS) -> None:
         scheme, _, rest = address.partition("://")
         server, _, topic = rest.rstrip("/").rpartition("/")
         if not server or not topic or "?" in topic:
             raise ConfigError(f"{plain(address)} is not an address of an ntfy topic: it is like ntfys://ntfy.sh/topic")
         self._topic = unquote(topic)
         scheme = "https" if scheme == "ntfys" else "http"
-        super().__init__(f"{scheme}://{server}/", timeout, details=details, shown=plain(address))
+        super().__init__(f"{scheme}://{server}/", details=details, shown=plain(address))
 
     def content(self, alert: Alert) -> dict[str, Any]:
         """Return a message for ntfy, whose fields have other names."""

@@ -29,9 +29,9 @@ class EmailAlerts(AlertSink):
     server that refuses with a 5xx code refuses the alert; after any other error it is sent again later.
     """
 
-    def __init__(self, address: str, timeout: float = SERVER_TIMEOUT, *, details: AlertDetails = NO_DETAILS) -> None:
+    def __init__(self, address: str, *, details: AlertDetails = NO_DETAILS) -> None:
         super().__init__(details)
-        self._server, self._shown, self._timeout = mail_server(address), plain(address), timeout
+        self._server, self._shown = mail_server(address), plain(address)
 
     def send(self, alert: Alert) -> None:
         """Send the alert."""
@@ -61,9 +61,9 @@ class EmailAlerts(AlertSink):
         client: smtplib.SMTP
         if server.encrypted:
             context = ssl.create_default_context()
-            client = smtplib.SMTP_SSL(server.host, server.port, timeout=self._timeout, context=context)
+            client = smtplib.SMTP_SSL(server.host, server.port, timeout=SERVER_TIMEOUT, context=context)
         else:
-            client = smtplib.SMTP(server.host, server.port, timeout=self._timeout)
+            client = smtplib.SMTP(server.host, server.port, timeout=SERVER_TIMEOUT)
         try:
             client.ehlo()
             secure = server.encrypted or is_loopback(server.host)
@@ -74,7 +74,7 @@ class EmailAlerts(AlertSink):
             if server.user is not None:
                 if not secure:
                     raise SensormendError(
-                        f"{self._shown} offers no encryption, and the password is not sent without: use smtps://"
+                        f"{self._shown} offers no encryption, and the password is not sent without it: use smtps://"
                     )
                 client.login(server.user, server.password or "")
             client.send_message(mail)

@@ -126,7 +126,7 @@ class KafkaSink(Sink):
             raise ConfigError(f"{self._shown}: {one_line(error)}") from None
 
     def close(self) -> None:
-        """Give up what was not confirmed, which is delivered again, and disconnect."""
+        """Drop unconfirmed records, which are delivered again, and disconnect."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()

@@ -54,7 +54,7 @@ class AlertDetails:
     Attributes
     ----------
     url
-        The address of the dashboard; None where it is not known.
+        The address of the dashboard; None if it is not known.
     options
         The options with the units of variables.
     units
@@ -66,7 +66,7 @@ class AlertDetails:
     units: Mapping[str, str] = field(default_factory=dict)
 
     def unit(self, variable: str) -> str | None:
-        """Return the unit of a variable; None where it is not known."""
+        """Return the unit of a variable; None if it is not known."""
         return described([variable], self.options, sent(self.units)).get(variable, {}).get("units") or None
 
     def link(self, alert: Alert) -> str | None:
@@ -168,7 +168,7 @@ def alert_title(alert: Alert) -> str:
 
 
 def find_advice(alert: Alert) -> str | None:
-    """Return what to do about an alert; None where nothing needs to be done."""
+    """Return what to do about an alert; None if nothing needs to be done."""
     if alert.state == "faulty":
         is_device = len(alert.channels) > 1 and len(alert.sensors) == 1
         return DEVICE_ADVICE if is_device else ADVICE.get(alert.reason)

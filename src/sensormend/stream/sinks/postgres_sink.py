@@ -72,7 +72,7 @@ class _Table:
 class PostgresSink(Sink):
     """Upserts rows into a table and the health of sensors into another, `..._health`; both are created on first use.
 
-    The key of a row is sensor, variable (empty where it has no name) and time. A final or late row replaces an existing
+    The key of a row is sensor, variable (empty if it has no name) and time. A final or late row replaces an existing
     one; a provisional row never replaces a final one. Characters that PostgreSQL cannot store in a text (NUL, lone
     surrogates) become U+FFFD.
 

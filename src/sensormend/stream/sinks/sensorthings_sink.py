@@ -31,18 +31,15 @@ class SensorThingsSink(Sink):
 
     A channel is a Datastream by the names of its Thing and its ObservedProperty, by its own name and that of the
     ObservedProperty, or by its id. A Datastream that is not there is logged once, and its rows are left out. Nothing
-    is written that is there already, so a repeated delivery changes nothing.
-
-    Parameters
-    ----------
-    step
-        The length of a slot; None to take it from the rows of a period.
+    is written that is there already, so a repeated delivery changes nothing. The length of a slot is taken from the
+    rows of a period.
     """
 
     kinds: Sequence[Kind] = ("final", "late")
 
-    def __init__(self, address: str, step: int | None = None) -> None:
-        self._server, self._step = ThingsServer(address), step
+    def __init__(self, address: str) -> None:
+        self._server = ThingsServer(address)
+        self._step: int | None = None
         self._streams: dict[tuple[str, str], Any] = {}
         self._missing: set[tuple[str, str]] = set()
 

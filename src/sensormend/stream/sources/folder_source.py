@@ -40,15 +40,15 @@ UNREADABLE_NAME = -1
 """The size given for a file or folder whose name is not UTF-8; it is not read."""
 
 SETTLING = 2.0
-"""Seconds without a change before a file is read: it may still be being written."""
+"""Seconds without a change before a file is read: it may not be complete yet."""
 
 SCAN_INTERVAL, SCAN_SHARE = 1.0, 0.1
 """Seconds between two scans of the folder, and the most of the time that scans may take: with very many files the
 interval is longer."""
 
 MOST_FILES, MOST_BYTES = 10_000, 4 << 30
-"""Most files, and bytes, that are read together. Their readings are sorted by time across all of them: in a folder with
-a file per sensor, no sensor must be read before the others."""
+"""The maximum number of files, and bytes, that are read together. Their readings are sorted by time across all of them:
+in a folder with a file per sensor, no sensor must be read before the others."""
 
 _log = logging.getLogger("sensormend.stream")
 

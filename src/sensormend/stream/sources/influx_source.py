@@ -33,7 +33,7 @@ MOST_AT_ONCE = 4 << 20
 """Bytes of batches that are decoded at once."""
 
 PRECISIONS = ("", "ns", "n", "us", "u", "ms", "s")
-"""Precisions of timestamps that their size tells apart; minutes and hours would be taken for seconds."""
+"""The precisions of timestamps that can be told apart by their size; minutes and hours would be taken for seconds."""
 
 WRITES = ("/write", "/api/v2/write", "/api/v3/write_lp")
 

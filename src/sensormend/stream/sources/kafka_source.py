@@ -21,13 +21,14 @@ from sensormend.stream.logs import ConditionLog, say
 __all__ = ["KafkaSource"]
 
 MOST_AT_ONCE = 5_000
-"""Records that are taken at once."""
+"""The number of records that are taken at once."""
 
 MOST_BUFFERED = 2_000
-"""Records of a partition that wait for those of others; then it is paused until a quarter of them is left."""
+"""The number of records of a partition that wait for those of others; beyond it the partition is paused until a quarter
+of them is left."""
 
 WAIT_FOR_PARTITION = 5.0
-"""Seconds that records wait for a partition of which nothing is known; it may have no leader."""
+"""Seconds for which records wait for a partition about which nothing is known; it may have no leader."""
 
 CHECK_INTERVAL, CHECK_WITHIN, CONNECT_WITHIN = 5.0, 1.0, 10.0
 """Seconds between two checks whether a lost cluster or topic is back, for the check, and for the first connection."""
@@ -36,7 +37,7 @@ PARTITIONS_INTERVAL = 60.0
 """Seconds between two checks for new partitions."""
 
 MOST_PROBLEMS = 100
-"""Most different errors that are logged."""
+"""The maximum number of different errors that are logged."""
 
 Place = tuple[str, int]
 """A topic and a partition."""
@@ -153,7 +154,7 @@ class KafkaSource(Source):
         self._pause([place for place in full if place not in self._paused], paused=True)
 
     def _ready(self) -> list[Any]:
-        """Return the records that none of another partition can come before, in the order of their times."""
+        """Return, in the order of their times, the records that no record of another partition can precede."""
         waiting = [place for place, buffer in self._buffers.items() if buffer]
         if not waiting:
             self._incomplete_since = None
@@ -264,5 +265,5 @@ class KafkaSource(Source):
         self._outage.end()
 
     def close(self) -> None:
-        """Disconnect; what is not committed is read again by the next one."""
+        """Disconnect; uncommitted records are read again after the next start."""
         self._consumer.close()

@@ -23,7 +23,7 @@ from sensormend.stream.settings import MqttSettings
 __all__ = ["MqttSource"]
 
 PAUSES = (0.5, 30.0)
-"""Seconds between two attempts to connect: the first pause, and the longest, up to which it doubles."""
+"""Seconds between two attempts to connect: the first pause, and the longest, up to which it is doubled."""
 
 _log = logging.getLogger("sensormend.stream")
 

@@ -16,7 +16,7 @@ __all__ = ["PipeSource"]
 
 BLOCK = 1 << 18
 MOST = 4 << 20
-"""Most bytes of one system call, and of one `read`."""
+"""The maximum number of bytes of one system call, and of one `read`."""
 
 
 class PipeSource(Source):

@@ -26,10 +26,10 @@ PAGE = 10_000
 """Rows of one query. A page more than is needed for a tie is read to its end."""
 
 POLL, POLL_NOTIFIED = 1.0, 30.0
-"""Seconds between two looks at the table, and where notifications announce its rows."""
+"""Seconds between two checks of the table, without notifications about its rows and with them."""
 
 LOOKBACK = 10 * MINUTE
-"""How far a column of times is read again by default."""
+"""The default time by which a column of times is read again."""
 
 WAIT_FOR_WRITERS = 60.0
 """Seconds to wait for a transaction that writes to the table before that is logged."""
@@ -37,7 +37,7 @@ WAIT_FOR_WRITERS = 60.0
 SETUP = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET statement_timeout = '300s'"
 
 PASSING = ("starting up", "shutting down", "in recovery", "too many", "connection slots")
-"""Parts of the server's answers that a later attempt may not get."""
+"""Parts of the server's error messages that a later attempt may not get."""
 
 COLUMNS = """
     SELECT a.attname, format_type(a.atttypid, NULL), t.typcategory,
@@ -186,7 +186,7 @@ class PostgresSource(ThreadedSource):
         self._quoted = self._name.as_string(server)
         columns = [_Column(*row) for row in server.execute(COLUMNS, [self._quoted])]
         if not columns:
-            raise ConfigError(f"{self._shown}: there is no table {self._feed.table}, or it may not be read")
+            raise ConfigError(f"{self._shown}: there is no table {self._feed.table}, or no permission to read it")
         self._by = self._column_that_grows(columns)
         named = (self._options.time, self._options.sensor, self._options.value, self._options.variable)
         self._columns = [
@@ -317,7 +317,7 @@ class PostgresSource(ThreadedSource):
         return rows
 
     def _begin_walk(self) -> bool:
-        """Begin to read what is new; return whether there is anything, as far as that is known."""
+        """Begin to read new rows; return whether there are any, as far as that is known."""
         self._notified = False
         pause = POLL if self._feed.notify is None else POLL_NOTIFIED
         self._look_at = time.monotonic() + pause

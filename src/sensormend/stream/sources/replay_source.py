@@ -25,13 +25,13 @@ from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
 __all__ = ["CHUNK", "ReplaySource", "StagedParts", "list_rejected"]
 
 CHUNK = 50_000
-"""Most readings that are returned at once: some seconds of work, after which a signal is handled."""
+"""The maximum number of readings that are returned at once: some seconds of work, after which a signal is handled."""
 
 MOST_REJECTED = 1_000
-"""Rejections of one load that are listed one by one; one entry counts the others."""
+"""The number of rejections of one load that are listed individually; one entry counts the others."""
 
 PACED_INTERVAL = 0.1
-"""Seconds between two parts of a paced replay whose readings are closer together than that."""
+"""The minimum number of seconds between two parts of a paced replay."""
 
 
 class StagedParts:

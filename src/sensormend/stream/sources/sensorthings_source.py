@@ -19,7 +19,7 @@ from sensormend.stream.sources.threaded import Lookback, ThreadedSource
 __all__ = ["SensorThingsSource"]
 
 POLL, LOOKBACK = 30 * SECOND, HOUR
-"""How often the server is asked, and how far it is asked again, by default."""
+"""The default interval between two requests, and the default time that each request looks back."""
 
 
 class SensorThingsSource(ThreadedSource):

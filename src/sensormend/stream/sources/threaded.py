@@ -16,16 +16,18 @@ from sensormend.stream.logs import ConditionLog
 __all__ = ["PAUSES", "Lookback", "ThreadedSource"]
 
 PAUSES = (0.5, 30.0)
-"""Seconds between two attempts after an error: the first pause, and the longest, up to which it doubles."""
+"""Seconds between two attempts after an error: the first pause, and the longest, up to which it is doubled."""
 
 MOST_WAITING = 2
-"""Batches that are fetched before the service has taken them; more would only fill the memory."""
+"""The number of batches that are fetched in advance; more would only fill the memory."""
 
 LOOKBACKS = 20
-"""The lookback is read again that often per its length: a late row waits for half a minute where it is ten minutes."""
+"""The number of times that the lookback is read again during a time of its length: with ten minutes, a late row waits
+for half a minute."""
 
 MOST_SEEN = 1_000_000
-"""Most entries of the lookback that are remembered, 100 bytes each; beyond that they are sent again, and count once."""
+"""The maximum number of entries of the lookback that are remembered, 100 bytes each; beyond that they are sent again,
+but counted once."""
 
 CLOSE_WITHIN = 5.0
 """Seconds for the thread to end when the source is closed."""
@@ -139,7 +141,7 @@ class ThreadedSource(Source):
         self._disconnect()
 
     def close(self) -> None:
-        """End the thread; what was fetched and not acknowledged is fetched again after the next start."""
+        """End the thread; batches that were not acknowledged are fetched again after the next start."""
         self._closing.set()
         if self._thread.is_alive():
             self._interrupt()
