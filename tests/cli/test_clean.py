@@ -230,3 +230,11 @@ def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.startswith("All readings were judged. 1 sensor is healthy. There are no faults. ")
     assert "Nothing wrong was found. One or two sensors are judged by their own past only" in printed
+
+
+def test_a_recalibration_within_the_weeks_that_are_learned_twice(tmp_path: Path) -> None:
+    table, out, notes = tmp_path / "readings.csv", tmp_path / "out", tmp_path / "notes.csv"
+    main(["example", str(table)])
+    notes.write_text("sensor,from,to,action\nS03,2024-01-15T00:00:00,,recalibrated\n")
+    assert main(["clean", str(table), str(out), "--maintenance", str(notes)]) == 0
+    assert (out / "faults.csv").exists()

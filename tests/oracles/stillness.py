@@ -31,12 +31,12 @@ class Channel:
     def movements(self) -> list[float]:
         """The movement of every period with readings."""
         days = [day for day in self.days if day]
-        found = []
+        movements = []
         for number, day in enumerate(days):
             last = len(day) - 1
             middle = day[math.ceil(0.75 * last)] - day[math.floor(0.25 * last)]
-            found.append(middle + (abs(median(day) - median(days[number - 1])) if number else 0.0))
-        return found
+            movements.append(middle + (abs(median(day) - median(days[number - 1])) if number else 0.0))
+        return movements
 
     @property
     def movement(self) -> float:

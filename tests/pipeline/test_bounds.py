@@ -19,7 +19,19 @@ from sensormend.cli import main
 from sensormend.pipeline.bounds import JUDGED, YOUNG, AcceptedRange
 from sensormend.pipeline.cleaner import Cleaner, InMemory, walk
 from sensormend.pipeline.verdicts import Verdicts
-from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, NO_ORIGIN, NOTHING, OBSERVED, Flag, Readings, Rows
+from sensormend.readings import (
+    CORRECTED,
+    DAY,
+    ESTIMATED,
+    HOUR,
+    NO_ORIGIN,
+    NOTHING,
+    OBSERVED,
+    REASONS,
+    Flag,
+    Readings,
+    Rows,
+)
 from sensormend.recovery import Recovery
 from simulated_city import HOURLY, START, city_readings, small_city, tensor_readings, write_csv
 
@@ -534,3 +546,23 @@ def test_a_reading_above_what_most_channels_show_is_not_corrected_upwards(
     result, _ = accepted.applied(cells, value, np.ones(value.shape, np.bool_), listed, 99, np.full(1, 7))
     assert (result.origin == CORRECTED).all() == is_corrected
     assert (result.flag == (Flag.FAIL if is_corrected else Flag.SUSPECT)).all()
+
+
+def test_gauges_of_brooks_and_of_rivers_have_their_own_ranges() -> None:
+    random = np.random.default_rng(0)
+    flow = np.exp(np.cumsum(random.normal(0, 0.3, 24 * 60)) * 0.1).reshape(60, 24).T
+    scale = np.geomspace(1, 1000, 24)
+    tensor = flow * scale[:, None, None] * np.exp(random.normal(0, 0.02, (24, 24, 60)))
+    tensor[:, :, 55:] *= np.linspace(3, 6, 24)[:, None, None]
+    cleaner = Cleaner(HOURLY, ("discharge",))
+    flags, raw, made = [], 0.0, 0.0
+    for readings in days_of(tensor[:, None]):
+        (period,) = cleaner.push(Readings(readings.sensors, ("discharge",), *_columns(readings)))
+        flags.append(period.rows.reason[period.rows.flag == Flag.FAIL])
+        raw, made = raw + np.nansum(period.rows.value), made + np.nansum(period.rows.cleaned)
+    assert not (np.concatenate(flags) == REASONS.index("implausible")).any()
+    assert made == pytest.approx(raw, rel=0.05)
+
+
+def _columns(readings: Readings) -> tuple[Any, ...]:
+    return readings.sensor, readings.variable, readings.time, readings.value

@@ -107,24 +107,24 @@ def test_a_frozen_river_stands_still() -> None:
     assert (pushed(values, "air_temp")[1][3, :, 45:] == STUCK).all()
 
 
-def found_still(values: Floats, low: float, high: float, variable: str = "wind") -> NDArray[np.bool_]:
+def still_days(values: Floats, low: float, high: float, variable: str = "wind") -> NDArray[np.bool_]:
     """Return which channels stand still, (sensor, day), in a variable that is known to lie between two values."""
-    movements, found = Movements.of(1), []
+    movements, days = Movements.of(1), []
     ends = np.array([low]), np.array([high])
     for day in range(values.shape[2]):
         still, movements = movements.find_still(values[:, None, :, day], np.arange(len(values)), ends, (variable,))
-        found.append(still[:, 0])
-    return np.stack(found, axis=1)
+        days.append(still[:, 0])
+    return np.stack(days, axis=1)
 
 
 def test_a_floor_that_others_reach_too_is_none() -> None:
     values = thermometers()
     values[:3, :, 35:] = 0.0
-    assert found_still(values, -0.5, 20)[:3, 46:].all(axis=1).tolist() == [True, True, True]
+    assert still_days(values, -0.5, 20)[:3, 46:].all(axis=1).tolist() == [True, True, True]
     values[:5, :, 35:] = 0.0
-    assert not found_still(values, -0.5, 20).any()
+    assert not still_days(values, -0.5, 20).any()
     # In the middle of the range there is no floor.
-    assert found_still(values, -20, 20)[:5, 46:].all()
+    assert still_days(values, -20, 20)[:5, 46:].all()
 
 
 def test_rain_is_intermittent() -> None:

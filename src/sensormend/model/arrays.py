@@ -18,7 +18,8 @@ from sensormend.model.records import CHANNEL, HYPOTHESIS, PARAMETERS, WORKING_CH
 
 __all__ = [
     "Algebra", "Estimates", "Followed", "Learned", "Members", "Network", "Number", "Period", "Scratch", "Verdicts",
-    "Wander", "Work", "is_alone", "is_counted", "level_error", "median", "select", "volatility", "workspace",
+    "Wander", "Work", "is_alone", "is_counted", "is_intermittent", "level_error", "median", "rests", "select",
+    "volatility", "workspace",
 ]  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)
@@ -271,19 +272,19 @@ def is_counted(standing):
 
 
 @compiled
-def is_intermittent(votes, at_rest, readings, value, bend, low):
+def is_intermittent(votes, at_rest, readings, value, low):
     """Return whether a channel is at its resting value most of the time, as rain is; of numbers, or of arrays.
 
-    What is never below that value, and whose tail is long, is so from half of its readings on.
+    Where its variable is never below that value, half of its readings are enough: it rains on every third day.
     """
-    share = 0.8 - 0.3 * ((bend > 0.0) & (value <= low))
+    share = 0.8 - 0.3 * (value <= low)
     return (votes >= RESTING) & (at_rest > share * readings)
 
 
 @inlined
 def rests(stats, v):
     """Return whether a channel of variable v is at its resting value most of the time."""
-    return is_intermittent(stats.rest_votes, stats.at_rest, stats.readings, stats.rest_value, v.bend, v.low)
+    return is_intermittent(stats.rest_votes, stats.at_rest, stats.readings, stats.rest_value, v.low)
 
 
 @inlined

@@ -527,9 +527,9 @@ class State:
 
     def _spikes(self, readings: FloatArray, *, learning: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which readings are spikes, and when devices were handled; learn how rough channels are."""
-        names, of_variable = ("rest_votes", "at_rest", "readings", "rest_value"), self.variable_stats[self.variable]
+        names, low = ("rest_votes", "at_rest", "readings", "rest_value"), self.variable_stats["low"][self.variable]
         is_intermittent = getattr(at.is_intermittent, "py_func", at.is_intermittent)
-        rests = is_intermittent(*(self.stats[name] for name in names), of_variable["bend"], of_variable["low"])
+        rests = is_intermittent(*(self.stats[name] for name in names), low)
         scaled = self._scaled(readings)
         last = self._scaled(self.stats["last_value"][:, None].astype(float))[:, 0]
         usual = np.where((self.stats["age"] >= SPIKE_PERIODS) & ~rests, self.roughness, 0).astype(np.float32)
