@@ -19,8 +19,8 @@ below `STILL`."""
 
 STILL = 0.03
 """A channel stands still that moves less than this share of what the median channel does, and of what it usually does
-itself, and lies apart from all that move: deep soil is always slow, and may lie apart after rain. Of the readings of an
-ice sheet and a reservoir that stand still owners call 97 in 100 wrong."""
+itself, and lies apart from all that move: deep soil is always slow, and may lie apart after rain. Of the faults of real
+archives that have no confidence, which are these and values beyond limits, owners confirm 98 in 100."""
 
 GAP = 10.0
 """It lies apart if it moves this much less than the second calmest of those that move. Between the surface and the
