@@ -9,6 +9,7 @@ import pytest
 from networks import fault_free
 from sensormend.pipeline.cleaner import Cleaner, InMemory
 from sensormend.pipeline.faults import ReadingSums
+from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.tally import FaultEpisode, Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
@@ -224,3 +225,21 @@ def test_short_faults_that_come_and_go_are_one_incident_also_where_the_first_wer
     assert {fault.incident for fault in faults if fault.start > START + 20 * DAY} == {faults[-1].incident}
     assert (faults[-1].incident or 0) > START + 25 * DAY
     assert [*popped, *parts.intervals()] == whole.intervals()
+
+
+def test_a_sensor_that_is_implausible_from_its_start_has_one_fault() -> None:
+    random = np.random.default_rng(0)
+    cleaner, tally = Cleaner(Grid(HOUR, DAY)), Tally(Grid(HOUR, DAY), ("",))
+    course = 5 * np.sin(np.arange(24) / 24 * 2 * np.pi)
+    for day in range(30):
+        sensors = 9 if day >= 20 else 8
+        weather = course + np.cumsum(random.normal(0, 1, 24)) + random.normal(0, 3)
+        value = weather + np.arange(sensors)[:, None] + random.normal(0, 0.2, (sensors, 24))
+        value[8:] = 90 - 2 * weather + random.normal(0, 1, 24)
+        sensor, slot = np.repeat(np.arange(sensors), 24), np.tile(np.arange(24), sensors)
+        names = tuple(f"s{number}" for number in range(sensors))
+        (period,) = cleaner.push(Readings(names, ("",), sensor, 0 * sensor, day * DAY + slot * HOUR, value.ravel()))
+        tally.add(period)
+    faults = [fault for fault in tally.intervals() if fault.sensor == "s8"]
+    assert [fault.reason for fault in faults] == ["implausible"]
+    assert (faults[0].start, faults[0].end) == (20 * DAY, 30 * DAY)

@@ -170,6 +170,14 @@ class FaultEpisode:
         self.resolution = later.resolution
         self.sums.add(later.sums)
 
+    def continues(self, later: FaultEpisode, fault: Fault) -> bool:
+        """Return whether later slots go on with it, though the model has them in another episode.
+
+        A sensor that is far from the others from its start is new to the model in every period.
+        """
+        is_implausible = self.fault is not None and self.fault.kind == fault.kind == "implausible"
+        return is_implausible and self.end == later.start
+
     def end_here(self) -> None:
         """End it with its last wrong slot, since another fault follows."""
         self.reach = self.end
@@ -350,6 +358,9 @@ class Tally:
         """Add slots to an episode. Where another fault came in between, what follows is a fault of its own."""
         part, key = self._part(channel, table, row, slots), (*channel, dated.id)
         episode = self._episodes.get(key)
+        before = self._latest.get(channel)
+        if episode is None and before is not None and before.continues(part, dated):
+            self._episodes[key] = episode = before
         if episode is None or self._latest.get(channel) is not episode:
             self._begin(channel, part)
             self._episodes[key] = episode = part
