@@ -86,3 +86,20 @@ def test_rain_on_every_third_day_keeps_its_heaviest_day(sensors: int) -> None:
     wrong, cleaned = judged(readings)
     assert wrong.mean() < 0.002
     assert cleaned.sum() == pytest.approx(readings.sum(), rel=0.01)
+
+
+def test_brooks_that_are_in_flood_for_a_day_have_no_spikes() -> None:
+    random = np.random.default_rng(0)
+    flow = np.exp(0.3 * np.cumsum(random.normal(0, 0.15, 420)) * 0.3) * random.uniform(1, 4, (12, 1))
+    flow = flow * np.exp(random.normal(0, 0.04, flow.shape))
+    floods = [300, 341, 382]
+    for day in floods:
+        flow[random.permutation(12)[:5], day] *= random.uniform(8, 20, 5)
+    lone = flow.copy()
+    lone[3, 360] *= 15
+    readings = lone.round(2).reshape(12, 60, 7).transpose(0, 2, 1)
+    model = NetworkModel()
+    results = [model.update(readings[:, :, week]) for week in range(60)]
+    spikes = np.stack([one.spikes for one in results], axis=1).reshape(12, 420)
+    assert spikes[:, floods].mean() < 0.2
+    assert spikes[3, 360]

@@ -31,6 +31,9 @@ ones: whoever lifts a device out of the water lifts all of it."""
 VARIABLES_BESIDE, DEVICES_BESIDE, SHARE_BESIDE = 2, 3, 0.2
 """Other variables of the device with clear spikes in the same slot, or other devices and the share of those that
 report, from which this is so."""
+WEATHER = 3
+"""Channels of a variable that have one in the same slot from which it is weather, where slots are longer than an hour:
+brooks are in flood for a day."""
 MEMORY = 0.995
 """Weight of the past per period in roughness and spread: most of a year, since a chart shows seasons. With 0.98 a third
 more spikes of a reservoir are none."""

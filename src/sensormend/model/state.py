@@ -544,6 +544,10 @@ class State:
         spikes[self._unexplained_below(engine.MAX_UNEXPLAINED**2) & (spikes.sum(axis=1) > NOISY_SHARE * self.slots)] = (
             False
         )
+        if self.slots < screening.SPIKE_PART and spikes.any():
+            # Within hours weather comes and goes: what several channels show at once is no error of theirs.
+            high = find(slice(None), screening.JOINT).reshape(-1, self.variables, self.slots)
+            spikes &= (high.sum(axis=0) < screening.WEATHER)[self.variable]
         handled = np.zeros(readings.shape, np.bool_)
         rows = np.flatnonzero(spikes.any(axis=1))
         if rows.size >= min(screening.VARIABLES_BESIDE, screening.DEVICES_BESIDE):
