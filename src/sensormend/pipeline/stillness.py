@@ -142,11 +142,15 @@ class Movements:
         periods = known.periods[sensors] + reports
         still = np.zeros(reports.shape, dtype=bool)
         lively = np.zeros(reports.shape, dtype=bool)
-        for number, name in enumerate(names):
-            present = reports[:, number] & (periods[:, number] >= KNOWN)
-            if np.count_nonzero(present) < MANY or np.median(idle[present, number]) > IDLE:
-                continue
-            still[:, number], lively[:, number] = _stands_still(movement[:, number], present)
+        present = reports & (periods >= KNOWN)
+        judged = (np.count_nonzero(present, axis=0) >= MANY) & (_medians(idle, present)[1] <= IDLE)
+        lowest, _, above = _medians(movement, present)
+        # Nothing lies apart where the calmest channel is in reach of the median one: usually, so that is quick.
+        is_one = judged & (lowest > 0) & (GAP * lowest >= above)
+        lively[:, is_one] = present[:, is_one]
+        for number in np.flatnonzero(judged & ~is_one).tolist():
+            name = names[number]
+            still[:, number], lively[:, number] = _stands_still(movement[:, number], present[:, number])
             if still[:, number].any():
                 ends = limits[0][number], limits[1][number]
                 own = movement[:, number] < STILL * np.exp(known.usual[sensors, number])
@@ -174,6 +178,15 @@ class Movements:
         """Return which channels, (sensor, variable), are known to move."""
         lively: BoolArray = self.with_sensors(int(sensors.max(initial=-1)) + 1).moved[sensors] >= LIVELY
         return lively
+
+
+def _medians(values: FloatArray, present: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the least, the median, and the next value above it of the present channels of every variable."""
+    ordered = np.sort(np.where(present, values, np.nan), axis=0)
+    count = np.maximum(np.count_nonzero(present, axis=0), 1)
+    below, middle, above = (np.take_along_axis(ordered, np.minimum(place, len(ordered) - 1)[None], axis=0)[0]
+                            for place in ((count - 1) // 2, count // 2, count - count // 2))  # fmt: skip
+    return ordered[0], (below + middle) / 2, above
 
 
 def _stands_still(movement: FloatArray, present: BoolArray) -> tuple[BoolArray, BoolArray]:
