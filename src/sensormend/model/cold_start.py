@@ -8,6 +8,7 @@ import numpy as np
 
 from sensormend.model.arrays import MEAN, OBSERVED, PREDICTS, RESIDUAL, SCALE, SCALED, median
 from sensormend.model.compiling import compiled
+from sensormend.model.estimation import MAX_UNEXPLAINED
 from sensormend.model.prediction import predict
 from sensormend.model.wander import student
 
@@ -16,8 +17,6 @@ __all__ = ["cold_start", "restart_levels"]
 IMPLAUSIBLE_FROM = 2.5
 """A new member is implausible from so many times the others' spread, of their levels and of one about its mean; more
 where they are few."""
-MAX_UNEXPLAINED = 0.25
-"""The share of its variance left in its residual up to which the others explain a known member."""
 COMOVING_PERIODS = 3.0
 """Periods one after the other in which it must move with them to be accepted."""
 COMOVING_READINGS = 6
