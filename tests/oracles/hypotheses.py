@@ -99,18 +99,23 @@ def explain(case: Case, history: History) -> Explanation | None:
     past = _Past(case.last, case.last_time, case.level)
     total, reading, sizes = 0.0, 0, []
     slots = case.slots
-    for episode in history:
+    before = None
+    for number, episode in enumerate(history):
         gained, past = _sound_span(case, slots[reading : episode.first], past)
         total += gained
         inside = slots[episode.first : episode.last + 1]
-        fault = _FAULTS[episode.kind](case, inside, past)
+        # One that gets stuck in a fault stays where that left it.
+        fault = _FAULTS[episode.kind](case, inside, past) if before is None else _stuck(case, inside, past, before)
         if fault is None:
             return None
         is_open = episode.last == len(slots) - 1
         total += fault.log_likelihood + _log_prior(case.channel, episode.kind, len(inside), is_open=is_open)
         sizes.append(fault.size)
-        reading = episode.last + 1
-        if not is_open:
+        reading, before = episode.last + 1, None
+        if not is_open and number + 1 < len(history) and history[number + 1].first == reading:
+            slot = slots[episode.last]
+            before = replace(past, residual=case.residual[slot], time=case.start + slot)
+        elif not is_open:
             # The first sound reading; the level does not follow it.
             slot = slots[reading]
             centre, width = fault.back_at(case.start + slot, case.scale[slot])
@@ -122,13 +127,22 @@ def explain(case: Case, history: History) -> Explanation | None:
 
 
 def all_histories(readings: int, episodes: int, kinds: Sequence[str] = KINDS) -> Iterator[History]:
-    """Return all histories of so many readings with at most so many episodes, a sound reading between any two."""
+    """Return all histories of so many readings with at most so many episodes.
+
+    Between any two is a sound reading, unless a sensor gets stuck in a fault of another kind.
+    """
     spans = [(first, last) for first in range(readings) for last in range(first, readings)]
     for count in range(episodes + 1):
         for chosen in itertools.combinations(spans, count):
-            if all(one[1] + 1 < two[0] for one, two in itertools.pairwise(chosen)):
-                for named in itertools.product(kinds, repeat=count):
-                    yield tuple(Episode(kind, *span) for kind, span in zip(named, chosen, strict=True))
+            for named in itertools.product(kinds, repeat=count):
+                history = tuple(Episode(kind, *span) for kind, span in zip(named, chosen, strict=True))
+                if all(_may_follow(one, two) for one, two in itertools.pairwise(history)):
+                    yield history
+
+
+def _may_follow(one: Episode, two: Episode) -> bool:
+    gets_stuck = two.kind == "stuck" != one.kind
+    return one.last + 1 < two.first or (gets_stuck and one.last + 1 == two.first)
 
 
 def best_history(case: Case, episodes: int = 1, kinds: Sequence[str] = KINDS) -> tuple[History, float, float]:
@@ -225,12 +239,13 @@ def _noisy(case: Case, slots: Sequence[int], past: _Past) -> _Fault:
     return _Fault(log_likelihood, (math.sqrt(squares / n), 0.0), case.channel, past)
 
 
-def _stuck(case: Case, slots: Sequence[int], past: _Past) -> _Fault | None:
+def _stuck(case: Case, slots: Sequence[int], past: _Past, last: _Past | None = None) -> _Fault | None:
     """A stuck sensor repeats its reading surely, a sound one the less surely the less its residual fits.
 
-    A sound one has the density f(r) there, so that the stuck one has f(r) / P(repeated | sound).
+    A sound one has the density f(r) there, so that the stuck one has f(r) / P(repeated | sound). `last` is the reading
+    before, where that is in another fault.
     """
-    total, before = 0.0, past
+    total, before = 0.0, last or past
     for slot in slots:
         if case.repeated[slot] > 0:
             return None

@@ -11,7 +11,8 @@ and a fault adds theta1 h1_t + theta2 h2_t to r: an offset h = (1, 0), a drift (
 is far off counts less, by (df + 1) / (df + z^2); the first reading may be of any size. A noisy channel's
 residuals are independent with an unknown variance; one that is stuck repeats its reading, which a sound one does with
 a probability that is learned. A fault begins with a prior probability, and ends with one that falls as 1 / its length:
-durations are log-uniform. Of every kind the three most likely hypotheses stay. They are the rows of a `beam`, with the
+durations are log-uniform. A sensor that is
+in a fault may get stuck: then that fault ends without a sound reading. Of every kind the three most likely hypotheses stay. They are the rows of a `beam`, with the
 fields of `Hypothesis`; q are the `Parameters` of the channel.
 
 References
@@ -393,6 +394,24 @@ def _begin_fault(beam, fresh, b, kind, reading, q, limit):
     fresh[row].p22 = p22 - k2 * g2 * p22
 
 
+@inlined
+def _get_stuck(beam, fresh, b, reading, q, limit):
+    """End the fault of a hypothesis with the reading before, and let the sensor be stuck from this one on."""
+    kind = beam[b].kind
+    logl = beam[b].logl + LOG_END[min(beam[b].count, TABLE_LENGTH - 1)] + q.log_prior - KIND_PENALTY[STUCK]
+    logl += _repeat_ratio(beam, b, reading, q)
+    row = _row_for(fresh, STUCK, logl) if logl > limit else -1
+    if row < 0:
+        return
+    # A sound reading after it follows from the last one before the first of the two faults.
+    _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
+    _append_episode(fresh, row, kind)
+    fresh[row].kind = STUCK
+    fresh[row].start = fresh[row].last_wrong = reading.time
+    fresh[row].count = 1
+    fresh[row].theta1 = fresh[row].theta2 = fresh[row].p11 = fresh[row].p12 = fresh[row].p22 = 0.0
+
+
 @compiled
 def _within_wander(beam, q):
     """Turn faults whose size is within the channel's own wander back into sound spans."""
@@ -457,6 +476,8 @@ def _step(beam, fresh, time, series, t, q):
             if beam[b].logl + LOG_END[min(beam[b].count, TABLE_LENGTH - 1)] > limit:
                 best = max(best, _end_fault(beam, fresh, b, reading, q, best - reach))
             best = max(best, _continue_fault(beam, fresh, b, reading, q, best - reach))
+    if reading.repeated <= 0.0 and SOUND < beam[likeliest].kind < STUCK:
+        _get_stuck(beam, fresh, likeliest, reading, q, best - reach)
     # A fault begins with a reading that is not where a sound channel's would be, or repeats.
     if (
         sound >= 0
