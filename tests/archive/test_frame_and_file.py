@@ -44,6 +44,13 @@ def contradictory() -> pd.DataFrame:
     return pd.concat([table, table.iloc[::17].assign(temperature=3.0)])
 
 
+def owned() -> pd.DataFrame:
+    """Return readings of two variables whose sensors no name tells: each owner has one at each time."""
+    table = long(wide()).rename(columns={"sensor": "owner", "temperature": "north"})
+    remark = np.where(np.arange(len(table)) % 5 == 0, "calm", "windy")
+    return table.assign(south=table.north + 1, town=table.owner + " in Ulm", remark=remark)
+
+
 INPUTS = {
     "wide": wide(),
     "999 in a few of 80 sensors": fill_in_few_of_many(),
@@ -71,6 +78,16 @@ def test_a_frame_and_a_file_give_the_same_rows(name: str, one_pass: bool, tmp_pa
     rows = duckdb.execute(query).df()
     frame = clean(table, one_pass=one_pass).data.sort_values(["sensor", "time"]).reset_index(drop=True)
     pd.testing.assert_frame_equal(frame[rows.columns], rows, check_dtype=False, check_exact=True)
+
+
+def test_the_texts_that_tell_readings_of_one_time_apart_are_the_sensors(tmp_path: Path) -> None:
+    table = owned()
+    table.to_csv(tmp_path / "readings.csv", index=False)
+    for source in (table, tmp_path / "readings.csv"):
+        result = clean(source)
+        assert set(result.data.sensor) == set(table.owner)
+        assert set(result.data.n) == {1}
+    assert set(clean(table[table.owner == "S001"]).data.sensor) == {"north", "south"}
 
 
 def test_nan_in_a_wide_file_is_an_empty_cell(tmp_path: Path) -> None:

@@ -40,6 +40,21 @@ def read(table: str, **options: object) -> TableLayout:
         ("date:d time:c site:w value:n", TableLayout("date", "site", "value", ("value",), clock="time")),
         ("updated:t time:t sensor:w value:n", TableLayout("time", "sensor", "value", ("value",))),
         ("time:w timestamp:t sensor:w value:n", TableLayout("timestamp", "sensor", "value", ("value",))),
+        # FLUXNET, London's smart meters, a wind farm; TS is a temperature there, not a time stamp.
+        (
+            "plot_id:w TIMESTAMP_START:n TIMESTAMP_END:n TA:n TS:n",
+            TableLayout("TIMESTAMP_START", "plot_id", "variable", ("TA", "TS")),
+        ),
+        (
+            "LCLid:w stdorToU:w DateTime:t KWH:n",
+            TableLayout("DateTime", "LCLid", "value", ("KWH",), name="KWH"),
+        ),
+        (
+            "Wind_turbine_name:w Date_time:t Ba_avg:n P_avg:n",
+            TableLayout("Date_time", "Wind_turbine_name", "variable", ("Ba_avg", "P_avg")),
+        ),
+        ("Time:t soil_probe:w vwc:n st:n", TableLayout("Time", "soil_probe", "variable", ("vwc", "st"))),
+        ("time:t grid:w humid:w north:n south:n", TableLayout("time", None, "sensor", ("north", "south"))),
     ],
 )
 def test_tables_as_people_write_them(table: str, layout: TableLayout) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -299,7 +299,7 @@ def _regressed(case: Case, slots: Sequence[int], past: _Past, kind: str) -> _Fau
     return _Fault(total, (float(size), float(rate)), channel, after, float(h_before @ P @ h_before))
 
 
-_FAULTS = {
+_FAULTS: dict[str, Callable[[Case, Sequence[int], _Past], _Fault | None]] = {
     "offset": lambda case, slots, past: _regressed(case, slots, past, "offset"),
     "drift": lambda case, slots, past: _regressed(case, slots, past, "drift"),
     "gain": lambda case, slots, past: _regressed(case, slots, past, "gain"),

@@ -38,6 +38,7 @@ from sensormend.io.table_layout import (
     may_be_header,
     place_columns,
     recognise,
+    unnamed_sensors,
 )
 from sensormend.io.time_formats import EARLIEST, LATEST, TimeFormat, ambiguous_order, time_format, typed_time
 from sensormend.pipeline.options import Options
@@ -56,6 +57,9 @@ NO_SENSOR, OUT_OF_RANGE, NOT_A_NUMBER, WRONG_CLOCK = 2, 5, 6, 8
 
 PASSED_OVER = 10
 """A reading of a sensor that the user does not admit."""
+
+UNIQUE = 0.9
+"""The share of the rows from which a time, or a time and a text, tell them apart."""
 
 LEFT_OUT = (OUT_OF_RANGE, WRONG_CLOCK)
 """The reasons for which a row of a frame is left out with a warning: its clock was not set."""
@@ -173,7 +177,8 @@ class Loader:
         self._ask(_schema())
         self._engine.register("frame", dict(columns))
         try:
-            table, layout, fmt = self._recognised(self._with_kinds(typed_table(self._engine, "frame", shown)))
+            table = self._with_kinds(typed_table(self._engine, "frame", shown))
+            table, layout, fmt = self._recognised(table, self._with_sensor(table))
             (fmt,) = _with_day_order(self._engine, [(table, layout, fmt)])
             for first in range(0, len(layout.columns), CELLS):
                 cells = slice(first, first + CELLS)
@@ -334,6 +339,8 @@ class Loader:
             if file.in_folder:
                 self._no_readings[file.shown] = _no_readings_error(table, options)
                 return None
+        if not feed and not several:
+            options = self._with_sensor(table)
         # In a table of many networks the file's name cannot stand for the sensor.
         or_file = not feed and file.sensor is not None and options.networks is None
         return self._recognised(table, options, or_file=or_file)
@@ -343,6 +350,31 @@ class Loader:
         options = self._options
         named = options.variables or options.sensors or options.value
         return table if named else with_kinds(self._engine, table)
+
+    def _with_sensor(self, table: Table) -> Options:
+        """Return the options, with the column of sensors where only the readings of a single table tell which it is.
+
+        It is the column of texts that tells readings of the same time apart.
+        """
+        options = self._options
+        key, texts = unnamed_sensors(table.kinds, options)
+        if not texts or options.networks is not None:
+            return options
+        time = ", ".join(table.column(name).sql for name in key)
+
+        def count(columns: str) -> int:
+            counted: int = self._engine.execute(
+                f"SELECT count(*) FROM (SELECT DISTINCT {columns} FROM {table.relation})"
+            ).fetchall()[0][0]
+            return counted
+
+        rows = self._engine.execute(f"SELECT count(*) FROM {table.relation}").fetchall()[0][0]
+        if count(time) > UNIQUE * rows:
+            return options
+        kinds = {name: table.column(name).sql for name in texts}
+        apart = {name: count(sql) for name, sql in kinds.items() if count(f"{time}, {sql}") > UNIQUE * rows}
+        # Of a station and its town, the one with fewer names tells them apart as well.
+        return replace(options, sensor=min(apart, key=lambda name: apart[name])) if apart else options
 
     def _recognised(self, table: Table, options: Options | None = None, *, or_file: bool = False) -> _TablePlan:
         """Return a table with its layout and the format of its times."""

@@ -27,6 +27,7 @@ __all__ = [
     "may_be_header",
     "place_columns",
     "recognise",
+    "unnamed_sensors",
 ]
 
 Kind = Literal["time", "date", "clock", "number", "text", "other"]
@@ -39,7 +40,8 @@ MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "nd", "missing", "-", 
 # In order of preference: the first that a table has is taken. "id" and "name" are last, since they may number a row.
 _NAMES = {
     "time": """time timestamp datetime dateandtime datetimeutc timestamputc timeutc utctime utcdatetime utctimestamp
-        utc dateutc ts observedat recordedat measuredat sampledat receivedat createdat observationtime obstime
+        utc dateutc timestampstart timestart starttime timestampbegin begintime timestampend timeend endtime
+        ts observedat recordedat measuredat sampledat receivedat createdat observationtime obstime
         obsdatetime sampletime samplingtime measurementtime eventtime phenomenontime resulttime validtime valid when
         unixtime unix unixtimestamp unixms epoch epochs epochms epochseconds timestampms timems tsms
         localtime datetimelocal timelocal dtm zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
@@ -97,6 +99,13 @@ _QUANTITIES = re.compile(
     r"depth|flow|discharge|orp|chl|chlorophyll|nitrate|noise|voltage|volt|battery|current|power|dewpoint|dew|vis|visibility|"
     r"light|lux|moisture)([^a-z].*)?"
 )
+# What sensors stand at, or are: alone, or as the last words of the name of a column with texts.
+_SENSOR_WORDS = re.compile(
+    r"(.*_)?(sensor|station|site|node|device|mote|logger|location|platform|instrument|thing|gauge|buoy|well|borehole|"
+    r"piezometer|probe|turbine|inverter|meter|household|building|room|zone|plot|tower|mast|machine)(_?(id|name|code|label))?"
+)
+# household_id, LCLid; not grid or humid.
+_ENDS_WITH_ID = re.compile(r".*([^A-Za-z][Ii][Dd]|[a-z]I[Dd]|[A-Z]{2}id)")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[AaPp][Mm])?")
 
 
@@ -219,6 +228,19 @@ def recognise(
         raise ConfigError(f"{shown}: --networks and --{twice} both name the column {network!r}; it can be one of them")
     columns_left = [column for column in columns if column[0] != network]
     return replace(_Recogniser(columns_left, options, shown).with_owner_flags(), network=network)
+
+
+def unnamed_sensors(columns: Sequence[tuple[str, Kind]], options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of time and variable, and those with texts that may be the sensor.
+
+    There are none where a name or an option tells which is the sensor.
+
+    Examples
+    --------
+    >>> unnamed_sensors([("time", "time"), ("owner", "text"), ("a", "number"), ("b", "number")], Options())
+    (('time',), ('owner',))
+    """
+    return _Recogniser(columns, options, "").unnamed_sensors()
 
 
 def called(role: str, name: str) -> bool:
@@ -448,7 +470,13 @@ class _Recogniser:
 
     def is_no_reading(self, name: str) -> bool:
         """Return whether a numeric column is not a reading by its name: a code, a part of a time, a row number."""
-        return bool(_NO_READINGS.search(_spaced(name)) or _ROW_NUMBER.fullmatch(name.strip()))
+        plain = self.plain[name]
+        return bool(
+            _NO_READINGS.search(_spaced(name))
+            or _ROW_NUMBER.fullmatch(name.strip())
+            # TIMESTAMP_END beside TIMESTAMP_START; not TS, the temperature of soil.
+            or ("time" in plain and plain in _KNOWN["time"])
+        )
 
     def has(self, name: str) -> bool:
         """Return whether there is a column of this name."""
@@ -463,12 +491,28 @@ class _Recogniser:
         named = self.column_for("sensor", ("text", "number"), taken)
         if named is not None:
             return named
+        texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in taken]
+        texts = [name for name in texts if self.plain[name] not in _KNOWN["variable"] and not self.is_no_reading(name)]
+        for pattern, names in ((_SENSOR_WORDS, map(_spaced, texts)), (_ENDS_WITH_ID, texts)):
+            matching = [name for name, written in zip(texts, names, strict=True) if pattern.fullmatch(written)]
+            if matching:
+                return matching[0]
         # The only text column beside a time and one number is the sensor, whatever its name.
         if sum(kind == "number" and name not in taken for name, kind in self.kinds.items()) > 1:
             return None
-        texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in taken]
-        texts = [name for name in texts if self.plain[name] not in _KNOWN["variable"] and not self.is_no_reading(name)]
         return texts[0] if len(texts) == 1 else None
+
+    def unnamed_sensors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the columns of time and variable, and those with texts that may be the sensor."""
+        options, (time, clock, parts) = self.options, self.times()
+        if time is None or options.sensor or options.sensors or options.sensor_from_file:
+            return (), ()
+        times = {time, clock, *(name for _, name in parts)}
+        if self.sensor(set(times)) is not None:
+            return (), ()
+        key = times | {self.column_for("variable", ("text",), set(times))}
+        texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in key]
+        return tuple(name for name in self.kinds if name in key), tuple(texts)
 
     def require_sensor(self, sensor: str | None) -> None:
         if sensor is None and not self.options.sensor_from_file:

@@ -11,9 +11,9 @@ and a fault adds theta1 h1_t + theta2 h2_t to r: an offset h = (1, 0), a drift (
 is far off counts less, by (df + 1) / (df + z^2); the first reading may be of any size. A noisy channel's
 residuals are independent with an unknown variance; one that is stuck repeats its reading, which a sound one does with
 a probability that is learned. A fault begins with a prior probability, and ends with one that falls as 1 / its length:
-durations are log-uniform. A sensor that is
-in a fault may get stuck: then that fault ends without a sound reading. Of every kind the three most likely hypotheses stay. They are the rows of a `beam`, with the
-fields of `Hypothesis`; q are the `Parameters` of the channel.
+durations are log-uniform. A sensor that is in a fault may get stuck, and that fault ends without a sound reading. Of
+every kind the three most likely hypotheses stay. They are the rows of a `beam`, with the fields of `Hypothesis`; q are
+the `Parameters` of the channel.
 
 References
 ----------
