@@ -41,7 +41,7 @@ MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "nd", "missing", "-", 
 _NAMES = {
     "time": """time timestamp datetime dateandtime datetimeutc timestamputc timeutc utctime utcdatetime utctimestamp
         utc dateutc timestampstart timestart starttime timestampbegin begintime timestampend timeend endtime
-        ts observedat recordedat measuredat sampledat receivedat createdat observationtime obstime
+        datetimebegin datetimeend readingdatetime lastupdated messdatum aaaammjjhh aaaammjj ts observedat recordedat measuredat sampledat receivedat createdat observationtime obstime
         obsdatetime sampletime samplingtime measurementtime eventtime phenomenontime resulttime validtime valid when
         unixtime unix unixtimestamp unixms epoch epochs epochms epochseconds timestampms timems tsms
         localtime datetimelocal timelocal dtm zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
@@ -54,7 +54,7 @@ _NAMES = {
     "value": """value values reading measurement measuredvalue measurementvalue observation observedvalue obs val
         rawvalue valueraw datavalue resultvalue result sensorvalue raw wert messwert valor valeur valore waarde data""",
     "variable": """variable variablename variablecode var parameter parametername parametercode param quantity property
-        observedproperty measurand metric datatype element pollutant phenomenon channel type kind""",
+        observedproperty measurand metric datatype element pollutant species phenomenon channel type kind""",
     "latitude": "latitude lat latdeg latitudedeg breite latitud",
     "longitude": "longitude lon long lng londeg longitudedeg laenge longitud",
 }

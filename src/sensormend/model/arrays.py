@@ -275,9 +275,9 @@ def is_counted(standing):
 def is_intermittent(votes, at_rest, readings, value, low):
     """Return whether a channel is at its resting value most of the time, as rain is; of numbers, or of arrays.
 
-    Where its variable is never below that value, half of its readings are enough: it rains on every third day.
+    Where its variable is never below that value, a fifth of its readings are enough: it rains on most days somewhere.
     """
-    share = 0.8 - 0.3 * (value <= low)
+    share = 0.8 - 0.6 * (value <= low)
     return (votes >= RESTING) & (at_rest > share * readings)
 
 

@@ -45,7 +45,8 @@ def _moves_with_others(w, s, i, reach):
 def _is_implausible(w, s, i, offset, reach, n_known):
     """Return whether a new member is far from the others and has not moved with them for long enough.
 
-    How far levels lie apart is known of `n_known` members: of few of them it says little.
+    How far levels lie apart is known of `n_known` members: of few of them it says little, and those that do not report
+    say nothing of the present season.
     """
     if _n_observed(w, s, i) == 0 or n_known < 3:
         return False
@@ -111,8 +112,9 @@ def cold_start(w, network, p, m, s):
             n += 1
     variance = median(w.scratch.vector, n)
     reach += math.sqrt(variance)
-    n_explained = 0
+    n_explained = n_present = 0
     for i in range(m):
+        n_present += w.stats[i].age > 0 and _n_observed(w, s, i) > 0
         n_explained += w.stats[i].age > 0 and w.stats[i].variance < MAX_UNEXPLAINED * moments[i, i]
     for i in range(m):
         if w.stats[i].age > 0:
@@ -126,7 +128,7 @@ def cold_start(w, network, p, m, s):
         is_reference = network.reference[network.members[p, i]]
         # Where known ones do not move together either, as snow on glaciers, levels may lie anywhere.
         is_judged = not is_reference and 2 * n_explained >= n_old
-        w.member.implausible[i] = is_judged and _is_implausible(w, s, i, level - middle, reach, n_old)
+        w.member.implausible[i] = is_judged and _is_implausible(w, s, i, level - middle, reach, min(n_old, n_present))
         if w.member.implausible[i]:
             # Its own level is worth nothing: it is estimated like any other.
             level = middle

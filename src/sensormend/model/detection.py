@@ -580,7 +580,7 @@ def detect_wrong(w, network, period, p, m, s):
             if is_stale:
                 w.member.judged[i] = True
                 _judge(w, network, period, p, m, s, i, round_number)
-                mark_wrong(w, network, p, s, i)
+                mark_wrong(w, network, p, m, s, i)
         changed = False
         for i in range(m):
             # By how far the wrong readings that are not excluded yet lie from their predictions: the mean of r^2 / v.
@@ -649,13 +649,23 @@ def _outranked(w, m, s, i):
 
 
 @inlined
-def mark_wrong(w, network, p, s, i):
-    """Mark the wrong readings of member i, unless all of an episode's are within the resolution and it is not dead."""
+def mark_wrong(w, network, p, m, s, i):
+    """Mark the wrong readings of member i, unless all of an episode's are within the resolution.
+
+    That of a channel which hardly ever changes, as deep soil, is taken to be that of the others.
+    """
     for t in range(s):
         w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t] and w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY
-    stats = w.stats[i]
-    if math.isinf(stats.resolution) or w.member.dead[i]:
-        return
+    resolution = w.stats[i].resolution
+    if math.isinf(resolution):
+        n = 0
+        for j in range(m):
+            if math.isfinite(w.stats[j].resolution):
+                w.algebra.column[n] = w.stats[j].resolution
+                n += 1
+        if n == 0:
+            return
+        resolution = median(w.algebra.column, n)
     v = network.variables[network.variable[network.members[p, i]]]
     t = 0
     while t < s:
@@ -665,7 +675,7 @@ def mark_wrong(w, network, p, s, i):
         last, exceeds = t, False
         while last < s and (w.flags[FAULTY, i, last] or not w.flags[OBSERVED, i, last]):
             if w.flags[FAULTY, i, last]:
-                step = stats.resolution / slope(w.cells[MEAN, i, last] + w.cells[SMOOTH, i, last], v)
+                step = resolution / slope(w.cells[MEAN, i, last] + w.cells[SMOOTH, i, last], v)
                 exceeds = exceeds or abs(w.cells[RESIDUAL, i, last]) > step
             last += 1
         if not exceeds:

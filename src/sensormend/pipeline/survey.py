@@ -64,6 +64,10 @@ STRONG = (-9999.0, -999.0, -99999.0, -999999.0, -9999.9, -999.9, -999.99, -9999.
 WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0, 32767.0, 65535.0, -1.0, 0.0)
 """Fill values of some sensors (85 and -127: a DS18B20 without power); recognised where they recur."""
 
+READINGS, RARE = (85.0, 99.9, -1.0, 0.0), 0.02
+"""Those that sound channels read as well, and the share of the readings up to which they are fill values: in a boiler
+that runs at 50 to 80 %, 0 is off. In real archives no fill value that was found by its distance alone has more than .8 %."""
+
 
 FAR_OFF = 10.0
 """How far off a value must lie, in widths of the range of all others, to be a fill value that is not well known. The
@@ -157,7 +161,7 @@ def _unjudged(
     for index, variable in enumerate(sample.variables):
         if variable not in circular:
             own = sample.taken(sample.variable == index)
-            channels = without_level(own.taken(~np.isin(own.value, fill[variable])))
+            channels = without_level(own.taken(~np.isin(own.value, fill[variable])), is_table=not variable)
             if channels is not None:
                 unjudged[variable] = channels
     return unjudged
@@ -360,7 +364,8 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
     low, high = _bulk(distinct, np.where(strong | np.isin(distinct, WEAK), 0, count), np.where(strong, 0, count))
     codes = {code for code in STRONG if _beyond(code, low, high) > 0.25}
     for code in distinct[np.isin(distinct, WEAK) & (count >= 3)].tolist():
-        if high > low and _beyond(code, low, high) > 0.5 and _scattered(value == code, sensor):
+        is_rare = code not in READINGS or np.mean(value == code) <= RARE
+        if is_rare and high > low and _beyond(code, low, high) > 0.5 and _scattered(value == code, sensor):
             codes.add(code)
     unknown: list[float] = []
     candidates = ~np.isin(distinct, list(codes))
@@ -375,7 +380,7 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
             middle = (code + (high if end else low)) / 2
             alone = inner[distinct > middle if end else distinct < middle].sum() <= 0.1 * count[index]
             far = count[index] >= 10 and high > low and _beyond(code, low, high) > FAR_OFF and alone
-            if not far or not _scattered(value == code, sensor):
+            if not far or count[index] > RARE * value.size or not _scattered(value == code, sensor):
                 break
             unknown.append(float(code))
             candidates[index] = False
@@ -472,8 +477,10 @@ class WithoutLevel:
     sensors: tuple[str, ...] = ()
 
 
-def without_level(own: Readings) -> WithoutLevel | None:
+def without_level(own: Readings, *, is_table: bool = False) -> WithoutLevel | None:
     """Return the counters and states among the channels of one variable, from readings sorted by sensor and time.
+
+    In a table of columns that may measure different things (`is_table`), one that never changes is a constant.
 
     A counter is a meter that only grows, a state an on and off, or a set point. What such a variable reads next does
     not follow from what it read before, nor from other sensors: a counter that begins anew is not an offset, and a pump
@@ -493,21 +500,31 @@ def without_level(own: Readings) -> WithoutLevel | None:
     """
     edges = np.flatnonzero(np.diff(own.sensor)) + 1
     kinds: dict[str, str] = {}
-    moves = False
+    constants, n_clear, moves = [], 0, False
     for sensor, time, value in zip(*(np.split(column, edges) for column in (own.sensor, own.time, own.value)),
                                    strict=True):  # fmt: skip
         known = np.isfinite(value)
         value, time = value[known], time[known]
-        moves |= bool(value.size) and value.min() < value.max()
-        if value.size and time[-1] - time[0] >= SPAN and value.min() < value.max():
-            kinds[own.sensors[int(sensor[0])]] = COUNTER if _is_counter(value) else STATE if _is_state(value) else ""
+        if not value.size or time[-1] - time[0] < SPAN:
+            moves |= bool(value.size) and value.min() < value.max()
+            continue
+        name = own.sensors[int(sensor[0])]
+        if value.min() < value.max():
+            moves = True
+            kinds[name] = COUNTER if _is_counter(value) else STATE if _is_state(value) else ""
+            n_clear += bool(kinds[name]) or np.count_nonzero(np.diff(value)) >= LEAST_MOVES
+        elif value.size >= LEAST_READINGS:
+            constants.append(name)
     if len(own) >= LEAST_READINGS and not moves:
         return WithoutLevel((CONSTANT,))
     chosen = tuple(name for name, kind in kinds.items() if kind)
-    if not chosen:
-        return None
-    words = tuple(sorted({kinds[name] for name in chosen}))
-    return WithoutLevel(words, () if len(chosen) >= MOST_CHANNELS * len(kinds) else chosen)
+    # Of what moves too rarely nothing is known by itself, as of the rain of two weeks.
+    if chosen and len(chosen) >= MOST_CHANNELS * max(n_clear, len(kinds) / 2):
+        return WithoutLevel(tuple(sorted({kinds[name] for name in chosen})))
+    if is_table:
+        kinds |= dict.fromkeys(constants, CONSTANT)
+        chosen = (*chosen, *constants)
+    return WithoutLevel(tuple(sorted({kinds[name] for name in chosen})), chosen) if chosen else None
 
 
 def _is_counter(value: FloatArray) -> bool:
