@@ -64,7 +64,7 @@ STRONG = (-9999.0, -999.0, -99999.0, -999999.0, -9999.9, -999.9, -999.99, -9999.
 WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0, 32767.0, 65535.0, -1.0, 0.0)
 """Fill values of some sensors (85 and -127: a DS18B20 without power); recognised where they recur."""
 
-READINGS, RARE = (85.0, 99.9, -1.0, 0.0), 0.02
+READINGS, RARE = (85.0, 99.9, -1.0, 0.0), 0.05
 """Those that sound channels read as well, and the share of the readings up to which they are fill values: in a boiler
 that runs at 50 to 80 %, 0 is off. In real archives no fill value that was found by its distance alone has more than .8 %."""
 
@@ -214,7 +214,9 @@ def _circular(sample: Readings, fill: Mapping[str, Sequence[float]], options: Op
         names = (name, options.names.get(variable, options.names.get(EVERY, "")))
         named = any(names_direction(text, unit) for text in names)
         if is_direction(own.value, np.diff(own.sensor) == 0, named=named):
-            circular[variable] = -TURN / 2 if np.mean(own.value < 0) > OUTSIDE else 0.0
+            # A vane with a wrong zero reads -1 at times: a turn begins at -180 where there are more below 0 than that.
+            below, beyond = np.mean(own.value < 0), np.mean(own.value > TURN / 2)
+            circular[variable] = -TURN / 2 if below > max(OUTSIDE, beyond) else 0.0
     return circular
 
 
@@ -441,6 +443,8 @@ show only two whole degrees."""
 
 LEAST_MOVES, FALLS = 50, 0.01
 """The minimum number of changes of a counter, and the share of them that may be falls."""
+FEW_MOVES, RARELY = 20, 0.05
+"""That number where a channel mostly stands still, as the sum of the rain of a dry season, and what mostly is."""
 RESETS, LOWEST = 0.2, 0.02
 """The share of the changes of a counter that may restart it, and how close to its lowest value it then is, as a share
 of its range: totals of a day or a year."""
@@ -532,11 +536,12 @@ def _is_counter(value: FloatArray) -> bool:
     change = np.diff(value)
     falls, rises = change < 0, change[change > 0]
     moves = int(falls.sum()) + rises.size
-    if moves < LEAST_MOVES or not rises.size:
+    stands = moves >= FEW_MOVES and moves <= RARELY * change.size
+    if not rises.size or not (moves >= LEAST_MOVES or stands):
         return False
-    # A reset ends near the lowest value, and from far above what it rises by.
+    # A reset ends near the lowest value, and from far above what it rises by; after a little rain, at the lowest.
     low, high = value.min(), value.max()
-    resets = falls & (value[1:] <= low + LOWEST * (high - low)) & (change < -5 * np.median(rises))
+    resets = falls & (value[1:] <= low + LOWEST * (high - low)) & ((change < -5 * np.median(rises)) | (value[1:] == low))
     return bool(resets.sum() <= RESETS * moves and (falls & ~resets).sum() <= FALLS * moves)
 
 
