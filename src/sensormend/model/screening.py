@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from sensormend.recovery import BoolArray
 
-__all__ = ["find_handled", "find_spikes", "follow_spread", "median_of", "roughness_of", "runs", "spike_limits"]
+__all__ = [
+    "find_handled",
+    "find_spikes",
+    "follow_habits",
+    "follow_spread",
+    "is_habitual",
+    "median_of",
+    "roughness_of",
+    "runs",
+    "spike_limits",
+]
 
 SPIKE_HEIGHT = 5.0
 """Geometric means of a channel's roughness and its variable's spread that a spike is high at least.
@@ -37,6 +47,15 @@ brooks are in flood for a day."""
 MEMORY = 0.995
 """Weight of the past per period in roughness and spread: most of a year, since a chart shows seasons. With 0.98 a third
 more spikes of a reservoir are none."""
+HABITUAL_DAYS, SAME_HOURS = 0.3, 0.6
+"""The share of the periods with a spike, and the concentration of these on the same hours (the mean resultant length of
+their times, Mardia and Jupp, "Directional Statistics", 2000), beyond which it is a habit: a battery that is charged every
+noon, clouds before the sun. Of labelled channels those with spikes on more than .3 of the days have them at any hour."""
+HABITUAL_READINGS = 0.04
+"""The share of the readings that are spikes beyond which a channel has heavy tails: quotients of small numbers have .06
+to .08, and no labelled channel more than .02."""
+HABIT_PERIODS = 60
+"""Periods after which the habits of a channel are known: within a month, the tide is high at the same hours."""
 JUMPS = 16_384
 """Jumps that are looked at together."""
 SAME = 1e-5
@@ -110,6 +129,32 @@ def find_handled(clear: BoolArray, observed: BoolArray) -> BoolArray:
         many = np.maximum(DEVICES_BESIDE, SHARE_BESIDE * (reports.sum(axis=0) - reports))
         handled |= (others >= many)[:, None]
     return handled
+
+
+def follow_habits(
+    habits: NDArray[np.float32], spikes: BoolArray, observed: BoolArray, rate: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the habits of channels after a period with these spikes and readings, (channel, slot).
+
+    `habits`, (channel, 4), has running means over the periods with readings: of the share of the readings that are
+    spikes, of whether there is one, and of the cosine and sine of the time of day of those of a period.
+    """
+    seen = observed.sum(axis=1)
+    moved = habits * (1 - np.where(seen > 0, rate, 0)).astype(np.float32)[:, None]
+    rows = np.flatnonzero(spikes.any(axis=1))
+    slots, angle = spikes[rows], 2 * np.pi * np.arange(spikes.shape[1]) / spikes.shape[1]
+    count = slots.sum(axis=1)
+    today = [count / seen[rows], count > 0, slots @ np.cos(angle) / count, slots @ np.sin(angle) / count]
+    moved[rows] += rate[rows, None] * np.stack(today, axis=1).astype(np.float32)
+    return moved
+
+
+def is_habitual(habits: NDArray[np.float32]) -> BoolArray:
+    """Return which channels jump and jump back as a habit: none of that is a spike."""
+    share, days, cosine, sine = habits.T
+    at_hours = np.hypot(cosine, sine) > SAME_HOURS * days
+    habitual: BoolArray = (share > HABITUAL_READINGS) | ((days > HABITUAL_DAYS) & at_hours)
+    return habitual
 
 
 def roughness_of(

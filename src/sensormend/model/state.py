@@ -83,6 +83,7 @@ PER_CHANNEL = (
     "square",
     "extremes",
     "roughness",
+    "habits",
     "standing",
     "agreed",
     "distance",
@@ -156,6 +157,8 @@ class State:
     square: NDArray[np.float32] = field(init=False)
     extremes: NDArray[np.float32] = field(init=False)
     roughness: NDArray[np.float32] = field(init=False)
+    habits: NDArray[np.float32] = field(init=False)
+    """How often, and at what time of day, channels have what looks like a spike, (channel, 4)."""
     standing: NDArray[np.uint8] = field(init=False)
     agreed: NDArray[np.int16] = field(init=False)
     """Scores of channels that join: of periods in which they agreed with known ones, and moved as other new ones."""
@@ -186,7 +189,7 @@ class State:
         self.history = np.zeros((0, wander.SCALES, wander.RING), np.float32)
         self.square = np.zeros((0, wander.LAGS), np.float32)
         self.extremes = np.zeros((0, 4), np.float32)
-        self.roughness = np.zeros(0, np.float32)
+        self.roughness, self.habits = np.zeros(0, np.float32), np.zeros((0, 4), np.float32)
         self.standing, self.agreed = np.zeros(0, np.uint8), np.zeros((0, 2), np.int16)
         self.distance, self.reference = np.zeros(0, np.float32), np.zeros(0, np.bool_)
         self.pooled = np.zeros((self.variables, wander.LAGS, 3))
@@ -544,6 +547,8 @@ class State:
         spikes[self._unexplained_below(engine.MAX_UNEXPLAINED**2) & (spikes.sum(axis=1) > NOISY_SHARE * self.slots)] = (
             False
         )
+        likely, age = spikes.copy(), self.stats["age"]
+        spikes[screening.is_habitual(self.habits) & (age >= screening.HABIT_PERIODS)] = False
         if self.slots < screening.SPIKE_PART and spikes.any():
             # Within hours weather comes and goes: what several channels show at once is no error of theirs.
             high = find(slice(None), screening.JOINT).reshape(-1, self.variables, self.slots)
@@ -562,8 +567,10 @@ class State:
         spikes[self.reference] = False
         if learning:
             scaled[spikes] = np.nan
-            today, age = screening.roughness_of(scaled, last, self.roughness), self.stats["age"].astype(np.float32)
-            rate = np.where(self.roughness > 0, np.maximum(1 / (age + 2), 1 - screening.MEMORY), 1)
+            today = screening.roughness_of(scaled, last, self.roughness)
+            slow = np.maximum(1 / (age.astype(np.float32) + 2), 1 - screening.MEMORY)
+            self.habits = screening.follow_habits(self.habits, likely, np.isfinite(readings), slow)
+            rate = np.where(self.roughness > 0, slow, 1)
             moved = self.roughness + rate * (today - self.roughness)
             self.roughness = np.where(np.isfinite(moved), moved, self.roughness).astype(np.float32)
             counts = self.counts

@@ -541,7 +541,9 @@ def _is_counter(value: FloatArray) -> bool:
         return False
     # A reset ends near the lowest value, and from far above what it rises by; after a little rain, at the lowest.
     low, high = value.min(), value.max()
-    resets = falls & (value[1:] <= low + LOWEST * (high - low)) & ((change < -5 * np.median(rises)) | (value[1:] == low))
+    resets = (
+        falls & (value[1:] <= low + LOWEST * (high - low)) & ((change < -5 * np.median(rises)) | (value[1:] == low))
+    )
     return bool(resets.sum() <= RESETS * moves and (falls & ~resets).sum() <= FALLS * moves)
 
 
