@@ -352,7 +352,7 @@ class Stream:
         known = self._last_peeks.get(period)
         if known is None or known[0] != key:
             readings = self._buffered(mask)
-            known = key, cleaner.peek(_of_variables(readings, cleaner.variables), period)
+            known = key, cleaner.peek(_of_variables(readings, cleaner.variables), period, until)
         self._last_peeks = {number: entry for number, entry in self._last_peeks.items() if abs(number - period) == 1}
         self._last_peeks[period] = known
         return known[1]
