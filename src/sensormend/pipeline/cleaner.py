@@ -520,8 +520,11 @@ class Cleaner:
             silent = period - last_period[sensors] > ESTIMATED_PERIODS
             silent &= ~self.model.explained(names)[:, : len(self.variables)]
             # Of a channel that stood still from the start, nobody knows what it should read.
-            unknown = still & ~movements.is_lively(sensors)
-            cells = cells.without_estimates(silent[..., None] | (unknown[..., None] & ~np.isfinite(given)))
+            without = np.broadcast_to(silent[..., None], shape)
+            if still.any():
+                unknown = still & ~movements.is_lively(sensors)
+                without = without | (unknown[..., None] & ~np.isfinite(given))
+            cells = cells.without_estimates(without)
         network, faults = recovery.expected, recovery.faults
         accepted = self._accepted.without(returning, sensors)
         if names:
