@@ -182,9 +182,10 @@ class PeriodVerdict:
 
 def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
     """Return the verdict of a period, which may be open: then it has the slots so far."""
-    rows, slots = cleaned_period.rows, cleaned_period.network.shape[1]
+    rows = cleaned_period.rows
     if not len(rows):
         return PeriodVerdict()
+    slots = int(rows.time[-1] - rows.time[0]) // grid.step + 1
     flag, present, wrong = _by_channel(rows, slots)
     sensor, variable = rows.sensor[::slots].astype(np.int64), rows.variable[::slots].astype(np.int64)
     newest = np.arange(sensor.size), slots - 1 - present[:, ::-1].argmax(axis=1)

@@ -337,7 +337,10 @@ class Stream:
         parts = []
         for period in range(max(first, last - 1), last + 1):
             rows = self._mend_open(cleaner, period, until).rows
-            parts.append(self._with_own_codes(rows.taken(rows.time < until), silent))
+            if not len(rows) or rows.time.max() >= until:
+                # Of a period that has hardly begun there is one slot, which has not ended.
+                rows = rows.taken(rows.time < until)
+            parts.append(self._with_own_codes(rows, silent))
         return Rows.concatenate(parts) if any(map(len, parts)) else None
 
     def _mend_open(self, cleaner: Cleaner, period: int, until: int) -> CleanedPeriod:
