@@ -152,6 +152,11 @@ class Recovery:
             iterations=0,
         )
 
+    def of_slots(self, slots: int) -> Recovery:
+        """Return the part of the first slots of one period; what holds of its fibers is of the whole of it."""
+        shape = self.expected.shape
+        return _join([self], lambda arrays: arrays[0][..., :slots] if arrays[0].shape == shape else arrays[0])
+
     def first(self, periods: int) -> Recovery:
         """Keep the first `periods` along the last axis."""
         return _join([self], lambda arrays: arrays[0][..., :periods])

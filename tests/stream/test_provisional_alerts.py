@@ -284,9 +284,9 @@ def test_a_period_that_waits_for_late_readings_is_cleaned_again_only_with_new_on
     readings, cleaned = city_readings(4, 4), list[int]()
     peek = Cleaner.peek
 
-    def counted(self: Cleaner, part: Readings, period: int) -> CleanedPeriod:
+    def counted(self: Cleaner, part: Readings, period: int, until: int) -> CleanedPeriod:
         cleaned.append(period)
-        return peek(self, part, period)
+        return peek(self, part, period, until)
 
     monkeypatch.setattr(Cleaner, "peek", counted)
     late = (readings.sensor == 1) & (readings.time == START + 3 * DAY - HOUR)

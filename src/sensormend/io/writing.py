@@ -249,15 +249,15 @@ class MonthlyWriter(RowWriter):
         if not len(rows):
             return ()
         start = int(rows.time.min()) if start is None else start
-        months = rows.time.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
-        first, last = int(months.min()), int(months.max())
+        first, last = _months(np.array([rows.time.min(), rows.time.max()])).tolist()
+        months = None if first == last else _months(rows.time)
         written: tuple[Path, ...] = ()
-        for month in [first] if first == last else np.unique(months).tolist():
+        for month in [first] if months is None else np.unique(months).tolist():
             if month != self._month:
                 written += self.flush()
             if not self._parts:
                 self._month, self._start = month, start
-            self._parts.append(rows if first == last else rows.taken(months == month))
+            self._parts.append(rows if months is None else rows.taken(months == month))
             if sum(map(len, self._parts)) >= MOST_ROWS:
                 written += self.flush()
         return written
@@ -363,6 +363,11 @@ class RowSpool(Closing):
             for name, dtype in DTYPES.items():
                 file.write(np.ascontiguousarray(getattr(rows, name), dtype).data)
         self._unsynced.append(path)
+
+
+def _months(time: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the months of some times, counted since 1970."""
+    return time.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
 
 
 def _places(starts: Sequence[int], ends: Sequence[int]) -> list[tuple[int, slice]]:

@@ -673,12 +673,17 @@ class State:
     def _scaled(self, readings: FloatArray) -> NDArray[np.float32]:
         """Put readings on their variables' scales."""
         out = np.empty(readings.shape, np.float32)
-        for number, row in enumerate(self.variable_stats):
-            width, bend = row["width"] if row["width"] > 0 else 1.0, row["bend"]
-            for begin in range(number, len(readings), CHANNELS * self.variables):
-                part = slice(begin, begin + CHANNELS * self.variables, self.variables)
-                bent = np.arcsinh(readings[part] / bend) if bend > 0 else readings[part]
-                out[part] = np.clip((bent - row["centre"]) / width, -1e6, 1e6)
+        centre, width, bend = (self.variable_stats[name][:, None] for name in ("centre", "width", "bend"))
+        width = np.where(width > 0, width, 1.0)
+        step = max(1, CHANNELS // self.variables) * self.variables
+        for begin in range(0, len(readings), step):
+            part = readings[begin : begin + step].reshape(-1, self.variables, readings.shape[1])
+            if (bend > 0).any():
+                part = part.copy()
+                for number in np.flatnonzero(bend > 0).tolist():
+                    part[:, number] = np.arcsinh(part[:, number] / bend[number])
+            scaled = np.minimum(np.maximum((part - centre) / width, -1e6), 1e6)
+            out[begin : begin + step] = scaled.reshape(-1, readings.shape[1])
         return out
 
     def _bend_scales(self) -> None:

@@ -150,8 +150,9 @@ class AcceptedRange:
     def own(self) -> tuple[FloatArray, FloatArray]:
         """The ends of the range of every channel, (sensor, variable); infinite, and inverted, where there is none."""
         periods = self.periods.sum(axis=0)
-        place = np.where(periods < YOUNG, 0, np.clip(periods // LONG, REACHED - 1, EXTREMES - 1))[..., None]
-        low, high = (np.take_along_axis(end, place, axis=2)[..., 0] for end in self._extremes())
+        place = np.where(periods < YOUNG, 0, np.minimum(np.maximum(periods // LONG, REACHED - 1), EXTREMES - 1))
+        rows, columns = np.ogrid[: place.shape[0], : place.shape[1]]
+        low, high = (end[rows, columns, place] for end in self._extremes())
         return low, high
 
     @cached_property
@@ -166,8 +167,8 @@ class AcceptedRange:
             return np.full((3, counted.shape[1]), np.inf)
         last = np.maximum(counted.sum(axis=0) - 1, 0)
         ends = np.stack([last * share for share in (0.25, 0.5, 0.75)])
-        below, above = (np.take_along_axis(ordered, end.astype(np.intp), axis=0)
-                        for end in (np.floor(ends), np.ceil(ends)))  # fmt: skip
+        columns = np.arange(ordered.shape[1])
+        below, above = (ordered[end.astype(np.intp), columns] for end in (np.floor(ends), np.ceil(ends)))
         quartiles: FloatArray = (below + above) / 2
         return quartiles
 
@@ -206,7 +207,7 @@ class AcceptedRange:
             # Of few channels no farther than the farthest one: of that, after years, more bad periods are left out.
             farthest = np.where(believed, sign * self.own[sign < 0], np.inf).min(axis=0, initial=np.inf)
             farthest[believed.sum(axis=0) >= MANY] = -np.inf
-            limits.append(sign * np.maximum(np.take_along_axis(pooled, place[:, None], axis=1)[:, 0], farthest))
+            limits.append(sign * np.maximum(pooled[np.arange(place.size), place], farthest))
         known = limits[0] <= limits[1]
         return np.where(known, limits[0], -np.inf), np.where(known, limits[1], np.inf)
 

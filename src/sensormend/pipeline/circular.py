@@ -90,7 +90,7 @@ def wrapped(angle: FloatArray) -> FloatArray:
     return difference
 
 
-def distances(value: FloatArray, reference: FloatArray, circular: BoolArray) -> FloatArray:
+def distances(value: FloatArray, reference: FloatArray, circular: BoolArray | bool) -> FloatArray:
     """Return value minus reference; where they are directions, the shorter way around."""
     difference = value - reference
     return np.where(circular, wrapped(difference), difference) if np.any(circular) else difference

@@ -99,6 +99,8 @@ class ModelPeriods:
 class CleanedPeriod:
     """A period after cleaning; arrays are (channel, slot) or (channel), channels as in `rows`, slot by slot.
 
+    Of one that is not over there may be its first slots only.
+
     Attributes
     ----------
     rows
@@ -258,21 +260,27 @@ class Cleaner:
         period = self._find_period(readings, period)
         if self.period is not None and period <= self.period:
             raise InputError("these readings belong to a period that is over; push periods in their order")
-        return [*self.catch_up(period), self._clean(period, readings)]
+        return [*self.catch_up(period), self._clean(period, readings, self.grid.slots)]
 
     def catch_up(self, period: int) -> list[CleanedPeriod]:
         """Clean the empty periods between the last one and this one."""
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
         # After this many silent periods every sensor is gone and has no rows.
-        return [self._clean(missed, NOTHING) for missed in silent[: self._silent_periods]]
+        return [self._clean(missed, NOTHING, self.grid.slots) for missed in silent[: self._silent_periods]]
 
-    def peek(self, readings: Readings, period: int) -> CleanedPeriod:
-        """Return what `push` would for the readings so far of a period that is not over, without learning."""
+    def peek(self, readings: Readings, period: int, until: int | None = None) -> CleanedPeriod:
+        """Return what `push` would for the readings so far of a period that is not over, without learning.
+
+        With `until`, only the slots that begin before it have rows; no reading is from a later one.
+        """
         self._find_period(readings, period)
+        slots = self.grid.slots
+        if until is not None:
+            slots = max(1, min(slots, -((self.grid.period_start(period) - until) // self.grid.step)))
         # New sensors are numbered, by name, when the period is over; until then they are in the copy only.
         twin = copy.copy(self)
         twin._index, twin._unjudged_from = self._index.copy(), dict(self._unjudged_from)
-        return twin._clean(period, readings, learning=False)
+        return twin._clean(period, readings, slots, learning=False)
 
     def training_periods(self, periods: Sequence[int], *, one_pass: bool, passes: int = 1) -> list[Sequence[int]]:
         """Return the periods of each walk that only trains the model, before the one whose results count.
@@ -437,8 +445,9 @@ class Cleaner:
             raise InputError("readings of several periods in one push; give each period's readings on their own")
         return int(first)
 
-    def _clean(self, period: int, readings: Readings, *, learning: bool = True) -> CleanedPeriod:
-        grid, times = self.grid, self.grid.slot_times(period)
+    def _clean(self, period: int, readings: Readings, slots: int, *, learning: bool = True) -> CleanedPeriod:
+        """Return the first `slots` of a period, of which all its readings are, cleaned."""
+        grid, times = self.grid, self.grid.slot_times(period)[:slots]
         rows = self._find_rows(readings)
         variable = self._find_variables(readings)
         last_period = np.full((len(self.sensors), len(self.variables)), NEVER, dtype=np.int64)
@@ -454,14 +463,14 @@ class Cleaner:
             # A removed sensor has no rows, except for periods in which it reports readings, which are not judged.
             listed &= ~removed.all(axis=2) | (last_period == period)
         sensors = np.flatnonzero(listed.any(axis=1))
-        shape = (sensors.size, len(self.variables), grid.slots)
+        shape = (sensors.size, len(self.variables), slots)
         place_of = np.zeros(len(self.sensors), dtype=np.int64)
         place_of[sensors] = np.arange(sensors.size)
         channel = place_of[rows] * len(self.variables) + variable
         readings = Readings(self.sensors, self.variables, rows, variable, readings.time, readings.value)
         placed = place(
             grid, readings, channel, shape[0] * shape[1], self._fill, self._valid,
-            dict(zip(self._circular, self._turns, strict=True)),
+            dict(zip(self._circular, self._turns, strict=True)), slots,
         )  # fmt: skip
         all_names = self.sensors
         names = [all_names[row] for row in sensors.tolist()]
@@ -511,8 +520,11 @@ class Cleaner:
             silent = period - last_period[sensors] > ESTIMATED_PERIODS
             silent &= ~self.model.explained(names)[:, : len(self.variables)]
             # Of a channel that stood still from the start, nobody knows what it should read.
-            unknown = still & ~movements.is_lively(sensors)
-            cells = cells.without_estimates(silent[..., None] | (unknown[..., None] & ~np.isfinite(given)))
+            without = np.broadcast_to(silent[..., None], shape)
+            if still.any():
+                unknown = still & ~movements.is_lively(sensors)
+                without = without | (unknown[..., None] & ~np.isfinite(given))
+            cells = cells.without_estimates(without)
         network, faults = recovery.expected, recovery.faults
         accepted = self._accepted.without(returning, sensors)
         if names:
@@ -532,17 +544,17 @@ class Cleaner:
             network = clipped(network, *(end[sensors, :, None] for end in accepted.limits))
             faults = tuple(fault for fault in faults if judged[fault.variable])
         listed = listed[sensors].ravel()
-        slots = _slot_rows(self, period, sensors, listed, placed, cells)
+        rows_by_slot = _slot_rows(self, times, sensors, listed, placed, cells)
         self._last_period, self._resolution = last_period, all_resolutions
         self.period, self._accepted, self._movements = period, accepted, movements
         return CleanedPeriod(
             period,
-            slots,
-            network.reshape(-1, grid.slots)[listed],
+            rows_by_slot,
+            network.reshape(-1, slots)[listed],
             recovery.score.ravel()[listed],
             resolution.ravel()[listed],
             self._dated(faults, names, sensors, number, period),
-            _reading_rows(slots, readings, placed, listed, hidden, real) if self._per_reading else None,
+            _reading_rows(rows_by_slot, readings, placed, listed, hidden, real) if self._per_reading else None,
             self._circular,
             problem,
         )
@@ -564,6 +576,11 @@ class Cleaner:
         """
         if not names:
             return Recovery.unjudged(minibatch), ""
+        if (missing := self.grid.slots - minibatch.shape[2]) > 0:
+            # The model has whole periods.
+            whole = np.pad(minibatch, ((0, 0), (0, 0), (0, missing)), constant_values=np.nan)
+            of_whole, problem = self._recover(whole, names, period, learning, returning)
+            return of_whole.of_slots(minibatch.shape[2]), problem
         unjudged = self._without_level(names)
         unjudged[:, self._new_directions(minibatch, names, period)] = True
         recalibrated = self._new_recalibrations(names, period)
@@ -756,10 +773,11 @@ def _smallest_change(value: FloatArray) -> FloatArray:
 
 
 def _slot_rows(
-    cleaner: Cleaner, period: int, sensors: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Verdicts
-) -> Rows:
+    cleaner: Cleaner, times: NDArray[np.int64], sensors: NDArray[np.intp], listed: BoolArray, placed: Placed,
+    cells: Verdicts,
+) -> Rows:  # fmt: skip
     """Return the rows of the listed channels, one channel after the other."""
-    count, slots = int(listed.sum()), cleaner.grid.slots
+    count, slots = int(listed.sum()), times.size
     channel = np.flatnonzero(listed)
     sensor, variable = sensors[channel // len(cleaner.variables)], channel % len(cleaner.variables)
 
@@ -775,7 +793,7 @@ def _slot_rows(
         variables=cleaner.variables,
         sensor=np.repeat(sensor.astype(np.int32), slots),
         variable=np.repeat(variable.astype(np.int16), slots),
-        time=np.tile(cleaner.grid.slot_times(period), count),
+        time=np.tile(times, count),
         value=flat(placed.value),
         n=flat(placed.n),
         **verdicts,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sensormend.pipeline.bounds import clipped
-from sensormend.pipeline.circular import wrapped
+from sensormend.pipeline.circular import distances
 from sensormend.readings import DAY, HOUR
-from sensormend.recovery import FloatArray
+from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST
 
 __all__ = [
@@ -173,8 +173,7 @@ class ReadingSums:
         self.last_value = self.last_value if math.isnan(later.last_value) else later.last_value
 
 
-def distances_from(value: FloatArray, estimate: FloatArray, circular: bool = False) -> FloatArray:
+def distances_from(value: FloatArray, estimate: FloatArray, circular: BoolArray | bool = False) -> FloatArray:
     """Return how far readings are from their estimates; 0 where one of the two is not known."""
-    difference = value - estimate
     known = np.isfinite(value) & np.isfinite(estimate)
-    return clipped(np.where(known, wrapped(difference) if circular else difference, 0.0), -LARGEST, LARGEST)
+    return clipped(np.where(known, distances(value, estimate, circular), 0.0), -LARGEST, LARGEST)

@@ -130,7 +130,7 @@ class Placed:
     implausible
         All readings of the slot but fill values are beyond the limits; `value` is their mean.
     cell, no_number, fill, beyond, repeated
-        For each reading: its cell (channel * slots + slot), and whether it is not a number, a fill value, beyond the
+        For each reading: its cell, counted through, and whether it is not a number, a fill value, beyond the
         limits or too large for the model, or repeated later.
     """
 
@@ -163,20 +163,23 @@ def place(
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
     circular: Mapping[int, float] | None = None,
+    slots: int | None = None,
 ) -> Placed:
     """Assign readings of one period to slots; `fill` and `valid` are by the readings' variables.
 
-    `circular` has the variables that are directions in degrees, and the starts of their turns.
+    `circular` has the variables that are directions in degrees, and the starts of their turns. All readings lie in the
+    first `slots` of the period, by default in any.
     """
+    shape = channels, slots or grid.slots
     value, time = readings.value, readings.time
-    cell = channel * grid.slots + grid.find_slot(time)
+    cell = channel * shape[1] + grid.find_slot(time)
     missing, code = ~np.isfinite(value), is_fill(readings, fill)
     beyond = ~missing & ~code & (np.abs(value) > LARGEST)
     low, high = np.array(valid, dtype=np.float64).reshape(-1, 2).T
     if (low > -np.inf).any() or (high < np.inf).any():
         own_low, own_high = low[readings.variable], high[readings.variable]
         beyond |= ~missing & ~code & ((value < own_low) | (value > own_high))
-    cells = channels * grid.slots
+    cells = channels * shape[1]
     repeated, contradictory = np.zeros(value.size, dtype=bool), np.zeros(cells, dtype=bool)
     order: NDArray[np.intp] | slice = slice(None)
     if (np.bincount(cell, minlength=1) > 1).any():
@@ -202,7 +205,6 @@ def place(
         coded = (count == 0) & (code_count > 0)
         mean, count = np.where(coded, code_mean, mean), np.where(coded, code_count, count)
     without_number = np.bincount(cell[missing], minlength=cells) > 0
-    shape = (channels, grid.slots)
     for variable, start in (circular or {}).items():
         own = counted & ~code & (readings.variable == variable) & (count[cell] > 1) & (beyond == implausible[cell])
         if own.any():

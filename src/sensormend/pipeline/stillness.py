@@ -128,11 +128,13 @@ class Movements:
         count = np.isfinite(value).sum(axis=2)
         reports = count > 0
         ordered = np.sort(value, axis=2)
+        rows, columns = np.ogrid[: reports.shape[0], : reports.shape[1]]
 
         def quantile(share: float, step: int) -> FloatArray:
             # NaN comes last; `step` rounds towards the outside.
-            place = np.clip(step * np.floor(step * share * (count - 1)), 0, None).astype(np.intp)
-            return np.take_along_axis(ordered, place[..., None], axis=2)[..., 0]
+            place = np.maximum(step * np.floor(step * share * (count - 1)), 0).astype(np.intp)
+            ends: FloatArray = ordered[rows, columns, place]
+            return ends
 
         median = (quantile(0.5, 1) + quantile(0.5, -1)) / 2
         change = np.abs(median - known.level[sensors])
@@ -183,8 +185,8 @@ class Movements:
 def _medians(values: FloatArray, present: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the least, the median, and the next value above it of the present channels of every variable."""
     ordered = np.sort(np.where(present, values, np.nan), axis=0)
-    count = np.maximum(np.count_nonzero(present, axis=0), 1)
-    below, middle, above = (np.take_along_axis(ordered, np.minimum(place, len(ordered) - 1)[None], axis=0)[0]
+    count, columns = np.maximum(np.count_nonzero(present, axis=0), 1), np.arange(present.shape[1])
+    below, middle, above = (ordered[np.minimum(place, len(ordered) - 1), columns]
                             for place in ((count - 1) // 2, count // 2, count - count // 2))  # fmt: skip
     return ordered[0], (below + middle) / 2, above
 

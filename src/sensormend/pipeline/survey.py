@@ -193,8 +193,8 @@ def _usual(
     """Return what each variable usually reads."""
     usual = {}
     for index, variable in enumerate(sample.variables):
-        known = np.isfinite(sample.value) & ~np.isin(sample.value, fill[variable])
-        own = sample.taken((sample.variable == index) & known)
+        own = sample.taken(sample.variable == index)
+        own = own.taken(np.isfinite(own.value) & ~np.isin(own.value, fill[variable]))
         if len(own):
             low, middle, high = np.quantile(own.value, (0.01, 0.5, 0.99)).tolist()
             days = (int(own.time.max()) - int(own.time.min())) / DAY

@@ -338,11 +338,13 @@ class Tally:
                     slots = _claim_slots(dated, table, row, wrong, suspect)
                     episodes.setdefault(row, []).append((dated, slots))
         wrong |= table.silent | table.fill
-        for row in sorted({*episodes, *np.flatnonzero(wrong.any(axis=1)).tolist()}):
+        with_runs = set(np.flatnonzero(wrong.any(axis=1)).tolist())
+        for row in sorted({*episodes, *with_runs}):
             key = int(sensor[row]), int(variable[row])
             covered = episodes.get(row, [])
             parts: list[tuple[Fault | None, NDArray[np.intp]]] = [part for part in covered if part[1].size]
-            parts += [(None, run) for run in _runs(wrong[row], table.missing[row])]
+            if row in with_runs:
+                parts += [(None, run) for run in _runs(wrong[row], table.missing[row])]
             for episode, slots in sorted(parts, key=lambda part: int(part[1][0])):
                 if episode is None:
                     self._note_run(key, table, row, slots, wrong[row])
@@ -376,8 +378,9 @@ class Tally:
             widths = table.half_width[row, failed]
             widths = widths[~np.isnan(widths)]
             if np.isfinite(widths).any():
-                # Not `nanmedian`, which takes ten times as long for a few numbers.
-                episode.half_width = float(np.median(widths))
+                # Not `np.median`, which takes ten times as long for a few numbers.
+                ordered, middle = np.sort(widths), widths.size // 2
+                episode.half_width = float((ordered[(widths.size - 1) // 2] + ordered[middle]) / 2)
         if failed.size and episode.first == 0:
             episode.first = int(table.times[failed[0]])
         self._revise(channel, dated, table)
@@ -441,8 +444,7 @@ class Tally:
 
     def _part(self, channel: tuple[int, int], table: _PeriodTable, row: int, slots: NDArray[np.intp]) -> FaultEpisode:
         """Return some slots of one channel as a fault."""
-        value, cleaned = table.value[row, slots], table.cleaned[row, slots]
-        distance = distances_from(value, cleaned, bool(table.circular[row]))
+        value, distance = table.value[row, slots], table.distance[row, slots]
         own = distance[table.corrected[row, slots]]
         taken_out = float(own.sum()) if own.size else 0.0
         counts = np.bincount(table.reason[row, slots]).tolist()
@@ -696,12 +698,11 @@ def mark_dated_back(
 def _claim_slots(dated: Fault, table: _PeriodTable, row: int, wrong: BoolArray, suspect: BoolArray) -> NDArray[np.intp]:
     """Return the slots of an episode that are wrong or doubtful and in no other fault, and clear them in the masks."""
     end = table.end if dated.end is None else dated.end
-    span = (table.times >= dated.start) & (table.times < end)
+    first, last = np.searchsorted(table.times, (dated.start, end)).tolist()
     # Doubtful episodes are listed, too.
-    own = (wrong[row] | suspect[row]) & span
-    wrong[row] &= ~own
-    suspect[row] &= ~own
-    return np.flatnonzero(own)
+    own: NDArray[np.intp] = first + np.flatnonzero(wrong[row, first:last] | suspect[row, first:last])
+    wrong[row, own] = suspect[row, own] = False
+    return own
 
 
 def _runs(wrong: BoolArray, missing: BoolArray) -> list[NDArray[np.intp]]:
@@ -720,7 +721,8 @@ class _PeriodTable:
     """A period's rows as arrays (channel, slot).
 
     `silent` slots are in a period without readings, `fill` ones in a period of fill values alone; `missing` ones have
-    no reading, or a fill value, between others. A fill value between readings is not a fault.
+    no reading, or a fill value, between others. A fill value between readings is not a fault. `distance` is that of the
+    reading from `cleaned`, in the channels that have one of these slots or a doubtful one.
     """
 
     start: int
@@ -734,7 +736,7 @@ class _PeriodTable:
     missing: BoolArray
     corrected: BoolArray
     value: FloatArray
-    cleaned: FloatArray
+    distance: FloatArray
     half_width: FloatArray
     score: FloatArray
     resolution: FloatArray
@@ -747,23 +749,29 @@ class _PeriodTable:
         silent, missing = reason == SILENT, flag == Flag.MISSING
         code = (flag == Flag.FAIL) & (reason == FILL)
         fill = code & (code | missing).all(axis=1, keepdims=True)
+        fail, suspect = (flag == Flag.FAIL) & ~code, (flag == Flag.SUSPECT) & (reason != DUPLICATE)
+        value, cleaned = rows.value.reshape(shape), rows.cleaned.reshape(shape)
+        circular = np.isin(rows.variable[:: grid.slots], cleaned_period.circular)
+        shown = np.flatnonzero((fail | suspect | silent | fill).any(axis=1))
+        distance = np.zeros(value.shape)
+        distance[shown] = distances_from(value[shown], cleaned[shown], circular[shown, None])
         return cls(
             start=grid.period_start(cleaned_period.period),
             end=grid.period_start(cleaned_period.period + 1),
             times=grid.slot_times(cleaned_period.period),
             reason=reason,
-            fail=(flag == Flag.FAIL) & ~code,
-            suspect=(flag == Flag.SUSPECT) & (reason != DUPLICATE),
+            fail=fail,
+            suspect=suspect,
             silent=silent,
             fill=fill,
             missing=(missing | code) & ~silent & ~fill,
             corrected=rows.origin.reshape(shape) == CORRECTED,
-            value=rows.value.reshape(shape),
-            cleaned=rows.cleaned.reshape(shape),
+            value=value,
+            distance=distance,
             half_width=(rows.upper - rows.lower).reshape(shape) / 2,
             score=cleaned_period.score,
             resolution=cleaned_period.resolution,
-            circular=np.isin(rows.variable[:: grid.slots], cleaned_period.circular),
+            circular=circular,
         )
 
 

@@ -70,6 +70,9 @@ def flag_cells(
     return flags, reasons
 
 
+_Span = tuple[Fault, int, slice]
+"""A fault, its sensor's row, and its slots in a period."""
+
 CODE = {reason: code for code, reason in enumerate(REASONS)}
 
 CONSTANT_READINGS, CONSTANT_STEPS = 3, 4
@@ -131,10 +134,11 @@ def judge(
         fiber_reason[recovery.reason == word] = CODE[word]
     alone = fiber_reason == CODE["alone"]
     wrong, doubtful = recovery.wrong & seen, recovery.doubtful & seen
+    spans = list(_spans(recovery.faults, labels, first_slot, shape[2]))
     if resolution is not None:
-        negligible = _negligible(recovery.faults, labels, first_slot, resolution, shape) & wrong & ~recovery.spikes
+        negligible = _negligible(spans, resolution, shape) & wrong & ~recovery.spikes
         wrong, doubtful = wrong & ~negligible, doubtful | negligible
-    kind = _kinds(recovery.faults, labels, first_slot, shape)
+    kind = _kinds(spans, shape)
     # A reading outside all episodes has the reason of its fiber; `alone` is not a fault.
     kind = np.where(kind > 0, kind, np.where(alone, 0, fiber_reason))
     trusted = seen & ~wrong
@@ -199,34 +203,24 @@ def with_stuck(
     return replace(recovery, faults=tuple(faults.values()))
 
 
-def _kinds(
-    faults: Sequence[Fault], labels: Sequence[str | int], first_slot: int, shape: tuple[int, ...]
-) -> NDArray[np.int8]:
+def _kinds(spans: Sequence[_Span], shape: tuple[int, ...]) -> NDArray[np.int8]:
     """Return the kind of the episode that covers each cell, of several the latest; 0 where there is none."""
     kinds = np.zeros(shape, dtype=np.int8)
-    for fault, row, span in _spans(faults, labels, first_slot, shape[2]):
+    for fault, row, span in spans:
         kinds[row, fault.variable, span] = CODE[fault.kind]
     return kinds
 
 
-def _negligible(
-    faults: Sequence[Fault],
-    labels: Sequence[str | int],
-    first_slot: int,
-    resolution: FloatArray,
-    shape: tuple[int, ...],
-) -> BoolArray:
+def _negligible(spans: Sequence[_Span], resolution: FloatArray, shape: tuple[int, ...]) -> BoolArray:
     """Return the cells of offsets and drifts that are smaller than the resolution of their channel."""
     cells = np.zeros(shape, dtype=bool)
-    for fault, row, span in _spans(faults, labels, first_slot, shape[2]):
+    for fault, row, span in spans:
         small = fault.kind in ("offset", "drift") and abs(fault.size) < resolution[row, fault.variable]
         cells[row, fault.variable, span] = small
     return cells
 
 
-def _spans(
-    faults: Sequence[Fault], labels: Sequence[str | int], first_slot: int, slots: int
-) -> Iterator[tuple[Fault, int, slice]]:
+def _spans(faults: Sequence[Fault], labels: Sequence[str | int], first_slot: int, slots: int) -> Iterator[_Span]:
     """Yield the faults that touch a period in order of start, each with its sensor's row and its slots."""
     row_of = {label: row for row, label in enumerate(labels)} if faults else {}
     for fault in sorted(faults, key=lambda fault: fault.start):

@@ -181,16 +181,17 @@ class PeriodVerdict:
 
 
 def period_verdict(cleaned_period: CleanedPeriod, grid: Grid) -> PeriodVerdict:
-    """Return the verdict of a period, which may be open."""
-    rows, slots = cleaned_period.rows, grid.slots
+    """Return the verdict of a period, which may be open: then it has the slots so far."""
+    rows = cleaned_period.rows
     if not len(rows):
         return PeriodVerdict()
+    slots = int(rows.time[-1] - rows.time[0]) // grid.step + 1
     flag, present, wrong = _by_channel(rows, slots)
     sensor, variable = rows.sensor[::slots].astype(np.int64), rows.variable[::slots].astype(np.int64)
     newest = np.arange(sensor.size), slots - 1 - present[:, ::-1].argmax(axis=1)
     questionable = present.any(axis=1) & (wrong[newest] | (flag[newest] == Flag.SUSPECT))
     channels = sensor * len(rows.variables) + variable
-    start, times = grid.period_start(cleaned_period.period), grid.slot_times(cleaned_period.period)
+    start, times = grid.period_start(cleaned_period.period), grid.slot_times(cleaned_period.period)[:slots]
     faults: dict[ChannelName, OpenFault] = {}
     episodes: dict[ChannelName, list[int]] = {}
     for fault in cleaned_period.faults:

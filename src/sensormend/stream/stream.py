@@ -337,7 +337,10 @@ class Stream:
         parts = []
         for period in range(max(first, last - 1), last + 1):
             rows = self._mend_open(cleaner, period, until).rows
-            parts.append(self._with_own_codes(rows.taken(rows.time < until), silent))
+            if not len(rows) or rows.time.max() >= until:
+                # Of a period that has hardly begun there is one slot, which has not ended.
+                rows = rows.taken(rows.time < until)
+            parts.append(self._with_own_codes(rows, silent))
         return Rows.concatenate(parts) if any(map(len, parts)) else None
 
     def _mend_open(self, cleaner: Cleaner, period: int, until: int) -> CleanedPeriod:
@@ -352,7 +355,7 @@ class Stream:
         known = self._last_peeks.get(period)
         if known is None or known[0] != key:
             readings = self._buffered(mask)
-            known = key, cleaner.peek(_of_variables(readings, cleaner.variables), period)
+            known = key, cleaner.peek(_of_variables(readings, cleaner.variables), period, until)
         self._last_peeks = {number: entry for number, entry in self._last_peeks.items() if abs(number - period) == 1}
         self._last_peeks[period] = known
         return known[1]
