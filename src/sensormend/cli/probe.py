@@ -97,8 +97,9 @@ def probe(
 
 def _of_feed(settings: Settings, seconds: float) -> FeedSummary:
     """Read a feed for some seconds, or to its end."""
+    from sensormend.readings import Readings
     from sensormend.stream.addresses import plain
-    from sensormend.stream.feed_summary import FeedSummary, joined
+    from sensormend.stream.feed_summary import FeedSummary
 
     source, decoder = _open(settings)
     parts: list[Readings] = []
@@ -120,7 +121,7 @@ def _of_feed(settings: Settings, seconds: float) -> FeedSummary:
             "the topics"
         )
     return FeedSummary.of(
-        joined(parts),
+        Readings.concatenate(parts),
         settings.options,
         live=True,
         formats=tuple(decoder.formats.values()),

@@ -26,7 +26,7 @@ from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.times import parse_time, utc
-from sensormend.readings import DAY, HOUR, Rows, recoded
+from sensormend.readings import DAY, HOUR, Rows, join
 from sensormend.recovery import FloatArray
 from sensormend.views.daily_counts import DailyCounts
 
@@ -288,7 +288,7 @@ class OutReader(Closing):
         later = provisional.taken(sensors, final_end, end, variable)
         if not len(later):
             return final, None
-        return (_concatenated(final, later) if len(final) else later), int(later.time[0])
+        return (join([final, later]) if len(final) else later), int(later.time[0])
 
     @property
     def rows_seen(self) -> object:
@@ -395,11 +395,6 @@ def _read_provisional(path: Path) -> ProvisionalRows | None:
         if signature(path) == written:
             return ProvisionalRows(rows, None if reached is None else parse_time(reached))
     return None
-
-
-def _concatenated(final: Rows, later: Rows) -> Rows:
-    """Concatenate rows whose sensors are numbered differently."""
-    return Rows.concatenate([final, recoded(later, final)])
 
 
 def _with_new_channels(listed: list[SensorSummary], rows: Rows) -> list[SensorSummary]:
