@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -220,6 +220,14 @@ class Rows:
         """Return a part of them."""
         owner = None if self.owner is None else self.owner[rows]
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS}, owner=owner)
+
+    def channels(self) -> Iterator[tuple[str, str, NDArray[np.intp]]]:
+        """Yield the sensor, the variable and the indices of the rows of each channel, in order of time."""
+        channel = self.sensor.astype(np.int64) * len(self.variables) + self.variable
+        order = np.lexsort((self.time, channel))
+        for own in np.split(order, np.flatnonzero(np.diff(channel[order])) + 1):
+            if own.size:
+                yield self.sensors[int(self.sensor[own[0]])], self.variables[int(self.variable[own[0]])], own
 
     @property
     def usual_step(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
-from sensormend.pipeline.channel_states import STATES
+from sensormend.pipeline.channel_states import STATES, ChannelName
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import MAX_SLOTS_APART
 from sensormend.pipeline.grid import Grid, is_fill
@@ -19,7 +19,7 @@ from sensormend.pipeline.options import EVERY
 from sensormend.readings import Flag, NameIndex, Readings, Rows, grown
 from sensormend.recovery import BoolArray
 from sensormend.stream.alert_messages import one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelName, period_verdict
+from sensormend.stream.alerts import Alerts, period_verdict
 from sensormend.stream.deliveries import Alert
 
 __all__ = ["ChannelMonitor", "Silence"]
