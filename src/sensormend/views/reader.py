@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sql import first_line, literal
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import Health
@@ -359,8 +360,11 @@ def _read_health(path: Path) -> dict[tuple[str, str], Health]:
         entries = [Health(**entry) for entry in read_json(path).get("sensors", ())]
         if not all(isinstance(time, int) for entry in entries for time in (entry.since, entry.heard or 0)):
             raise TypeError("a time is not an integer")
-        return {(entry.sensor, entry.variable): entry for entry in entries}
-    except TypeError:
+        # The file has another word for a channel that has ended.
+        states = [ChannelState("ended" if entry.state == "gone" else entry.state) for entry in entries]
+        return {(entry.sensor, entry.variable): replace(entry, state=state.value)
+                for entry, state in zip(entries, states, strict=True)}  # fmt: skip
+    except (TypeError, ValueError):
         raise InputError(f"cannot read {path}: it is not one that sensormend wrote") from None
 
 
