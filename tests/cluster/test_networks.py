@@ -239,6 +239,17 @@ def test_workers_that_do_not_see_out_are_named(fresh_cluster: Cluster, table: Pa
     assert list(tmp_path.iterdir()) == [], "nothing was done, and nothing is left to go on with"
 
 
+def test_an_error_of_the_cluster_is_one_line(
+    cluster: Cluster, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(task: Any) -> None:
+        raise RuntimeError("the scheduler\nhas another environment")
+
+    monkeypatch.setattr("sensormend.cluster.networks.clean_network", fail)
+    with pytest.raises(SensormendError, match=r"^network '\w+': the scheduler has another environment; what is done"):
+        clean_networks(table, tmp_path / "out", "network", cluster.address)
+
+
 def test_a_worker_that_came_later_is_looked_at_too(tmp_path: Path) -> None:
     task = NetworkTask(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {})
     with pytest.raises(SensormendError, match="is not visible on every worker"):

@@ -222,6 +222,10 @@ def _clean_on(
                 yield task.outcome(outcome=f"its worker died {error.allowed_failures + 1} times; too little memory?")
             except (distributed.CancelledError, OSError):
                 raise SensormendError(f"the scheduler at {client.scheduler.address} is lost") from None
+            except SensormendError:
+                raise
+            except Exception as error:
+                raise _stopped(task, error) from None
             read += task.part.readings
             progress(done, read)
     finally:
@@ -241,7 +245,7 @@ def clean_network(task: NetworkTask, progress: Callable[[float], None] = lambda 
     except (InputError, ConfigError, DivergenceError) as error:
         return task.outcome(outcome=one_line(error))
     except (SensormendError, OSError, MemoryError, ImportError) as error:
-        raise SensormendError(f"network {task.part.network!r}: {one_line(error)}") from None
+        raise _stopped(task, error) from None
     except Exception as error:
         return task.outcome(outcome=f"{type(error).__name__}: {one_line(error)}")
     run = read_json(out / "run.json")
@@ -254,6 +258,10 @@ def clean_network(task: NetworkTask, progress: Callable[[float], None] = lambda 
     }
     counts = {name: run[name] for name in ("sensors", "periods", "filled", "seconds")}
     return task.outcome(faulty_sensor_days=len(faulty), **counts)
+
+
+def _stopped(task: NetworkTask, error: BaseException) -> SensormendError:
+    return SensormendError(f"network {task.part.network!r}: {one_line(error)}")
 
 
 def _write(task: NetworkTask, out: Path, progress: Callable[[float], None]) -> None:
