@@ -46,7 +46,7 @@ def slow_cluster(hold: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def slow(slow_cluster: Cluster) -> Cluster:
-    """Have a cluster of two slow workers, whatever the test before has killed."""
+    """Provide a cluster of two slow workers, also after a test that has killed some."""
     slow_cluster.repair(2, SLOW)
     return slow_cluster
 
@@ -55,7 +55,7 @@ def wait_until(condition: Callable[[], object], run: subprocess.Popen[str] | Non
     end = time.monotonic() + seconds
     while not condition():
         assert run is None or run.poll() is None, run.communicate()
-        assert time.monotonic() < end, "it does not come to that"
+        assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.01)
 
 
@@ -82,7 +82,7 @@ def held(hold: Path, condition: Callable[[], object], run: subprocess.Popen[str]
 
 @contextmanager
 def typed(*words: str, first: str = "") -> Iterator[subprocess.Popen[str]]:
-    """Run a command, which ends with the block: one that a test that failed leaves running would fail the next test."""
+    """Run `sensormend clean` in a process that is killed at the end of the block, also when the test fails."""
     program = f"import sys\n{first}\nfrom sensormend.cli import main\nsys.exit(main())"
     command = [sys.executable, "-c", program, "clean", *words]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=with_ctrl_c)
