@@ -142,8 +142,7 @@ class Watermark:
         """
         if not time.size or int(time.max()) < limit:
             return int(time.size)
-        newest = np.full(max(self._newest.size, int(sensor.max()) + 1), NEVER)
-        newest[: self._newest.size] = self._newest
+        newest = grown(self._newest, int(sensor.max()) + 1, NEVER)
         counts = np.ones(newest.size, dtype=bool)
         if counting is not None:
             counts[:] = False
