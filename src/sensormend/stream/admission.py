@@ -184,8 +184,8 @@ class Admission:
         self._present = max(self._present, period)
         if not sensor.size:
             return
-        self._periods = grown(self._periods, int(sensor.max()) + 1)
-        self._last = grown(self._last, self._periods.size, NEVER)
+        if (size := int(sensor.max()) + 1) > self._periods.size:
+            self._periods, self._last = grown(self._periods, size), grown(self._last, size, NEVER)
         reporting = np.unique(sensor)
         new = reporting[self._last[reporting] < self._present]
         self._periods[new] = np.minimum(self._periods[new] + 1, KNOWN_AFTER)

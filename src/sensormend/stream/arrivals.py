@@ -230,7 +230,8 @@ class PeriodBuffer:
         np.add.at(self._counts, readings.sensor, 1)
 
     def _grow(self, sensor: IntArray) -> None:
-        self._counts = grown(self._counts, int(sensor.max(initial=-1)) + 1)
+        if (size := int(sensor.max(initial=-1)) + 1) > self._counts.size:
+            self._counts = grown(self._counts, size)
 
     def readings(self, chosen: NDArray[np.bool_] | slice, sensors: Sequence[str], variables: Sequence[str]) -> Readings:
         """Return some of the readings."""

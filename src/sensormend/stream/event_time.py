@@ -110,8 +110,8 @@ class Watermark:
         """
         if not sensor.size:
             return
-        self._newest = grown(self._newest, int(sensor.max()) + 1, NEVER)
-        self._last_update = grown(self._last_update, self._newest.size, -1)
+        if (size := int(sensor.max()) + 1) > self._newest.size:
+            self._newest, self._last_update = grown(self._newest, size, NEVER), grown(self._last_update, size, -1)
         self._updates += not continued
         np.maximum.at(self._newest, sensor, time)
         self.newest = max(self.newest, int(time.max()))
