@@ -33,7 +33,7 @@ import duckdb  # noqa: E402 - the number of threads has to be set first
 import numpy as np  # noqa: E402
 
 from sensormend.cluster import clean_networks  # noqa: E402
-from sensormend.cluster.workers import connected  # noqa: E402
+from sensormend.cluster.connection import connected  # noqa: E402
 from sensormend.files import surroundings  # noqa: E402
 from sensormend.pipeline.options import Options  # noqa: E402
 from sensormend.readings import DAY, HOUR  # noqa: E402

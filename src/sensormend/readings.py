@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -33,6 +33,8 @@ __all__ = [
     "Readings",
     "Rows",
     "find_spans",
+    "grown",
+    "join",
     "recoded",
 ]
 
@@ -120,6 +122,15 @@ class Readings:
 
     def __len__(self) -> int:
         return int(self.time.size)
+
+    @staticmethod
+    def concatenate(parts: Sequence[Readings]) -> Readings:
+        """Join readings; the names are those of the last part, which begin with those of all parts before it."""
+        if not parts:
+            return NOTHING
+        joined = (np.concatenate([getattr(part, name) for part in parts])
+                  for name in ("sensor", "variable", "time", "value"))  # fmt: skip
+        return Readings(parts[-1].sensors, parts[-1].variables, *joined)
 
     def taken(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Readings:
         """Return a part of them."""
@@ -209,6 +220,14 @@ class Rows:
         """Return a part of them."""
         owner = None if self.owner is None else self.owner[rows]
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS}, owner=owner)
+
+    def channels(self) -> Iterator[tuple[str, str, NDArray[np.intp]]]:
+        """Yield the sensor, the variable and the indices of the rows of each channel, in order of time."""
+        channel = self.sensor.astype(np.int64) * len(self.variables) + self.variable
+        order = np.lexsort((self.time, channel))
+        for own in np.split(order, np.flatnonzero(np.diff(channel[order])) + 1):
+            if own.size:
+                yield self.sensors[int(self.sensor[own[0]])], self.variables[int(self.variable[own[0]])], own
 
     @property
     def usual_step(self) -> int:
@@ -309,3 +328,23 @@ def recoded(table: _Table, known: Readings | Rows) -> _Table:
     sensor = sensors.codes(table.sensors, table.sensor).astype(np.int32)
     variable = variables.codes(table.variables, table.variable).astype(np.int32)
     return replace(table, sensors=sensors.all, variables=variables.all, sensor=sensor, variable=variable)
+
+
+def join(parts: Sequence[_Table]) -> _Table:
+    """Join tables with different names, which are appended in the order of the parts."""
+    joined = [parts[0]]
+    for part in parts[1:]:
+        joined.append(recoded(part, joined[-1]))
+    return type(parts[0]).concatenate(joined)
+
+
+def grown(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
+    """Return an array of at least this size: itself, or with new entries of `fill` at its end.
+
+    Examples
+    --------
+    >>> grown(np.arange(2), 3, -1).tolist(), grown(np.arange(2), 1).tolist()
+    ([0, 1, -1], [0, 1])
+    """
+    more = size - len(array)
+    return array if more <= 0 else np.concatenate([array, np.full((more, *array.shape[1:]), fill, array.dtype)])

@@ -1,4 +1,4 @@
-"""What the tests of clusters share: clusters, a table of several networks, and what each of these is alone."""
+"""The fixtures of the tests of clusters: clusters, a table of several networks, and each network cleaned alone."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ __all__ = ["cluster", "fresh_cluster"]
 
 @pytest.fixture(autouse=True)
 def _no_client_is_left() -> Iterator[None]:
-    """Fail where a test leaves a client: it looks for its scheduler long after, and complains in another test."""
+    """Fail if a test leaves a client open: it would look for its scheduler later and log errors in another test."""
     yield
     client: Any = pytest.importorskip("distributed").Client
     left = [str(one) for one in client._instances if one.status not in ("closed", "newly-created")]

@@ -27,8 +27,8 @@ from network_tables import (
 from sensormend.archive.cleaning import clean_archive
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
+from sensormend.cluster.networks import NetworkTask, clean_network
 from sensormend.cluster.splitting import NetworkPart
-from sensormend.cluster.workers import NetworkTask, clean_part
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.pipeline.options import Options
 from sensormend.readings import Readings
@@ -75,8 +75,7 @@ def test_a_cluster_gives_the_same(cluster: Cluster, table: Path, alone: Path, tm
     clean_networks(table, tmp_path / "out", "network", cluster.address, stages=stages)
     assert_same_as_alone(tmp_path / "out", alone)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
-    assert counts[-1] == "4 of 4 networks, 2 workers"
-    assert {line["attempts"] for line in read_networks_csv(tmp_path / "out").values()} == {"1"}
+    assert counts[-1] == "4 of 4 networks"
 
 
 def test_options_reach_every_network(cluster: Cluster, networks: dict[str, Readings], tmp_path: Path) -> None:
@@ -146,7 +145,6 @@ def test_a_network_that_cannot_be_mended_fails_alone(
         line = read_networks_csv(tmp_path / "out")["bad"]
         assert "differ from it" in line["outcome"]
         assert "\n" not in line["outcome"]
-        assert line["attempts"] == "1"
         assert {path.name for path in (tmp_path / "out").iterdir()} == {*NAMES[:2], "networks.csv", "run.json"}
 
 
@@ -234,21 +232,32 @@ def test_workers_that_do_not_see_out_are_named(fresh_cluster: Cluster, table: Pa
     with made(fresh_cluster.address, set_as_default=False) as client:
         client.run(blind, str(tmp_path), workers=[first])
         with pytest.raises(
-            SensormendError, match=f"worker {first} does not see .*a file system that all workers share"
+            SensormendError, match=f"worker {first} cannot take part: .* on a shared file system"
         ) as caught:
             clean_networks(table, tmp_path / "out", "network", client)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == [], "nothing was done, and nothing is left to go on with"
 
 
+def test_an_error_of_the_cluster_is_one_line(
+    cluster: Cluster, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(task: Any) -> None:
+        raise RuntimeError("the scheduler\nhas another environment")
+
+    monkeypatch.setattr("sensormend.cluster.networks.clean_network", fail)
+    with pytest.raises(SensormendError, match=r"^network '\w+': the scheduler has another environment; what is done"):
+        clean_networks(table, tmp_path / "out", "network", cluster.address)
+
+
 def test_a_worker_that_came_later_is_looked_at_too(tmp_path: Path) -> None:
     task = NetworkTask(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {})
     with pytest.raises(SensormendError, match="is not visible on every worker"):
-        clean_part(task)
+        clean_network(task)
     task.source.parent.mkdir(parents=True)
     task.source.touch()
     with pytest.raises(SensormendError, match=r"a worker with sensormend .* has joined, and 0\.0\.1 here"):
-        clean_part(replace(task, version="0.0.1"))
+        clean_network(replace(task, version="0.0.1"))
 
 
 def test_files_of_the_same_name_are_kept_apart(table: Path, tmp_path: Path) -> None:
@@ -274,30 +283,50 @@ def test_what_people_know_wrongly_is_no_network_s_fault(table: Path, tmp_path: P
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_two_workers_at_one_network_wait_for_each_other(
-    networks: dict[str, Readings], alone: Path, tmp_path: Path
-) -> None:
-    readings = networks["east"]
-    task = NetworkTask(tmp_path, NetworkPart("east", "east", len(readings), ("",)), Options(), {})
+def write_part(task: NetworkTask, readings: Readings) -> None:
+    """Write the readings of a task to its source."""
     task.source.parent.mkdir(parents=True)
     pl.DataFrame(rows_of(readings), schema=["sensor", "time", "value"], orient="row").with_columns(
         pl.col("time").str.to_datetime(), pl.col("value").cast(float)
     ).sort("time", maintain_order=True).write_parquet(task.source)
+
+
+def test_of_two_workers_at_one_network_the_first_counts(
+    networks: dict[str, Readings], alone: Path, tmp_path: Path
+) -> None:
+    readings = networks["east"]
+    task = NetworkTask(tmp_path / "staging", NetworkPart("east", "east", len(readings), ("",)), Options(), {})
+    write_part(task, readings)
     begun, waited = threading.Event(), threading.Event()
 
     def hold(done: float) -> None:
         begun.set()
         assert waited.wait(30)
 
-    with ThreadPoolExecutor(2) as workers:
-        first = workers.submit(clean_part, task, hold)
+    with ThreadPoolExecutor(1) as worker:
+        slow = worker.submit(clean_network, task, hold)
         assert begun.wait(30)
-        second = workers.submit(clean_part, task, lambda done: waited.set())
-        first.result()
-        second.result()
-    assert task.attempts.stat().st_size == 1, "the second one has nothing to do any more"
-    assert_same_rows(read_rows(task.out), read_rows(alone / "east"))
-    assert not task.partial.exists()
+        first = clean_network(task)
+        written = (tmp_path / "east" / "run.json").stat()
+        waited.set()
+        assert slow.result() == first
+    assert (tmp_path / "east" / "run.json").stat() == written
+    assert_same_rows(read_rows(tmp_path / "east"), read_rows(alone / "east"))
+    assert {path.name for path in task.staging.iterdir()} == {"parts"}
+
+
+def test_a_worker_stops_where_the_run_has_ended(networks: dict[str, Readings], tmp_path: Path) -> None:
+    readings = networks["east"]
+    task = NetworkTask(tmp_path / "staging", NetworkPart("east", "east", len(readings), ("",)), Options(), {})
+    write_part(task, readings)
+
+    def end(done: float) -> None:
+        if done > 0:
+            task.source.unlink(missing_ok=True)
+
+    with pytest.raises(SensormendError, match="is not visible"):
+        clean_network(task, end)
+    assert [path.name for path in tmp_path.rglob("*")] == ["staging", "parts"]
 
 
 @pytest.mark.parametrize(("error", "stops"), [(OSError("disk"), True), (MemoryError("much"), True),
@@ -310,7 +339,7 @@ def test_what_is_not_the_fault_of_the_readings_stops_the_run(
             raise error
         clean_archive(source, out, *given, **more)
 
-    monkeypatch.setattr("sensormend.cluster.workers.clean_archive", fail)
+    monkeypatch.setattr("sensormend.cluster.networks.clean_archive", fail)
     if stops:
         with pytest.raises(SensormendError, match=r"network 'north': (disk|much); what is done is kept"):
             clean_networks(table, tmp_path / "out", "network")
@@ -343,20 +372,21 @@ def _ctrl_c(*given: object, **more: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_run_that_was_moved_goes_on_where_it_is(
-    table: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_moved_goes_on_where_it_is(table: Path, alone: Path, tmp_path: Path) -> None:
     def stages(name: str, readings: int) -> Any:
         return lambda done, beside="": _ctrl_c() if name == "cleaning" and done > 0.4 else None
 
-    monkeypatch.setattr("sensormend.archive.cleaning.CHECKPOINT", 0.0)
     with pytest.raises(KeyboardInterrupt):
         clean_networks(table, tmp_path / "here" / "out", "network", stages=stages)
     (tmp_path / "here").rename(tmp_path / "there")
-    assert list((tmp_path / "there" / "out.partial").glob("*.partial/state/checkpoint.json"))
+    work = tmp_path / "there" / "out.partial"
+    finished = {path.parent.name: path.stat() for path in work.glob("*/run.json")}
+    assert len(finished) == 1
     report = clean_networks(table, tmp_path / "there" / "out", "network", resume=True)
     assert not report.failed
     assert_same_as_alone(tmp_path / "there" / "out", alone)
+    for name, written in finished.items():
+        assert (tmp_path / "there" / "out" / name / "run.json").stat() == written, "what is done is not done again"
 
 
 def test_many_files_are_named_once(tmp_path: Path) -> None:
@@ -367,8 +397,7 @@ def test_many_files_are_named_once(tmp_path: Path) -> None:
     words = ["clean", str(tmp_path / "in"), str(tmp_path / "out"), "--config", str(tmp_path / "network.toml")]
     assert main(words) == 0
     sources = [json.loads((tmp_path / "out" / name / "run.json").read_text())["source"] for name in ("", "one")]
-    assert [len(source) for source in sources] == [25, 21]
-    assert sources[1][-1] == ["and 5 more: see run.json of all networks"]
+    assert [len(source) for source in sources] == [25, 20]
 
 
 def test_names_of_folders_do_not_depend_on_the_order() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from clusters import Cluster
 from sensormend import __version__
-from sensormend.cluster.workers import check_workers, connected, quiet
+from sensormend.cluster.connection import check_workers, connected
 from sensormend.errors import ConfigError, SensormendError
 
 
@@ -68,14 +68,18 @@ def test_workers_that_differ_are_refused(fresh_cluster: Cluster, tmp_path: Path)
             sensormend.__version__ = version
 
     first, second = fresh_cluster.wait_for_workers(2).values()
-    with quiet(), made(fresh_cluster.address, set_as_default=False) as client:
+    with made(fresh_cluster.address, set_as_default=False) as given, connected(given) as client:
         client.run(change, "0.0.1", workers=[first])
-        with pytest.raises(SensormendError, match=f"is 0.0.1 on worker {first} and {__version__} here") as caught:
+        with pytest.raises(
+            SensormendError, match=f"worker {first} .* has sensormend 0.0.1; all need sensormend {__version__}"
+        ) as caught:
             check_workers(client, tmp_path)
         assert "\n" not in str(caught.value)
         client.run(change, __version__, workers=[first])
         client.run(change, None, workers=[second])
-        with pytest.raises(SensormendError, match=f"missing .* on worker {second} .*pip install") as caught:
+        with pytest.raises(
+            SensormendError, match=f"worker {second} cannot take part: import of sensormend halted"
+        ) as caught:
             check_workers(client, tmp_path)
         assert "\n" not in str(caught.value)
         for name in list(fresh_cluster.workers):
@@ -88,10 +92,9 @@ def test_workers_that_differ_are_refused(fresh_cluster: Cluster, tmp_path: Path)
         assert list(tmp_path.iterdir()) == []
 
 
-def test_being_quiet_ends() -> None:
-    pytest.importorskip("distributed")
+def test_distributed_logs_nothing_while_it_is_connected(cluster: Cluster) -> None:
     before = logging.getLogger("distributed").level
-    with quiet():
+    with connected(cluster.address):
         for name in ("distributed.core", "distributed.client", "tornado.application"):
             assert not logging.getLogger(name).isEnabledFor(logging.CRITICAL), name
     assert logging.getLogger("distributed").level == before

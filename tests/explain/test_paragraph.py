@@ -10,7 +10,7 @@ import pytest
 
 from row_tables import YEAR_2019, write_archive
 from sensormend.errors import ConfigError, InputError
-from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
+from sensormend.explain.context import CorrelatedSensor, correlated_sensors
 from sensormend.explain.paragraph import explain
 from sensormend.io.metadata import write_json
 from sensormend.io.target import export

@@ -27,17 +27,17 @@ ROOT = Path(__file__).resolve().parents[2]
 class Cluster:
     """A scheduler on a port of its own, and its workers.
 
-    The workers have no nanny: one that is killed stays dead, so that what goes on goes on elsewhere, and the process
-    that is killed is the one that works.
+    The workers have no nanny: a killed worker stays dead, and another one has to take its work. The process that is
+    killed is the one that works.
 
     Attributes
     ----------
     address
-        Of the scheduler, the same after it was killed and started again.
+        The address of the scheduler, which does not change when it is started again.
     settings
-        Variables of the environment that its processes have beside ours.
+        Environment variables of its processes, in addition to ours.
     workers
-        The processes, by their names.
+        The processes by name.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,7 +63,7 @@ class Cluster:
                 time.sleep(0.02)
 
     def kill_scheduler(self) -> None:
-        """Kill it with no warning; its workers end without it."""
+        """Kill the scheduler with SIGKILL; its workers end without it."""
         if self._scheduler is not None:
             _kill(self._scheduler)
             self._scheduler = None
@@ -82,13 +82,13 @@ class Cluster:
         return name
 
     def kill_worker(self, name: str) -> None:
-        """Kill a worker with no warning."""
+        """Kill a worker with SIGKILL."""
         _kill(self.workers.pop(name))
 
     def repair(self, workers: int, *preload: str) -> None:
-        """Start what was killed, so that there are so many workers again."""
+        """Start what was killed, until there are this many workers again."""
         if self._scheduler is None:
-            # Those that are left have lost their scheduler, and are on their way out.
+            # The other workers have lost their scheduler and are about to end.
             self.stop()
             self.start_scheduler()
         while len(self.workers) < workers:
@@ -96,20 +96,20 @@ class Cluster:
         self.wait_for_workers(workers)
 
     def stop(self) -> None:
-        """Kill all that is left."""
+        """Kill all processes."""
         for name in list(self.workers):
             self.kill_worker(name)
         self.kill_scheduler()
 
     def wait_for_workers(self, count: int, seconds: float = 30) -> dict[str, str]:
-        """Wait until so many workers have come, and return their addresses by their names."""
+        """Wait for this many workers, and return their addresses by name."""
         import distributed
 
         made: Any = distributed.Client
         try:
             client = made(self.address, set_as_default=False, timeout=20)
         except AssertionError:
-            # Its thread has ten seconds to begin, which a busy machine may not have.
+            # Its thread has to start within ten seconds, which can be too short on a busy machine.
             client = made(self.address, set_as_default=False, timeout=20)
         with client:
             try:
@@ -141,11 +141,11 @@ def running_cluster(workers: int = 2, *preload: str, **settings: str) -> Iterato
     Parameters
     ----------
     workers
-        How many.
+        The number of workers.
     preload
-        Python that they run first.
+        Python code that they run first.
     settings
-        Variables of their environment.
+        Environment variables of the processes.
     """
     require_mark("processes")
     try:
@@ -169,14 +169,14 @@ def running_cluster(workers: int = 2, *preload: str, **settings: str) -> Iterato
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Have one cluster of two workers for the tests of a file; none of them may kill anything of it."""
+    """Provide one cluster of two workers for the tests of a file, which must not kill any part of it."""
     with running_cluster() as made:
         yield made
 
 
 @pytest.fixture
 def fresh_cluster() -> Iterator[Cluster]:
-    """Have a cluster of two workers for one test, which may kill what it likes."""
+    """Provide a cluster of two workers for one test, which may kill any part of it."""
     with running_cluster() as made:
         yield made
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.writing import RowWriter
-from sensormend.pipeline.faults import FaultInterval
+from sensormend.pipeline.faults import FaultInterval, with_incidents
 from sensormend.pipeline.times import in_words
 from sensormend.readings import DAY, REASONS, Flag, Rows
 
@@ -152,7 +152,8 @@ def _write_metadata(written: Output, slots: int, *, places: bool, random: np.ran
 
 def write_faults(folder: Path, lines: Iterable[tuple[Any, ...]]) -> None:
     """Write the faults.csv of an OUT from the fields of `FaultInterval`; the last ones may be left out."""
-    write_csv(folder / "faults.csv", FAULTS_HEADER, [astuple(FaultInterval(*line)) for line in lines])
+    faults = with_incidents(FaultInterval(*line) for line in lines)
+    write_csv(folder / "faults.csv", FAULTS_HEADER, [astuple(fault) for fault in faults])
 
 
 def big_output(path: Path, *, sensors: int = 2000, days: int = 365, slots: int = 4) -> Path:

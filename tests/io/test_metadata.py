@@ -137,12 +137,10 @@ def test_a_file_that_is_not_ours_is_named(tmp_path: Path) -> None:
     assert read_sensors(tmp_path / "sensors.csv") == []
 
 
-def test_a_table_from_before_there_were_incidents_gets_them_and_does_not_say_what_is_open(tmp_path: Path) -> None:
-    old = FAULTS_HEADER[: FAULTS_HEADER.index("incident")]
-    short = [("a", "", hour * HOUR, (hour + 2) * HOUR, "noise", 1.0, "a scattered.", 1.0, 0.0, 1.0) for hour in (1, 20)]
-    write_csv(tmp_path / "faults.csv", old, short)
-    assert [(fault.incident, fault.open) for fault in read_faults(tmp_path / "faults.csv")] == [(HOUR, None)] * 2
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
+    fault = FaultInterval("a", "", HOUR, 2 * HOUR, "noise", 1.0, "a scattered.", 1.0, 0.0, 1.0, HOUR, False)
+    write_csv(tmp_path / "faults.csv", FAULTS_HEADER, [astuple(fault)])
     with (tmp_path / "faults.csv").open("a") as file:
         file.write("broken\n")
-    with pytest.raises(InputError, match="row 4"):
+    with pytest.raises(InputError, match="row 3"):
         read_faults(tmp_path / "faults.csv")

@@ -16,7 +16,7 @@ from sensormend.readings import DAY, Rows
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.simulate.degrade import Degraded
 from sensormend.simulate.network import Network, city
-from sensormend.simulate.scores import faults_by_kind, paper_scores, recovery_of_rows, score, straight_line
+from sensormend.simulate.scores import faults_by_kind, paper_scores, recovery_of_rows, score
 from simulated_city import HOURLY, tensor_readings
 
 
@@ -272,14 +272,3 @@ def test_faults_are_counted_once_each_and_spikes_apart() -> None:
         assert 0 <= row.detected <= row.put_in
         assert 0 <= row.days_detected <= row.days
         assert row.missed == row.put_in - row.detected
-
-
-def test_a_straight_line_joins_what_is_left() -> None:
-    network = city(3, 4, seed=0)
-    faulty = network.kind != ""
-    faulty[0, 1] = True
-    line = straight_line(network.readings, faulty)
-    trusted = ~faulty[:, None, :] & (network.readings == network.readings)
-    assert (line[trusted] == network.readings[trusted]).all()
-    hours = line[0, :, 1]
-    assert abs(hours[2:] - 2 * hours[1:-1] + hours[:-2]).max() < 1e-9

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.pipeline.channel_states import STATES, ChannelState
+from sensormend.pipeline.channel_states import STATES, ChannelName, ChannelState
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import ReadingSums
 from sensormend.pipeline.grid import Grid
@@ -19,7 +19,7 @@ from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.sentences import ADVICE, DEVICE_ADVICE
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, NameIndex, Readings, Rows
 from sensormend.stream.alert_messages import WITHDRAWN, OpenFault, one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelName, PeriodVerdict
+from sensormend.stream.alerts import Alerts, PeriodVerdict
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.monitor import ChannelMonitor, Silence
 from sensormend.stream.sinks.messages import find_advice

@@ -201,6 +201,8 @@ def test_files_that_are_made_one_while_the_span_is_asked_for(written: Output, mo
         ("state/alerts.json", '{"sensors": [{"sensor": "S00"}]}'),
         ("state/alerts.json", '{"sensors": [{"sensor": "S00", "variable": "", "state": "faulty", "reason": "", '
                               '"since": "x", "heard": null}]}'),
+        ("state/alerts.json", '{"sensors": [{"sensor": "S00", "variable": "", "state": "asleep", "reason": "", '
+                              '"since": 0, "heard": null}]}'),
         ("state/provisional.parquet", "PAR1"),
         ("run.json", "{"),
     ],
@@ -219,14 +221,6 @@ def test_a_run_that_says_odd_things_is_looked_at_all_the_same(written: Output, r
     with OutReader(written.path) as reader:
         assert network_overview(reader).sensors == 12
         assert explanation(reader, "S01", FIRST + 5 * DAY + HOUR).text
-
-
-def test_alerts_of_another_version_are_passed_over(written: Output) -> None:
-    (written.path / "state").mkdir()
-    odd = {"sensor": "S00", "variable": "", "state": "asleep", "reason": "", "since": FIRST, "heard": None}
-    write_json(written.path / "state" / "alerts.json", {"sensors": [odd]})
-    with OutReader(written.path) as reader:
-        assert sensor_view(reader, "S00").state == "healthy"
 
 
 def test_places_that_are_nowhere_are_none(written: Output) -> None:

@@ -247,15 +247,16 @@ def _show_results(console: Console, network: Network, staged: StagedFaults, out:
 
     from sensormend.cli.clean import explain_command, worst_channels
     from sensormend.io.folder import Archive
+    from sensormend.methods.interpolation import as_series, from_series, interpolate
     from sensormend.readings import HOUR
-    from sensormend.simulate.scores import DROPPED, recovery_of_rows, score, straight_line
+    from sensormend.simulate.scores import DROPPED, recovery_of_rows, score
 
     recovery = recovery_of_rows(Archive(out).rows(), network)
     # A sensor without readings so far has no rows, and cannot be judged.
     network = replace(network, truth=np.where(np.isnan(recovery.cleaned), np.nan, network.truth))
     case, unit = network.degraded(), network.climate.unit
     scores = score(recovery, case)
-    line = straight_line(case.readings, np.zeros_like(case.faulty))
+    line = from_series(interpolate(as_series(case.readings, 1)), case.readings.shape, 1)
     lined = score(replace(recovery, cleaned=line, lower=None, upper=None), case)
     console.print(
         f"\nPut in on {network.readings.shape[-1]} days: {len(network.faults)} faults and {network.spikes.sum()} "

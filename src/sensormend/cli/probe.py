@@ -7,7 +7,7 @@ import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -21,7 +21,7 @@ from sensormend.stream.settings import Settings
 
 if TYPE_CHECKING:
     from sensormend.readings import Readings
-    from sensormend.stream.arrivals import Rejected, Source
+    from sensormend.stream.arrivals import Rejected
     from sensormend.stream.feed_summary import FeedSummary
     from sensormend.stream.formats.decoding import Decoder
 
@@ -97,10 +97,17 @@ def probe(
 
 def _of_feed(settings: Settings, seconds: float) -> FeedSummary:
     """Read a feed for some seconds, or to its end."""
+    from sensormend.readings import Readings
     from sensormend.stream.addresses import plain
-    from sensormend.stream.feed_summary import FeedSummary, joined
+    from sensormend.stream.feed_summary import FeedSummary
+    from sensormend.stream.sources import open_source
 
-    source, decoder = _open(settings)
+    # A session and a group of its own, so that no message is missing for another one.
+    mqtt = replace(settings.mqtt, client_id=f"sensormend-probe-{uuid.uuid4().hex[:12]}")
+    source: Any = open_source(
+        settings.source, settings.options, work=settings.out, mqtt=mqtt, form=settings.format, lasting=False
+    )
+    decoder: Decoder = source.decoder
     parts: list[Readings] = []
     rejected: list[Rejected] = []
     count, end = 0, time.monotonic() + seconds
@@ -120,7 +127,7 @@ def _of_feed(settings: Settings, seconds: float) -> FeedSummary:
             "the topics"
         )
     return FeedSummary.of(
-        joined(parts),
+        Readings.concatenate(parts),
         settings.options,
         live=True,
         formats=tuple(decoder.formats.values()),
@@ -128,38 +135,6 @@ def _of_feed(settings: Settings, seconds: float) -> FeedSummary:
         passed=tuple(decoder.passed),
         rejected=rejected,
     )
-
-
-def _open(settings: Settings) -> tuple[Source, Decoder]:
-    from sensormend.stream.addresses import INFLUX, KAFKA
-
-    if settings.source == "-":
-        from sensormend.stream.sources.pipe_source import PipeSource
-
-        pipe = PipeSource(settings.options, form=settings.format)
-        return pipe, pipe.decoder
-    if settings.source.startswith(INFLUX[0]):
-        from sensormend.stream.sources.influx_source import InfluxSource
-
-        influx = InfluxSource(settings.source, settings.options, lasting=False)
-        return influx, influx.decoder
-    if settings.source.startswith(KAFKA):
-        from sensormend.stream.sources.kafka_source import KafkaSource
-
-        # In a group of its own, so that no record is missing for another one.
-        kafka = KafkaSource(
-            settings.source,
-            settings.options,
-            group=f"sensormend-probe-{uuid.uuid4().hex[:12]}",
-            form=settings.format,
-            lasting=False,
-        )
-        return kafka, kafka.decoder
-    from sensormend.stream.sources.mqtt_source import MqttSource
-
-    mqtt = replace(settings.mqtt, client_id=f"sensormend-probe-{uuid.uuid4().hex[:12]}")
-    broker = MqttSource(settings.source, mqtt, settings.options, form=settings.format, lasting=False)
-    return broker, broker.decoder
 
 
 def _of_files(source: str, options: Options, folder: Path) -> FeedSummary:

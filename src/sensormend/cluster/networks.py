@@ -1,51 +1,55 @@
-"""`clean_networks` cleans many networks, each with its own model and output, in this process or on a cluster."""
+"""`clean_networks` cleans many networks, each with its own model and output, in this process or on a Dask cluster."""
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
+import sensormend
 from sensormend.archive.checkpoint import Checkpoint, changed_options, fingerprint_job, identify_source, list_files
-from sensormend.cluster.splitting import NetworkPart, NetworkParts, split
-from sensormend.cluster.workers import (
-    Client,
-    NetworkTask,
-    Outcome,
-    Progress,
-    check_workers,
-    clean_here,
-    clean_on_workers,
-    connected,
-)
-from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.archive.cleaning import clean_archive
+from sensormend.cluster.connection import Client, check_workers, connected
+from sensormend.cluster.splitting import NetworkPart, Stages, split
+from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, one_line
 from sensormend.files import now, replacing, surroundings
-from sensormend.io.metadata import write_csv, write_json
+from sensormend.io.metadata import read_faults, read_json, write_csv, write_json
 from sensormend.io.sources import SourcePaths
 from sensormend.io.target import Target
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.places import Places
+from sensormend.pipeline.times import duration
 
-__all__ = ["NetworksReport", "Outcome", "clean_networks"]
+__all__ = ["NetworkTask", "NetworksReport", "Outcome", "clean_network", "clean_networks"]
 
 FILES = 20
-"""The number of input files that run.json of each network lists."""
+"""The number of input files that run.json of each network lists; that of the run lists all."""
 
-FILE_OPTIONS = ("maintenance", "coordinates")
-"""The options that name files, which must be readable by the workers."""
-
-StageProgress = Callable[..., None]
-"""Called with the completed share of a stage, 0 to 1, and a text with the numbers of networks and workers."""
+NOT_WHOLE_PERIODS = ("spike", "silent")
+"""Reasons of faults that are not counted in sensor-days."""
 
 
-NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
+@dataclass(frozen=True)
+class Outcome:
+    """A line of networks.csv: `outcome` is `done`, or the reason why not in one line."""
+
+    network: str
+    folder: str
+    sensors: int = 0
+    periods: int = 0
+    faulty_sensor_days: int = 0
+    filled: int = 0
+    seconds: float = 0.0
+    outcome: str = "done"
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,30 @@ class NetworksReport:
         return tuple(network for network in self.networks if network.outcome != "done")
 
 
+@dataclass(frozen=True)
+class NetworkTask:
+    """The task to clean one network, with the options for it and entries for its run.json.
+
+    The readings are in the folder `staging`, which has the same absolute path on every worker and belongs to one run
+    with its options; the networks are written beside it. `version` is the sensormend of the run.
+    """
+
+    staging: Path
+    part: NetworkPart
+    options: Options
+    record: Mapping[str, Any]
+    version: str = sensormend.__version__
+
+    @property
+    def source(self) -> Path:
+        """The file of its readings."""
+        return self.staging / "parts" / f"{self.part.folder}.parquet"
+
+    def outcome(self, **counts: Any) -> Outcome:
+        """Return the outcome of this network."""
+        return Outcome(self.part.network, self.part.folder, **counts)
+
+
 def clean_networks(
     readings: SourcePaths,
     out: str | PathLike[str],
@@ -73,7 +101,7 @@ def clean_networks(
     *,
     overwrite: bool = False,
     resume: bool = False,
-    stages: Callable[[str, int], StageProgress] = lambda name, readings: lambda done, beside="": None,
+    stages: Stages = lambda name, readings: lambda done, beside="": None,
 ) -> NetworksReport:
     """Clean many networks, each with a model of its own, into `out/<network>`.
 
@@ -92,7 +120,7 @@ def clean_networks(
     overwrite
         Replace an existing `out`.
     resume
-        Continue an interrupted run.
+        Continue an interrupted run with the networks that are not done.
     stages
         Called with the progress of the work.
 
@@ -116,127 +144,182 @@ def clean_networks(
         Places.read(options.coordinates)
     started = monotonic()
     surroundings()  # The commit is read once: it is that of the code that runs, not of a checkout that changed since.
-    with nullcontext(None) if cluster is None else connected(cluster) as client:
+    with nullcontext() if cluster is None else connected(cluster) as client:
         identity = identify_source(readings)
-        files = list_files(identity)
         checkpoint = Checkpoint(target.work / "state")
-        with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
-            run = _NetworksRun(target, options, identity, stages)
+        may_replace = overwrite or checkpoint.replaces
+        with target.claimed(list_files(identity), overwrite=overwrite, resume=resume, replaces=may_replace):
             try:
                 job = fingerprint_job(identity, options, checkpoint.job, target.work)
-                run.staging.mkdir(exist_ok=True)
+                staging = target.work / f"staging-{job[:16]}"
+                staging.mkdir(exist_ok=True)
                 if client is not None:
-                    check_workers(client, run.staging)
+                    check_workers(client, staging)
                 checkpoint.begin(job, replaces=overwrite)
-                run.stage(readings)
+                parts = split(staging, readings, options, stages)
             except SensormendError as error:
                 # The same call would fail in the same way, or nothing was done yet: there is nothing to resume.
                 if not resume and (isinstance(error, InputError | ConfigError) or checkpoint.job is None):
                     target.give_up()
                 raise
-            report = run.clean(client, Path(out), started)
-            run.finish(report)
+            shared = _share_files(options, staging)
+            record = {"source": identity[:FILES], "options": changed_options(options)}
+            tasks = [
+                NetworkTask(staging, part, parts.options(shared, part), {**record, "network": part.network})
+                for part in parts.parts
+            ]
+            stage = stages("cleaning", parts.readings)
+
+            def progress(done: int, read: float) -> None:
+                stage(read / max(parts.readings, 1), f"{done:,} of {len(tasks):,} networks")
+
+            try:
+                outcomes = _clean_here(tasks, progress) if client is None else _clean_on(client, tasks, progress)
+                networks = tuple(sorted(outcomes, key=attrgetter("network")))
+            except SensormendError as error:
+                raise SensormendError(f"{error}; what is done is kept, the same call with --resume continues") from None
+            report = NetworksReport(Path(out), networks, parts.readings, parts.rejected, monotonic() - started)
+            write_csv(target.work / "networks.csv", [entry.name for entry in fields(Outcome)], map(asdict, networks))
+            write_json(target.work / "run.json", _describe(report, identity, options))
+            # The list of networks is removed first: without it, a staging that a kill leaves incomplete is made anew.
+            (staging / "networks.json").unlink(missing_ok=True)
+            shutil.rmtree(staging, ignore_errors=True)
+            shutil.rmtree(checkpoint.folder, ignore_errors=True)
             target.publish()
     return report
 
 
-class _NetworksRun:
-    """One run over many networks, in its work folder."""
+def _clean_here(tasks: Sequence[NetworkTask], progress: Callable[[int, float], None]) -> Iterator[Outcome]:
+    """Clean networks one after the other in this process."""
+    read = 0
+    for done, task in enumerate(tasks):
 
-    def __init__(
-        self,
-        target: Target,
-        options: Options,
-        identity: list[list[str | int]],
-        stages: Callable[[str, int], StageProgress],
-    ) -> None:
-        self.target, self.options, self.identity, self.stages = target, options, identity, stages
-        self.staging = target.work / "staging"
-        self.parts = NetworkParts((), 0, ())
+        def report(share: float, done: int = done, before: int = read, count: int = task.part.readings) -> None:
+            progress(done, before + share * count)
 
-    def stage(self, source: SourcePaths) -> None:
-        """Split the readings by network, unless that is done."""
-        self.parts = split(
-            self.staging, source, self.options, self.stages("reading", 0),
-            lambda readings: self.stages("sorting", readings),
-        )  # fmt: skip
+        yield clean_network(task, report)
+        read += task.part.readings
+    progress(len(tasks), read)
 
-    def clean(self, client: Client | None, out: Path, started: float) -> NetworksReport:
-        """Clean every network that is not done yet."""
-        tasks, progress = [self._task(part) for part in self.parts.parts], self._progress()
+
+def _clean_on(
+    client: Client, tasks: Sequence[NetworkTask], progress: Callable[[int, float], None]
+) -> Iterator[Outcome]:
+    """Clean networks on the workers; Dask gives those of a worker that died to another one."""
+    import distributed
+
+    completed: Any = distributed.as_completed
+    # The largest first, so that the run does not end with one large network on a single worker.
+    futures = {client.submit(clean_network, task, priority=task.part.readings, pure=False): task for task in tasks}
+    read = 0
+    progress(0, 0)
+    try:
+        for done, future in enumerate(completed(list(futures), loop=client.loop), 1):
+            task = futures[future]
+            try:
+                yield future.result()
+            except distributed.KilledWorker as error:
+                yield task.outcome(outcome=f"its worker died {error.allowed_failures + 1} times; too little memory?")
+            except (distributed.CancelledError, OSError):
+                raise SensormendError(f"the scheduler at {client.scheduler.address} is lost") from None
+            except SensormendError:
+                raise
+            except Exception as error:
+                raise _stopped(task, error) from None
+            read += task.part.readings
+            progress(done, read)
+    finally:
+        if client.status == "running":
+            client.cancel(list(futures))
+
+
+def clean_network(task: NetworkTask, progress: Callable[[float], None] = lambda done: None) -> Outcome:
+    """Clean a network, unless that is done.
+
+    Errors are raised where the readings are not the cause: the disk, the worker.
+    """
+    out = task.staging.with_name(task.part.folder)
+    try:
+        if not (out / "run.json").exists():
+            _write(task, out, progress)
+    except (InputError, ConfigError, DivergenceError) as error:
+        return task.outcome(outcome=one_line(error))
+    except (SensormendError, OSError, MemoryError, ImportError) as error:
+        raise _stopped(task, error) from None
+    except Exception as error:
+        return task.outcome(outcome=f"{type(error).__name__}: {one_line(error)}")
+    run = read_json(out / "run.json")
+    period = duration(run["grid"]["period"])
+    faulty = {
+        (fault.sensor, fault.variable, day)
+        for fault in read_faults(out / "faults.csv")
+        if fault.reason not in NOT_WHOLE_PERIODS and not fault.doubtful
+        for day in range(fault.start // period, -(-fault.end // period))
+    }
+    counts = {name: run[name] for name in ("sensors", "periods", "filled", "seconds")}
+    return task.outcome(faulty_sensor_days=len(faulty), **counts)
+
+
+def _stopped(task: NetworkTask, error: BaseException) -> SensormendError:
+    return SensormendError(f"network {task.part.network!r}: {one_line(error)}")
+
+
+def _write(task: NetworkTask, out: Path, progress: Callable[[float], None]) -> None:
+    """Write the output of a network in a folder of this attempt, and move it to its place when it is complete.
+
+    Dask may have given up a worker that still runs, or the run may have been stopped: the first to end counts. Where
+    the readings are gone, the run has ended, or was started anew with other options.
+    """
+    if task.version != sensormend.__version__:
+        raise SensormendError(f"a worker with sensormend {sensormend.__version__} has joined, and {task.version} here")
+
+    def report(done: float) -> None:
+        if not task.source.exists():
+            raise SensormendError(
+                f"{task.source} is not visible on every worker: OUT has to lie on a shared file system"
+            )
+        progress(done)
+
+    report(0.0)
+    with TemporaryDirectory(dir=task.staging, ignore_cleanup_errors=True) as folder:
+        written = Path(folder, task.part.folder)
+
+        def stages(name: str, readings: int) -> Callable[[float], None]:
+            return report if name == "cleaning" else lambda done: None
+
+        clean_archive(task.source, written, task.options, stages=stages, part=task.record)
+        report(1.0)
         try:
-            outcomes = clean_on_workers(client, tasks, progress) if client else clean_here(tasks, progress)
-            networks = tuple(sorted(outcomes, key=attrgetter("network")))
-        except SensormendError as error:
-            raise SensormendError(f"{error}; what is done is kept, the same call with --resume continues") from None
-        return NetworksReport(out, networks, self.parts.readings, self.parts.rejected, monotonic() - started)
+            os.rename(written, out)
+        except OSError:
+            if not (out / "run.json").exists():
+                raise
 
-    def finish(self, report: NetworksReport) -> None:
-        """Write the files beside the networks, and remove the temporary ones."""
-        work = self.target.work
-        write_csv(work / "networks.csv", NETWORKS_HEADER, map(asdict, report.networks))
-        rejected = self.staging / "rejected.csv"
-        if rejected.exists():  # otherwise it was moved by a run that was killed right after
-            shutil.move(rejected, work / "rejected.csv")
-        write_json(work / "run.json", self._record(report))
-        for network in report.failed:
-            shutil.rmtree(work / f"{network.folder}.partial", ignore_errors=True)
-        # The list of networks is removed first: without it, a staging that a kill leaves incomplete is made anew.
-        (self.staging / "networks.json").unlink(missing_ok=True)
-        for name in ("staging", "state"):
-            shutil.rmtree(work / name, ignore_errors=True)
 
-    def _task(self, part: NetworkPart) -> NetworkTask:
-        options = self.parts.options(self.options, part)
-        copies: dict[str, Any] = {
-            name: self._copied(name, path) for name in FILE_OPTIONS if (path := getattr(options, name))
-        }
-        record = {
-            "source": _shortened(self.identity),
-            "options": changed_options(self.options),
-            "network": part.network,
-        }
-        return NetworkTask(self.target.work, part, replace(options, **copies), record)
-
-    def _copied(self, name: str, path: Path) -> Path:
-        """Copy a file of the user to a place that every worker can read, and return its path."""
-        copy = self.staging / f"{name}.csv"
-        if not copy.exists():
-            with replacing(copy) as new:
+def _share_files(options: Options, folder: Path) -> Options:
+    """Copy the files that options name to a folder that every worker can read."""
+    copies: dict[str, Any] = {}
+    for name in ("maintenance", "coordinates"):
+        if path := getattr(options, name):
+            copies[name] = folder / f"{name}.csv"
+            with replacing(copies[name]) as new:
                 shutil.copyfile(path, new)
-        return copy
-
-    def _progress(self) -> Progress:
-        total, readings = len(self.parts.parts), self.parts.readings
-        stage = self.stages("cleaning", readings)
-
-        def report(done: int, read: float, workers: int | None) -> None:
-            counts = f"{done:,} of {total:,} networks"
-            counts += "" if workers is None else f", {workers:,} worker{'s' * (workers != 1)}"
-            stage(read / max(readings, 1), counts)
-
-        return report
-
-    def _record(self, report: NetworksReport) -> dict[str, Any]:
-        return {
-            "command": "clean",
-            "finished": now(),
-            "seconds": round(report.seconds, 2),
-            "source": self.identity,
-            "options": changed_options(self.options),
-            "networks": len(report.networks),
-            "failed": len(report.failed),
-            "sensors": sum(network.sensors for network in report.networks),
-            "readings": report.readings,
-            "rejected": report.rejected,
-            "filled": sum(network.filled for network in report.networks),
-            "faulty_sensor_days": sum(network.faulty_sensor_days for network in report.networks),
-            "surroundings": surroundings(),
-        }
+    return replace(options, **copies)
 
 
-def _shortened(identity: list[list[str | int]]) -> list[list[str | int]]:
-    """Return a shortened list of input files for run.json of each network; the whole list is in that of the run."""
-    if len(identity) <= FILES:
-        return identity
-    return [*identity[:FILES], [f"and {len(identity) - FILES:,} more: see run.json of all networks"]]
+def _describe(report: NetworksReport, identity: list[list[str | int]], options: Options) -> dict[str, Any]:
+    """Return the content of run.json."""
+    totals = ("sensors", "filled", "faulty_sensor_days")
+    return {
+        "command": "clean",
+        "finished": now(),
+        "seconds": round(report.seconds, 2),
+        "source": identity,
+        "options": changed_options(options),
+        "networks": len(report.networks),
+        "failed": len(report.failed),
+        "readings": report.readings,
+        "rejected": report.rejected,
+        **{name: sum(getattr(network, name) for network in report.networks) for name in totals},
+        "surroundings": surroundings(),
+    }

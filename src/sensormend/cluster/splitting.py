@@ -15,10 +15,14 @@ from sensormend.files import replacing
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.sources import SourcePaths
 from sensormend.io.sql import literal
-from sensormend.io.staging import Progress, Staging
+from sensormend.io.staging import Staging
 from sensormend.pipeline.options import COLUMNS, EVERY, Options
 
-__all__ = ["NetworkPart", "NetworkParts", "name_folders", "split"]
+__all__ = ["NetworkPart", "NetworkParts", "Stages", "name_folders", "split"]
+
+Stages = Callable[[str, int], Callable[..., None]]
+"""Called at the start of a stage with its name and its number of readings; returns a callback for the completed share,
+0 to 1, and a text beside it."""
 
 LONGEST = 80
 """The longest name of a folder, in characters: endings are appended, and file systems allow 255 bytes."""
@@ -102,19 +106,10 @@ class NetworkParts:
         )  # fmt: skip
 
 
-def split(
-    folder: Path, source: SourcePaths, options: Options, reading: Progress, sorting: Callable[[int], Progress]
-) -> NetworkParts:
+def split(folder: Path, source: SourcePaths, options: Options, stages: Stages) -> NetworkParts:
     """Read a source and write `<folder>/parts/<network>.parquet` for every network, unless that is done.
 
-    Parameters
-    ----------
-    folder
-        The folder of the parts and of temporary files.
-    source, options
-        As for `clean`; `options.networks` is the column of networks.
-    reading, sorting
-        Called with the progress; `sorting` first with the number of readings.
+    `options.networks` is the column of networks. What cannot be read goes into `rejected.csv` beside the folder.
     """
     path = folder / "networks.json"
     if path.exists():
@@ -122,17 +117,17 @@ def split(
         saved = tuple(NetworkPart(**{**part, "variables": tuple(part["variables"])}) for part in record["parts"])
         return NetworkParts(saved, record["rejected"], tuple(record["columns"]))
     with Staging(folder) as staging:
-        staging.load(source, options, reading)
+        staging.load(source, options, stages("reading", 0))
         if staging.rejected:
-            staging.write_rejected(folder / "rejected.csv")
+            staging.write_rejected(folder.with_name("rejected.csv"))
         options.refuse_unknown(staging.variables)
-        parts = _split(staging, folder / "parts", sorting(staging.readings))
+        parts = _split(staging, folder / "parts", stages("sorting", staging.readings))
     write_json(path, asdict(parts))
     staging.path.unlink()
     return parts
 
 
-def _split(staging: Staging, folder: Path, progress: Progress) -> NetworkParts:
+def _split(staging: Staging, folder: Path, progress: Callable[[float], None]) -> NetworkParts:
     ask = staging.ask
     ask("""
         CREATE TABLE networks AS SELECT network, (row_number() OVER (ORDER BY network) - 1)::INTEGER AS code, n, kinds

@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.explain.context import USUAL_SPAN, ReadingContext, TimeLike, microseconds, reading_context, time_text
-from sensormend.explain.correlated import ENOUGH
+from sensormend.explain.context import (
+    ENOUGH,
+    USUAL_SPAN,
+    ReadingContext,
+    TimeLike,
+    microseconds,
+    reading_context,
+    time_text,
+)
 from sensormend.io.folder import Archive
 from sensormend.pipeline.options import EVERY
 from sensormend.pipeline.sentences import enumeration, how_long

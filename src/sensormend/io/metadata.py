@@ -15,7 +15,7 @@ import numpy as np
 
 from sensormend.errors import InputError
 from sensormend.files import atomic_write, harmless, open_text, original
-from sensormend.pipeline.faults import FaultInterval, SensorSummary, with_incidents
+from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.times import iso, parse_time
 
 __all__ = [
@@ -41,9 +41,6 @@ SENSORS_HEADER = (
 
 TIMES = frozenset({"from", "to", "first", "last", "received", "incident"})
 """Columns that are times."""
-
-ADDED = frozenset({"incident", "open"})
-"""Columns that older versions did not write."""
 
 _Entry = TypeVar("_Entry", FaultInterval, SensorSummary)
 
@@ -93,9 +90,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_faults(path: Path) -> list[FaultInterval]:
-    """Read faults.csv; empty if there is no such file. An older one gets the incidents that it lacks."""
-    faults = _read(path, FAULTS_HEADER, FaultInterval)
-    return with_incidents(faults) if any(fault.incident is None for fault in faults) else faults
+    """Read faults.csv; empty if there is no such file."""
+    return _read(path, FAULTS_HEADER, FaultInterval)
 
 
 def read_sensors(path: Path) -> list[SensorSummary]:
@@ -109,7 +105,7 @@ def _read(path: Path, header: Sequence[str], kind: Callable[..., _Entry]) -> lis
     try:
         with open_text(Path(path)) as file:
             table: csv.DictReader[str] = csv.DictReader(file)
-            lacking = [name for name in header if name not in (table.fieldnames or ()) and name not in ADDED]
+            lacking = [name for name in header if name not in (table.fieldnames or ())]
             if lacking:
                 raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
             for number, line in enumerate(table, start=2):

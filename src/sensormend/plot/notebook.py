@@ -16,8 +16,7 @@ import numpy as np
 
 from sensormend.archive.frames import is_frame, read_rows
 from sensormend.errors import ConfigError, InputError
-from sensormend.explain.context import USUAL_SPAN, TimeLike, microseconds
-from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
+from sensormend.explain.context import USUAL_SPAN, CorrelatedSensor, TimeLike, correlated_sensors, microseconds
 from sensormend.io.folder import Archive
 from sensormend.pipeline.health import HEALTH, SPIKE, by_trouble, days_per_cell, shade_words, states_by_cell
 from sensormend.pipeline.sentences import counted, readable

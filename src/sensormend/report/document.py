@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,33 @@ from typing import Any
 from sensormend.errors import ConfigError
 from sensormend.files import atomic_write, now
 from sensormend.io.folder import find_meta
+from sensormend.pipeline.sentences import fault_sentence, how_far_judged
+from sensormend.readings import Flag
 from sensormend.report.about import header_section, provenance_section
 from sensormend.report.coverage import coverage_section
 from sensormend.report.embedded import embedded_data
 from sensormend.report.limits import limits_section
-from sensormend.report.markup import Html, tag
-from sensormend.report.repairs import repairs_section
+from sensormend.report.markup import Html, channel_name, concat, date, minute, quotation, tag
 from sensormend.report.report_data import ReportData, read_report_data
+from sensormend.views.attention import Attention
+from sensormend.views.channel_status import last_heard
 from sensormend.views.encoding import as_json
+from sensormend.views.fault_list import (
+    CERTAIN_CONFIDENCE,
+    CERTAIN_SCORE,
+    LIKELY_CONFIDENCE,
+    LIKELY_SCORE,
+    FaultPage,
+)
 from sensormend.views.reader import OutReader
 
 __all__ = ["STATIC", "bundle", "page", "write_report"]
 
 STATIC = Path(__file__).parents[1] / "web" / "static"
 """The files of the page."""
+
+MAX_ENDED = 10
+"""The maximum number of sensors that are listed because they ended."""
 
 DOCTYPE = "<!doctype html>"
 PAGES = (".html", ".htm")
@@ -164,7 +177,7 @@ def _sections(data: ReportData, shown: Mapping[str, Any]) -> list[tuple[str, str
         (
             "repair",
             "What to repair",
-            repairs_section(data, answers["attention"][0]["answer"], answers["faults"][0]["answer"]),
+            _repairs_section(data, answers["attention"][0]["answer"], answers["faults"][0]["answer"]),
         ),
         ("stations", "Stations", _view("stations", "grid") if "sensors" in answers else None),
         ("health", "Day by day", _view("health", "matrix") if "matrix" in answers else None),
@@ -175,6 +188,42 @@ def _sections(data: ReportData, shown: Mapping[str, Any]) -> list[tuple[str, str
         ("limits", "What not to use it for", limits_section(data)),
         ("made", "How it was made", provenance_section(data)),
     ]
+
+
+def _repairs_section(data: ReportData, attention: Attention, faults: FaultPage) -> Html:
+    """Return the part on what to repair; without JavaScript it has the sentences of the page's two lists."""
+    flags = data.counts.flags
+    judged = flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL]
+    sentences = dict.fromkeys([*(one.sentence for one in attention.items), *(one.sentence for one in faults.items)])
+    return tag(
+        "section",
+        tag("h2", "What to repair"),
+        tag("h3", f"Wrong at the end, {minute(_end(data))}"),
+        tag("div", id="attention"),
+        _ended(data.ended()),
+        tag("p", fault_sentence(data.faults) if judged else how_far_judged(flags)),
+        tag("div", class_="view view-faults", id="longest"),
+        tag("p", "How sure: ", tag("b", "certain"), f" is a probability of {CERTAIN_CONFIDENCE:g} and more, "
+            f"or, where there is none, {CERTAIN_SCORE:g} times past the limit and more, ", tag("b", "likely"),
+            f" {LIKELY_CONFIDENCE:g}, or {LIKELY_SCORE:g} times, and more, ", tag("b", "borderline"),
+            " less. Silence needs no judgement.", class_="note"),
+        tag("noscript", tag("ul", *(tag("li", quotation(sentence)) for sentence in sentences))),
+        id="repair",
+    )  # fmt: skip
+
+
+def _end(data: ReportData) -> int:
+    """Return the end of the last reading; rows without one may follow it until the period is over."""
+    heard = last_heard(data.reader)
+    return data.end if heard is None else min(data.end, data.reader.slot(heard) + data.reader.step)
+
+
+def _ended(ended: Sequence[tuple[str, int]]) -> Html:
+    if not ended:
+        return Html("")
+    entries = [concat([channel_name(sensor), f" on {date(last)}"]) for sensor, last in ended[:MAX_ENDED]]
+    rest = f" and {len(ended) - MAX_ENDED:,} more" if len(ended) > MAX_ENDED else ""
+    return tag("p", "Ended before the others, with the last reading: ", concat(entries, ", "), f"{rest}.")
 
 
 def _view(name: str, root: str) -> Html:

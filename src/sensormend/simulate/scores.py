@@ -30,7 +30,6 @@ __all__ = [
     "reading_scores",
     "recovery_of_rows",
     "score",
-    "straight_line",
     "which_detected",
 ]
 
@@ -356,17 +355,6 @@ def faults_by_kind(network: Network, recovery: Recovery, *, dropped: int = DROPP
     spikes = network.spikes & scored
     put_in, detected = int(spikes.sum()), int((spikes & recovery.wrong).sum())
     return [*rows, KindCounts("spike", put_in, detected, put_in, detected)]
-
-
-def straight_line(readings: FloatArray, faulty: BoolArray) -> FloatArray:
-    """Fill gaps and the `faulty` fibers by linear interpolation in time, sensor by sensor."""
-    series = in_time(np.where(faulty[:, None, :], np.nan, readings))
-    slots = np.arange(series.shape[1])
-    for line in series:
-        good = np.isfinite(line)
-        if good.any():
-            line[~good] = np.interp(slots[~good], slots[good], line[good])
-    return by_day(series, readings.shape)
 
 
 def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: Sequence[int] = ()) -> dict[str, float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sensormend.pipeline.cleaner import NEVER
 from sensormend.pipeline.sentences import who
 from sensormend.pipeline.times import iso
-from sensormend.readings import IntArray, NameIndex, Readings
+from sensormend.readings import IntArray, NameIndex, Readings, grown
 from sensormend.recovery import BoolArray
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.deliveries import FLOOD, Alert, identified
@@ -184,10 +184,8 @@ class Admission:
         self._present = max(self._present, period)
         if not sensor.size:
             return
-        more = int(sensor.max()) + 1 - self._periods.size
-        if more > 0:
-            self._periods = np.concatenate([self._periods, np.zeros(more, dtype=np.int64)])
-            self._last = np.concatenate([self._last, np.full(more, NEVER)])
+        if (size := int(sensor.max()) + 1) > self._periods.size:
+            self._periods, self._last = grown(self._periods, size), grown(self._last, size, NEVER)
         reporting = np.unique(sensor)
         new = reporting[self._last[reporting] < self._present]
         self._periods[new] = np.minimum(self._periods[new] + 1, KNOWN_AFTER)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.pipeline.channel_states import STATES, ChannelState, channel_states
+from sensormend.pipeline.channel_states import STATES, ChannelName, ChannelState, channel_states
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import MAX_SLOTS_APART, ReadingSums
 from sensormend.pipeline.grid import Grid
@@ -34,15 +34,11 @@ from sensormend.stream.deliveries import Alert, AlertedChannel, identified
 
 __all__ = [
     "Alerts",
-    "ChannelName",
     "ChannelRecord",
     "Muting",
     "PeriodVerdict",
     "period_verdict",
 ]
-
-ChannelName = tuple[str, str]
-"""Sensor and variable of a channel."""
 
 SPIKE, FILL, IMPLAUSIBLE = (REASONS.index(reason) for reason in ("spike", "fill", "implausible"))
 

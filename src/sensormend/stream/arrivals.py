@@ -18,7 +18,7 @@ from sensormend.files import Closing
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Position
 from sensormend.pipeline.times import iso
-from sensormend.readings import DAY, SECOND, IntArray, Readings
+from sensormend.readings import DAY, SECOND, IntArray, Readings, grown
 from sensormend.recovery import BoolArray
 
 __all__ = [
@@ -230,9 +230,8 @@ class PeriodBuffer:
         np.add.at(self._counts, readings.sensor, 1)
 
     def _grow(self, sensor: IntArray) -> None:
-        more = int(sensor.max(initial=-1)) + 1 - self._counts.size
-        if more > 0:
-            self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
+        if (size := int(sensor.max(initial=-1)) + 1) > self._counts.size:
+            self._counts = grown(self._counts, size)
 
     def readings(self, chosen: NDArray[np.bool_] | slice, sensors: Sequence[str], variables: Sequence[str]) -> Readings:
         """Return some of the readings."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.pipeline.cleaner import NEVER
-from sensormend.readings import SECOND
+from sensormend.readings import SECOND, grown
 from sensormend.stream.arrivals import Source
 
 __all__ = ["EventClock", "NetworkPace", "Watermark"]
@@ -110,10 +110,8 @@ class Watermark:
         """
         if not sensor.size:
             return
-        more = int(sensor.max()) + 1 - self._newest.size
-        if more > 0:
-            self._newest = np.concatenate([self._newest, np.full(more, NEVER)])
-            self._last_update = np.concatenate([self._last_update, np.full(more, -1)])
+        if (size := int(sensor.max()) + 1) > self._newest.size:
+            self._newest, self._last_update = grown(self._newest, size, NEVER), grown(self._last_update, size, -1)
         self._updates += not continued
         np.maximum.at(self._newest, sensor, time)
         self.newest = max(self.newest, int(time.max()))
@@ -144,8 +142,7 @@ class Watermark:
         """
         if not time.size or int(time.max()) < limit:
             return int(time.size)
-        newest = np.full(max(self._newest.size, int(sensor.max()) + 1), NEVER)
-        newest[: self._newest.size] = self._newest
+        newest = grown(self._newest, int(sensor.max()) + 1, NEVER)
         counts = np.ones(newest.size, dtype=bool)
         if counting is not None:
             counts[:] = False

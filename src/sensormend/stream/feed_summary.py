@@ -13,10 +13,10 @@ from sensormend.pipeline.options import Options
 from sensormend.pipeline.survey import survey_readings, survey_start
 from sensormend.pipeline.times import in_words, iso
 from sensormend.pipeline.units import UsualRange, collect_units, described, sent, split_unit
-from sensormend.readings import NOTHING, Readings
+from sensormend.readings import Readings
 from sensormend.stream.arrivals import Rejected
 
-__all__ = ["FeedSummary", "joined"]
+__all__ = ["FeedSummary"]
 
 SHOWN = 5
 """The numbers of decoded readings, sensors, variables and names that are shown."""
@@ -123,16 +123,6 @@ class FeedSummary:
                 f"{variable or 'value'} {'no number' if np.isnan(value) else f'{value:g}'}"
             )
         return texts
-
-
-def joined(parts: Sequence[Readings]) -> Readings:
-    """Join readings of one decoder; the names are those of the last part, which begin with those of all before it."""
-    if not parts:
-        return NOTHING
-    sensor, variable, time, value = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")
-    )
-    return Readings(parts[-1].sensors, parts[-1].variables, sensor, variable, time, value)
 
 
 def _repeats(readings: Readings) -> bool:

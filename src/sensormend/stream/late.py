@@ -17,7 +17,7 @@ from sensormend.io.folder import data_files, file_rows, parse_span
 from sensormend.io.writing import RowWriter, part_name
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.verdicts import Mark, flag_cells
-from sensormend.readings import DAY, REASONS, Flag, Readings, Rows, recoded
+from sensormend.readings import DAY, REASONS, Flag, Readings, Rows, join, recoded
 from sensormend.recovery import BoolArray
 from sensormend.stream.codec import pack, readings_from_bytes, readings_to_bytes, unpack
 
@@ -28,7 +28,6 @@ _Table = TypeVar("_Table", Readings, Rows)
 CRC = 4
 """Bytes of the checksum at the start of a file."""
 
-COLUMNS = ("sensor", "variable", "time", "value")
 LATE = REASONS.index("late")
 CHANGED = ("value", "n", "flag", "reason")
 """The columns that a late reading can change."""
@@ -61,9 +60,7 @@ class LateReadingStore:
             readings = late[0][1].taken(slice(0, 0))
         before = records < late[0][0]
         # Names are only ever added: the last readings have the names of all.
-        last = late[-1][1]
-        columns = {name: np.concatenate([getattr(more, name) for _, more in late]) for name in COLUMNS}
-        all_readings = _with_late(readings.taken(before), Readings(last.sensors, last.variables, **columns))
+        all_readings = join([readings.taken(before), Readings.concatenate([more for _, more in late])])
         count = [len(more) for _, more in late]
         records = np.concatenate([records[before], np.repeat([record for record, _ in late], count)])
         new = np.arange(len(records)) >= before.sum()
@@ -128,12 +125,6 @@ def _is_first(readings: Readings) -> BoolArray:
     return first
 
 
-def _with_late(first: Readings, late: Readings) -> Readings:
-    late = recoded(late, first)
-    columns = {name: np.concatenate([getattr(first, name), getattr(late, name)]) for name in COLUMNS}
-    return Readings(late.sensors, late.variables, **columns)
-
-
 def correct(
     writer: RowWriter,
     folder: Path,
@@ -175,7 +166,7 @@ def correct(
         if not _is_unchanged(before, after):
             writer.rewrite(path, after)
         corrected.append(after.taken(rows_changed))
-    return _joined(corrected)
+    return join(corrected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,14 +286,6 @@ def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
 
 def _cells(rows: Rows) -> Iterator[tuple[int, int, int]]:
     return zip(rows.sensor.tolist(), rows.variable.tolist(), rows.time.tolist(), strict=True)
-
-
-def _joined(parts: Sequence[Rows]) -> Rows:
-    """Join rows with different lists of names."""
-    joined = [parts[0]]
-    for part in parts[1:]:
-        joined.append(recoded(part, joined[-1]))
-    return Rows.concatenate(joined)
 
 
 def _is_unchanged(before: Rows, after: Rows) -> bool:

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
-from sensormend.pipeline.channel_states import STATES
+from sensormend.pipeline.channel_states import STATES, ChannelName
 from sensormend.pipeline.cleaner import NEVER, CleanedPeriod
 from sensormend.pipeline.faults import MAX_SLOTS_APART
 from sensormend.pipeline.grid import Grid, is_fill
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.options import EVERY
-from sensormend.readings import Flag, NameIndex, Readings, Rows
+from sensormend.readings import Flag, NameIndex, Readings, Rows, grown
 from sensormend.recovery import BoolArray
 from sensormend.stream.alert_messages import one_per_incident
-from sensormend.stream.alerts import Alerts, ChannelName, period_verdict
+from sensormend.stream.alerts import Alerts, period_verdict
 from sensormend.stream.deliveries import Alert
 
 __all__ = ["ChannelMonitor", "Silence"]
@@ -182,16 +182,15 @@ class Silence:
         self._learn()
 
     def _grow(self, channel: NDArray[np.int64]) -> None:
-        more = int(channel.max(initial=-1)) + 1 - len(self)
-        if more <= 0:
+        size = int(channel.max(initial=-1)) + 1
+        if size <= len(self):
             return
-        self.last, self._closed = (np.append(old, np.full(more, NEVER)) for old in (self.last, self._closed))
-        self._age, self._oldest, self._count = (
-            np.append(old, np.zeros(more, np.int64)) for old in (self._age, self._oldest, self._count)
+        self.last, self._closed = grown(self.last, size, NEVER), grown(self._closed, size, NEVER)
+        self._age, self._oldest, self._count, self._history = (
+            grown(old, size) for old in (self._age, self._oldest, self._count, self._history)
         )
-        self._history = np.concatenate([self._history, np.zeros((more, REMEMBERED_PERIODS), np.float32)])
-        self.usual = np.append(self.usual, np.full(more, self._typical))
-        self._limit = np.append(self._limit, np.full(more, self._find_limit(self._typical, self._typical)))
+        self.usual = grown(self.usual, size, self._typical)
+        self._limit = grown(self._limit, size, self._find_limit(self._typical, self._typical))
 
     def _learn(self) -> None:
         """Update the usual silences and the limits."""

@@ -38,7 +38,7 @@ from sensormend.stream.codec import input_from_bytes, input_to_bytes
 from sensormend.stream.deliveries import DAMAGE, Alert, Delivery, Kind, identified
 from sensormend.stream.delivery_worker import DeliveryWorker, stop_all
 from sensormend.stream.event_time import EventClock
-from sensormend.stream.feed_summary import FeedSummary, joined
+from sensormend.stream.feed_summary import FeedSummary
 from sensormend.stream.formats.values import NOT_DECODED, TOO_MANY_NAMES
 from sensormend.stream.integrity import inspect
 from sensormend.stream.logs import ConditionLog, say
@@ -312,7 +312,7 @@ class Service:
         if not self._first or not (enough or arrived is None or time.monotonic() - self._first_at > SUMMARY_AFTER):
             return
         parts, self._first = self._first, None
-        summary = FeedSummary.of(joined(parts), self.settings.options, live=True, units=source.units)
+        summary = FeedSummary.of(Readings.concatenate(parts), self.settings.options, live=True, units=source.units)
         for what, choice, hint in summary.lines():
             say(_log, logging.INFO, f"{what}: {choice}", **({"hint": hint} if hint else {}))
 

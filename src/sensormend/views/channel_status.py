@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sensormend.pipeline.channel_states import (
-    STATES,
     WRONG,
     ChannelName,
     ChannelState,
@@ -100,17 +99,11 @@ def _statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
 
 def _alerted(alert: Health, final: FinalState) -> FinalState:
     """Return the state of a channel of a watch: the page shows what its alerts say, at the same time."""
-    word = "ended" if alert.state == "gone" else alert.state
-    if word in STATES:
-        state = ChannelState(word)
-        same = final.state == state
-        reason = alert.reason or (final.reason if same else "")
-        since = final.since if same and final.since is not None else alert.since
-        return FinalState(state) if state in UNREMARKABLE else FinalState(state, reason or word, since)
-    if final.state == "silent":
-        return FinalState(ChannelState.HEALTHY)
-    # A fault that is not certain enough for an alert, or has not lasted long enough.
-    return replace(final, state=ChannelState.SUSPECT) if final.state == "faulty" else final
+    state = ChannelState(alert.state)
+    same = final.state == state
+    reason = alert.reason or (final.reason if same else "")
+    since = final.since if same and final.since is not None else alert.since
+    return FinalState(state) if state in UNREMARKABLE else FinalState(state, reason or alert.state, since)
 
 
 def all_faults(reader: OutReader) -> list[FaultInterval]:

@@ -17,6 +17,7 @@ from sensormend.errors import ConfigError
 from sensormend.files import open_text, read_table
 from sensormend.io.folder import Archive
 from sensormend.io.sources import listed
+from sensormend.pipeline.channel_states import ChannelName
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import EVER, as_time
 from sensormend.pipeline.owner_flags import only_faults, says_wrong, words, wrong_flags
@@ -28,9 +29,6 @@ __all__ = ["Agreement", "Comparison", "Differences", "OwnerAgreement", "compare"
 
 SPAN = 31 * DAY
 """The rows that are in memory at a time."""
-
-
-Channel = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -215,7 +213,7 @@ def _labelled(archive: Archive, labels: _Labels) -> Iterator[tuple[Rows, BoolArr
         archive.check_sensor(unknown[0])
     for rows in _spans(archive):
         compared, wrong = np.zeros((2, len(rows)), dtype=bool)
-        for sensor, variable, own in _channels(rows):
+        for sensor, variable, own in rows.channels():
             compared[own], wrong[own] = labels.of(sensor, variable, rows.time[own], grid.step, grid.early)
         yield rows, compared, wrong
 
@@ -224,15 +222,6 @@ def _spans(archive: Archive) -> Iterator[Rows]:
     first, last = archive.span() or (0, -1)
     for start in range(first, last + 1, SPAN):
         yield archive.rows(start=start, end=start + SPAN)
-
-
-def _channels(rows: Rows) -> Iterator[tuple[str, str, NDArray[np.intp]]]:
-    """Yield the sensor, the variable and the rows of each channel, in order of time."""
-    channel = rows.sensor.astype(np.int64) * len(rows.variables) + rows.variable
-    order = np.lexsort((rows.time, channel))
-    for own in np.split(order, np.flatnonzero(np.diff(channel[order])) + 1):
-        if own.size:
-            yield rows.sensors[int(rows.sensor[own[0]])], rows.variables[int(rows.variable[own[0]])], own
 
 
 def _used(rows: Rows, compared: BoolArray) -> BoolArray:
@@ -260,13 +249,13 @@ def _lines(counts: Mapping[str, NDArray[np.int64]]) -> list[Comparison]:
 
 def _agreement(reader: OutReader) -> tuple[list[Agreement], list[Differences]]:
     counts: dict[str, NDArray[np.int64]] = defaultdict(lambda: np.zeros(6, dtype=np.int64))
-    differing: dict[Channel, tuple[int, int, tuple[int, int]]] = {}
+    differing: dict[ChannelName, tuple[int, int, tuple[int, int]]] = {}
     archive = reader.archive
     for rows, compared, wrong in _owned(archive, wrong_flags(reader.run)) if archive is not None else ():
         _count(rows, compared, wrong, counts)
         fail = rows.flag == Flag.FAIL
         differs = _used(rows, compared) & (fail != wrong)
-        for sensor, variable, own in _channels(rows.taken(differs)):
+        for sensor, variable, own in rows.taken(differs).channels():
             own = np.flatnonzero(differs)[own]
             ours, theirs, longest = differing.get((sensor, variable), (0, 0, (0, 0)))
             ours, theirs = ours + int(fail[own].sum()), theirs + int(wrong[own].sum())
@@ -294,11 +283,11 @@ def _length(run: tuple[int, int]) -> int:
 class _Labels:
     """Labels by channel: spans that are wrong, or times of readings and whether they are; `*` is every sensor."""
 
-    spans: dict[Channel, list[tuple[int, int]]]
-    times: dict[Channel, tuple[NDArray[np.int64], BoolArray]]
+    spans: dict[ChannelName, list[tuple[int, int]]]
+    times: dict[ChannelName, tuple[NDArray[np.int64], BoolArray]]
 
     @property
-    def channels(self) -> set[Channel]:
+    def channels(self) -> set[ChannelName]:
         return {*self.spans, *self.times}
 
     @classmethod
@@ -309,8 +298,8 @@ class _Labels:
         except (OSError, UnicodeDecodeError) as error:
             why = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or error
             raise ConfigError(f"{path} cannot be read: {why}") from None
-        spans: dict[Channel, list[tuple[int, int]]] = defaultdict(list)
-        readings: dict[Channel, list[tuple[int, bool]]] = defaultdict(list)
+        spans: dict[ChannelName, list[tuple[int, int]]] = defaultdict(list)
+        readings: dict[ChannelName, list[tuple[int, bool]]] = defaultdict(list)
         if "time" in header:
             if header.isdisjoint(("flag", "label")):
                 raise ConfigError(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sensormend.errors import InputError
-from sensormend.explain.context import reading_context
-from sensormend.explain.correlated import correlated_sensors
+from sensormend.explain.context import correlated_sensors, reading_context
 from sensormend.explain.paragraph import comparison, paragraph, verdict
 from sensormend.pipeline.places import Position
 from sensormend.pipeline.sentences import contradiction_sentence, who

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -22,11 +22,12 @@ from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
 from sensormend.io.metadata import read_faults, read_json, read_sensors
 from sensormend.io.sql import first_line, literal
 from sensormend.io.writing import RowWriter
+from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.faults import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.times import parse_time, utc
-from sensormend.readings import DAY, HOUR, Rows, recoded
+from sensormend.readings import DAY, HOUR, Rows, join
 from sensormend.recovery import FloatArray
 from sensormend.views.daily_counts import DailyCounts
 
@@ -288,7 +289,7 @@ class OutReader(Closing):
         later = provisional.taken(sensors, final_end, end, variable)
         if not len(later):
             return final, None
-        return (_concatenated(final, later) if len(final) else later), int(later.time[0])
+        return (join([final, later]) if len(final) else later), int(later.time[0])
 
     @property
     def rows_seen(self) -> object:
@@ -359,8 +360,11 @@ def _read_health(path: Path) -> dict[tuple[str, str], Health]:
         entries = [Health(**entry) for entry in read_json(path).get("sensors", ())]
         if not all(isinstance(time, int) for entry in entries for time in (entry.since, entry.heard or 0)):
             raise TypeError("a time is not an integer")
-        return {(entry.sensor, entry.variable): entry for entry in entries}
-    except TypeError:
+        # The file has another word for a channel that has ended.
+        states = [ChannelState("ended" if entry.state == "gone" else entry.state) for entry in entries]
+        return {(entry.sensor, entry.variable): replace(entry, state=state.value)
+                for entry, state in zip(entries, states, strict=True)}  # fmt: skip
+    except (TypeError, ValueError):
         raise InputError(f"cannot read {path}: it is not one that sensormend wrote") from None
 
 
@@ -395,11 +399,6 @@ def _read_provisional(path: Path) -> ProvisionalRows | None:
         if signature(path) == written:
             return ProvisionalRows(rows, None if reached is None else parse_time(reached))
     return None
-
-
-def _concatenated(final: Rows, later: Rows) -> Rows:
-    """Concatenate rows whose sensors are numbered differently."""
-    return Rows.concatenate([final, recoded(later, final)])
 
 
 def _with_new_channels(listed: list[SensorSummary], rows: Rows) -> list[SensorSummary]:

@@ -113,10 +113,7 @@ class HomeAssistant:
 
     def _values(self, rows: Rows, *, provisional: bool) -> Iterator[tuple[str, bytes, bool]]:
         """Yield the newest row of each channel that is newer than the last one."""
-        # The last row of each channel by time.
-        order = np.lexsort((rows.time, rows.variable, rows.sensor))
-        ends = np.flatnonzero(np.diff(rows.sensor[order]) | np.diff(rows.variable[order]))
-        last = rows.taken(order[[*ends.tolist(), len(order) - 1]] if len(order) else order)
+        last = rows.taken(np.array([own[-1] for _, _, own in rows.channels()], dtype=np.intp))
         newest: dict[tuple[str, str], int] = {}
         pairs = zip(last.time.tolist(), row_messages(last, provisional=provisional), strict=True)
         for time, (sensor, variable, message) in pairs:

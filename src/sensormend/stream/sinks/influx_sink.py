@@ -13,7 +13,7 @@ from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
 from sensormend.stream.addresses import parse_host, parse_login, plain
 from sensormend.stream.deliveries import Delivery, Kind, Sink
-from sensormend.stream.sinks.messages import health_message, row_fields, valid_text
+from sensormend.stream.sinks.messages import ChangedHealth, health_message, row_fields, valid_text
 from sensormend.stream.web_client import WebClient, basic
 
 __all__ = ["MEASUREMENT", "InfluxSink"]
@@ -69,22 +69,17 @@ class InfluxSink(Sink):
         if password is not None:
             headers["Authorization"] = basic(user, password) if user else f"Token {password}"
         self._client = WebClient(shown, headers, TIMEOUT)
-        self._written: dict[tuple[str, str], tuple[str, str, int]] = {}
+        self._health = ChangedHealth()
 
     def write(self, delivery: Delivery) -> None:
         """Write a delivery."""
         lines: list[str] = []
         if delivery.rows is not None:
             lines += self._row_lines(delivery.rows, provisional=delivery.kind == "provisional")
-        changed = {}
-        for health in delivery.health:
-            channel, state = (health.sensor, health.variable), (health.state, health.reason, health.since)
-            if self._written.get(channel) != state:
-                changed[channel] = state
-                lines.append(self._health_line(health, delivery.end))
+        lines += (self._health_line(health, delivery.end) for health in self._health.of(delivery.health))
         for start in range(0, len(lines), LINES):
             self._client.request("POST", self._address, "\n".join(lines[start : start + LINES]).encode())
-        self._written |= changed
+        self._health.written()
 
     def _row_lines(self, rows: Rows, *, provisional: bool) -> Iterator[str]:
         names = ("value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")

@@ -10,7 +10,7 @@ from sensormend.errors import ConfigError, RefusedError, SensormendError, one_li
 from sensormend.stream.addresses import plain
 from sensormend.stream.deliveries import Delivery, Kind, Sink
 from sensormend.stream.kafka import KafkaCluster, import_kafka
-from sensormend.stream.sinks.messages import health_message, json_bytes, row_messages, valid_text
+from sensormend.stream.sinks.messages import ChangedHealth, health_message, json_bytes, row_messages, valid_text
 
 __all__ = ["KafkaSink"]
 
@@ -47,25 +47,21 @@ class KafkaSink(Sink):
             "error_cb": lambda error: None,
         }
         self._producer: Any = None
-        self._written: dict[tuple[str, str], tuple[str, str, int]] = {}
+        self._health = ChangedHealth()
         self._open()
 
     def write(self, delivery: Delivery) -> None:
         """Write a delivery and wait for the cluster."""
-        changed = {}
         records = list(self._rows(delivery))
-        for health in delivery.health:
-            channel, state = (health.sensor, health.variable), (health.state, health.reason, health.since)
-            if self._written.get(channel) != state:
-                changed[channel] = state
-                key = "/".join(channel) if health.variable else health.sensor
-                records.append((f"{self._topic}-health", key, json_bytes(health_message(health))))
+        for health in self._health.of(delivery.health):
+            key = f"{health.sensor}/{health.variable}" if health.variable else health.sensor
+            records.append((f"{self._topic}-health", key, json_bytes(health_message(health))))
         try:
             self._produce(records)
         except BaseException:
             self.close()
             raise
-        self._written |= changed
+        self._health.written()
 
     def _rows(self, delivery: Delivery) -> Iterator[tuple[str, str, bytes]]:
         if delivery.rows is not None:

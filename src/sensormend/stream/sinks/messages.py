@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -27,6 +27,7 @@ __all__ = [
     "NO_DETAILS",
     "SEVERITIES",
     "AlertDetails",
+    "ChangedHealth",
     "alert_message",
     "alert_title",
     "find_advice",
@@ -112,6 +113,33 @@ def row_messages(rows: Rows, *, provisional: bool) -> Iterator[tuple[str, str, d
     """Yield sensor, variable and message of each row."""
     for fields in row_fields(rows, is_valid=math.isfinite):
         yield fields[0], fields[1], {**dict(zip(FIELDS, fields, strict=True)), "provisional": provisional}
+
+
+class ChangedHealth:
+    """Tells the health that differs in state, reason or since from what was written last, and all after a restart.
+
+    Examples
+    --------
+    >>> changed, health = ChangedHealth(), [Health("roof", "", "healthy", "", 0, 7)]
+    >>> len(changed.of(health)), len(changed.of(health))
+    (1, 1)
+    >>> changed.written()
+    >>> changed.of(health)
+    []
+    """
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[str, str], tuple[str, str, int]] = {}
+        self._new: dict[tuple[str, str], tuple[str, str, int]] = {}
+
+    def of(self, health: Sequence[Health]) -> list[Health]:
+        """Return the health that is to be written."""
+        self._new = {(one.sensor, one.variable): (one.state, one.reason, one.since) for one in health}
+        return [one for one in health if self._written.get(name := (one.sensor, one.variable)) != self._new[name]]
+
+    def written(self) -> None:
+        """Record that it was written."""
+        self._written |= self._new
 
 
 def health_message(health: Health) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from sensormend.stream.sinks.home_assistant import OFFLINE, ONLINE, HomeAssistan
 from sensormend.stream.sinks.messages import (
     NO_DETAILS,
     AlertDetails,
+    ChangedHealth,
     alert_message,
     health_message,
     json_bytes,
@@ -62,7 +63,7 @@ class MqttSink(Sink):
         self._publisher = _Publisher(broker, status_topic(self._prefix) if home_assistant else None)
         if home_assistant:
             self.kinds = (*self.kinds, "alert")
-        self._published: dict[tuple[str, str], tuple[str, str, int]] = {}
+        self._health = ChangedHealth()
 
     def write(self, delivery: Delivery) -> None:
         """Publish a delivery and wait for the broker."""
@@ -73,16 +74,13 @@ class MqttSink(Sink):
                 (self._topic("cleaned", sensor, variable), json_bytes(message), False)
                 for sensor, variable, message in row_messages(delivery.rows, provisional=provisional)
             )
-        changed = {}
-        for health in delivery.health:
-            channel, state = (health.sensor, health.variable), (health.state, health.reason, health.since)
-            if self._published.get(channel) != state:
-                changed[channel] = state
-                messages.append((self._topic("health", *channel), json_bytes(health_message(health)), True))
+        for health in self._health.of(delivery.health):
+            topic = self._topic("health", health.sensor, health.variable)
+            messages.append((topic, json_bytes(health_message(health)), True))
         if self._home is not None:
             messages += self._home.messages(delivery)
         self._publisher.publish(messages)
-        self._published |= changed
+        self._health.written()
         if self._home is not None:
             self._home.published()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,10 @@ class SensorThingsSink(Sink):
         if self._step is None:
             say(_log, logging.WARNING, f"{self._server.shown}: a correction without a known step is left out")
             return
-        for channel, part in _by_channel(rows):
-            identity = self._stream(channel)
+        for sensor, variable, own in rows.channels():
+            identity = self._stream((sensor, variable))
             if identity is not None:
-                self._write_channel(identity, part, self._step)
+                self._write_channel(identity, rows.taken(own), self._step)
 
     def _write_channel(self, identity: Any, rows: Rows, step: int) -> None:
         first, last = int(rows.time[0]), int(rows.time[-1]) + step
@@ -92,15 +92,6 @@ class SensorThingsSink(Sink):
                 self._missing.add(channel)
                 say(_log, logging.WARNING, f"{self._server.shown} has no Datastream for a sensor", channel=channel)
         return self._streams.get(channel)
-
-
-def _by_channel(rows: Rows) -> Iterator[tuple[tuple[str, str], Rows]]:
-    """Yield each channel and its rows in the order of their times."""
-    order = np.lexsort((rows.time, rows.variable, rows.sensor))
-    edges = np.flatnonzero(np.diff(rows.sensor[order]) | np.diff(rows.variable[order])) + 1
-    for part in np.split(order, edges):
-        chosen = rows.taken(part)
-        yield (rows.sensors[chosen.sensor[0]], rows.variables[chosen.variable[0]]), chosen
 
 
 def _find_row(observation: dict[str, Any], rows: Rows, step: int) -> int | None:

@@ -28,6 +28,7 @@ def open_source(
     speed: float | None = None,
     without: Path | None = None,
     form: str | None = None,
+    lasting: bool = True,
 ) -> Source:
     """Open the source of an address.
 
@@ -47,12 +48,14 @@ def open_source(
         A folder that is not read even if it is in the watched one: OUT.
     form
         The format of the messages; by default it is recognised.
+    lasting
+        False for a look at a feed: a broker, a cluster or a sender of line protocol keeps all messages.
     """
     # Each kind has dependencies of its own, and is imported only when it is used.
     if address.startswith(MQTT):
         from sensormend.stream.sources.mqtt_source import MqttSource
 
-        return MqttSource(address, mqtt, options, former=former, form=form)
+        return MqttSource(address, mqtt, options, former=former, form=form, lasting=lasting)
     if address.startswith(SCHEMES):
         from sensormend.stream.sources.postgres_source import PostgresSource
 
@@ -60,12 +63,13 @@ def open_source(
     if address.startswith(INFLUX[0]):
         from sensormend.stream.sources.influx_source import InfluxSource
 
-        return InfluxSource(address, options)
+        return InfluxSource(address, options, lasting=lasting)
     if address.startswith(KAFKA):
         from sensormend.stream.sources.kafka_source import KafkaSource
 
         # The name by which a broker knows this output folder.
-        return KafkaSource(address, options, mark=mark, group=mqtt.client_id if mqtt else None, form=form)
+        group = mqtt.client_id if mqtt else None
+        return KafkaSource(address, options, mark=mark, group=group, form=form, lasting=lasting)
     if address.startswith(SENSORTHINGS):
         from sensormend.stream.sources.sensorthings_source import SensorThingsSource
 
