@@ -41,8 +41,9 @@ MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "nd", "missing", "-", 
 _NAMES = {
     "time": """time timestamp datetime dateandtime datetimeutc timestamputc timeutc utctime utcdatetime utctimestamp
         utc dateutc timestampstart timestart starttime timestampbegin begintime timestampend timeend endtime
-        datetimebegin datetimeend readingdatetime lastupdated messdatum aaaammjjhh aaaammjj ts observedat recordedat measuredat sampledat receivedat createdat observationtime obstime
-        obsdatetime sampletime samplingtime measurementtime eventtime phenomenontime resulttime validtime valid when
+        datetimebegin datetimeend readingdatetime lastupdated messdatum aaaammjjhh aaaammjj ts observedat
+        recordedat measuredat sampledat receivedat createdat observationtime obstime obsdatetime sampletime
+        samplingtime measurementtime eventtime phenomenontime resulttime validtime valid when
         unixtime unix unixtimestamp unixms epoch epochs epochms epochseconds timestampms timems tsms
         localtime datetimelocal timelocal dtm zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
         fechahora fecha tiempo hora horodatage dateheure tijdstip tijd dataora date day""",

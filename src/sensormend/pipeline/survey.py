@@ -66,7 +66,7 @@ WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0
 
 READINGS, RARE = (85.0, 99.9, -1.0, 0.0), 0.05
 """Those that sound channels read as well, and the share of the readings up to which they are fill values: in a boiler
-that runs at 50 to 80 %, 0 is off. In real archives no fill value that was found by its distance alone has more than .8 %."""
+that runs at 50 to 80 %, 0 is off. No fill value of real archives that was found by its distance has more than .8 %."""
 
 
 FAR_OFF = 10.0
@@ -215,7 +215,7 @@ def _circular(sample: Readings, fill: Mapping[str, Sequence[float]], options: Op
         named = any(names_direction(text, unit) for text in names)
         if is_direction(own.value, np.diff(own.sensor) == 0, named=named):
             # A vane with a wrong zero reads -1 at times: a turn begins at -180 where there are more below 0 than that.
-            below, beyond = np.mean(own.value < 0), np.mean(own.value > TURN / 2)
+            below, beyond = float(np.mean(own.value < 0)), float(np.mean(own.value > TURN / 2))
             circular[variable] = -TURN / 2 if below > max(OUTSIDE, beyond) else 0.0
     return circular
 
@@ -516,7 +516,7 @@ def without_level(own: Readings, *, is_table: bool = False) -> WithoutLevel | No
         if value.min() < value.max():
             moves = True
             kinds[name] = COUNTER if _is_counter(value) else STATE if _is_state(value) else ""
-            n_clear += bool(kinds[name]) or np.count_nonzero(np.diff(value)) >= LEAST_MOVES
+            n_clear += bool(kinds[name]) or int(np.count_nonzero(np.diff(value))) >= LEAST_MOVES
         elif value.size >= LEAST_READINGS:
             constants.append(name)
     if len(own) >= LEAST_READINGS and not moves:
