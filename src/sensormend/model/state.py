@@ -25,7 +25,7 @@ from sensormend.model.joining import (
     departure,
     moved_score,
 )
-from sensormend.model.records import CHANNEL, HYPOTHESIS, KIND_SPIKE, VARIABLE
+from sensormend.model.records import CHANNEL, HYPOTHESIS, KIND_SPIKE, SOUND, VARIABLE
 from sensormend.model.scales import SHAPE_PERIODS, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
 
@@ -58,6 +58,9 @@ KNOWN_PERIODS = 10
 BLOCK = 64
 """Partitions that one thread takes at a time."""
 
+ABSENT_PERIODS = 30
+"""Periods of silence after which the level of a channel starts over: soil that came back after a winter was wrong for
+months."""
 FOLLOWED_PART = 48
 """Part of a period's slots, before its last readings, that each estimate follows again: readings that come late by
 half an hour change nothing before them."""
@@ -479,7 +482,7 @@ class State:
         copied = not learning and bool((self.stats["age"] == 0).any())
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
-            self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
+            self.mean, self._with_restarts(readings), self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
             self.hypotheses, self.first, self.count, self.weights, self.seen,
             at.Wander(self.history, self.square, self.extremes, self.pooled),
             screening.spike_limits(self.roughness, self.spread[self.variable, 1]), self.standing, self.reference,
@@ -527,6 +530,23 @@ class State:
             if self.periods in SHAPE_PERIODS:
                 self._bend_scales()
         return result
+
+    def _with_restarts(self, readings: FloatArray) -> NDArray[np.void]:
+        """Return what is known of channels before a period: the level of one that was silent for a month starts over.
+
+        It was estimated from the others, whose seasons were never compared with its own. A fault that is open stays so.
+        """
+        absent = self.clock * self.slots - self.stats["last_time"] > ABSENT_PERIODS * self.slots
+        was_sound = (self.stats["open_kind"] == SOUND) & (self.stats["last_time"] >= 0) & (self.stats["age"] > 0)
+        rows = np.flatnonzero(absent & was_sound)
+        rows = rows[np.isfinite(readings[rows]).any(axis=1)]
+        if not rows.size:
+            return self.stats
+        stats = self.stats.copy()
+        for name in ("distance", "is_distant", "fault_size", "own_distance", "level_age"):
+            stats[name][rows] = 0
+        stats["onset"][rows] = self.clock
+        return stats
 
     def _spikes(self, readings: FloatArray, *, learning: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which readings are spikes, and when devices were handled; learn how rough channels are."""
