@@ -136,8 +136,8 @@ def test_what_comes_at_the_same_hour_of_most_days_is_no_spike(share: float, same
     for t, step in enumerate(random.normal(0, 0.05, course.size)):
         course[t] = 0.98 * course[t - 1] + step
     series, raised = (12.5 + course + 0.05 * random.normal(size=course.size)).round(2), np.zeros(course.size, bool)
-    for day in np.flatnonzero(random.random(days) < share):
-        begin = day * slots + (66 + random.integers(0, 6) if same_hour else random.integers(2, 136))
+    for day in np.flatnonzero(random.random(days) < share).tolist():
+        begin = day * slots + int(random.integers(66, 72) if same_hour else random.integers(2, 136))
         series[begin : begin + 4] += 1.2, 1.5, 1.6, 1.3
         raised[begin : begin + 4] = True
     model, spikes, wrong = NetworkModel(), [], []

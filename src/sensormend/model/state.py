@@ -482,8 +482,8 @@ class State:
         copied = not learning and bool((self.stats["age"] == 0).any())
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
-            self.mean, self._with_restarts(readings), self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
-            self.hypotheses, self.first, self.count, self.weights, self.seen,
+            self.mean, self._with_restarts(readings), self.variable, self.variable_stats, parts.members, parts.owned,
+            parts.size, moments, self.hypotheses, self.first, self.count, self.weights, self.seen,
             at.Wander(self.history, self.square, self.extremes, self.pooled),
             screening.spike_limits(self.roughness, self.spread[self.variable, 1]), self.standing, self.reference,
         )  # fmt: skip
