@@ -139,7 +139,7 @@ def test_a_sensor_that_is_gone_stays_on_the_list_until_it_is_removed(tmp_path: P
         assert f"its last reading was at 2020-01-05 23:00, when it read {value:.3g}" in listed[0].sentence
         assert network_overview(reader).states[one.state] == 1
     health = json.loads((out / "state" / "alerts.json").read_text())["sensors"]
-    assert [one["state"] for one in health if one["sensor"] == "s03"] == ["gone"]
+    assert [one["state"] for one in health if one["sensor"] == "s03"] == ["ended"]
     notes = tmp_path / "maintenance.csv"
     notes.write_text("sensor,from,to,action\ns03,2020-01-06,,removed\n")
     out = tmp_path / "again"

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sensormend import NetworkModel
+from sensormend.model import arrays
 
 Floats = NDArray[np.float64]
 
@@ -86,6 +87,14 @@ def test_rain_on_every_third_day_keeps_its_heaviest_day(sensors: int) -> None:
     wrong, cleaned = judged(readings)
     assert wrong.mean() < 0.002
     assert cleaned.sum() == pytest.approx(readings.sum(), rel=0.01)
+
+
+def test_where_it_rains_on_most_days_rain_is_intermittent_and_wind_that_is_calm_at_times_is_not() -> None:
+    dry = np.array([0.22, 0.4, 0.1])
+    numbers = np.full(3, 20), 100 * dry, np.full(3, 100.0)
+    rests = arrays.is_intermittent.py_func(*numbers, np.zeros(3), np.zeros(3))
+    assert rests.tolist() == [True, True, False]
+    assert not arrays.is_intermittent.py_func(*numbers, np.ones(3), np.zeros(3)).any()
 
 
 def test_brooks_that_are_in_flood_for_a_day_have_no_spikes() -> None:

@@ -62,6 +62,27 @@ def test_every_hypothesis_has_the_likelihood_of_its_history(seed: int, readings:
         np.testing.assert_allclose(row.sizes, explanation.sizes, rtol=0, atol=CLOSE)
 
 
+def test_a_sensor_gets_stuck_in_a_fault_without_a_sound_reading() -> None:
+    """Eight readings that are far off, and then the last of them again and again while the others move."""
+    random = np.random.default_rng(0)
+    residual = np.concatenate([random.normal(size=6), 15 + random.normal(size=8), 16 + 0.3 * np.arange(1, 21)])
+    repeated = np.full(residual.size, NOT_REPEATED)
+    repeated[14:] = -4.0
+    size = residual.size
+    case = Case(
+        usual_channel(0.5, 24), last=0.0, last_time=23, level=0.0, start=24, observed=np.ones(size, np.bool_),
+        residual=residual, expected=np.zeros(size), repeated=repeated, scale=np.ones(size),
+    )  # fmt: skip
+    best = rows_of(case, *followed(case))[0]
+    assert [episode.kind for episode in best.history] == ["offset", "stuck"]
+    offset, stuck = best.history
+    assert (offset.first, offset.last + 1, stuck.last) == (6, stuck.first, size - 1)
+    assert stuck.first == 14
+    explanation = explain(case, best.history)
+    assert explanation is not None
+    assert best.log_likelihood == pytest.approx(explanation.log_likelihood, rel=0, abs=CLOSE)
+
+
 def usual_channel(phi: float, slots: int) -> Channel:
     """Return a channel whose innovations have the scale 1, as the engine would describe it."""
     deviation = (1 - phi**2) ** -0.5

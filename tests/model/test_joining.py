@@ -330,3 +330,34 @@ def test_a_sensor_that_becomes_a_reference_is_judged_no_more() -> None:
     result = update_all(model, readings[..., 40:], labels)
     assert not result.wrong[2].any()
     assert not result.doubtful[2].any()
+
+
+def test_a_newcomer_of_another_season_is_not_judged_by_sensors_that_have_ended() -> None:
+    random, days, change = np.random.default_rng(1), 60, 30
+    course = np.zeros(days * 24)
+    for t, step in enumerate(random.normal(0, 0.1, course.size)):
+        course[t] = 0.97 * course[t - 1] + step
+    series = np.full((5, course.size), np.nan)
+    series[:4, : change * 24] = 8 + 0.3 * np.arange(4)[:, None] + course[: change * 24]
+    series[:4] += 0.1 * random.normal(size=(4, course.size))
+    series[4, change * 24 :] = -6 + 0.2 * course[change * 24 :]
+    model = NetworkModel()
+    wrong = [model.update(series[:, day * 24 : (day + 1) * 24]).wrong[4] for day in range(days)]
+    assert not np.concatenate(wrong).any()
+
+
+def test_the_level_of_a_sensor_that_was_silent_for_months_starts_over() -> None:
+    """Deep soil lags behind the others: in spring it is not where its winter and their spring say."""
+    random, days = np.random.default_rng(2), 240
+    hours = np.arange(days * 24)
+    season = -8 * np.cos(hours / 24 / 365 * 2 * np.pi)
+    weather = np.zeros(hours.size)
+    for t, step in enumerate(random.normal(0, 0.1, hours.size)):
+        weather[t] = 0.98 * weather[t - 1] + step
+    series = 10 + season + weather + 0.05 * random.normal(size=(8, hours.size))
+    deep = -8 * np.cos((hours / 24 - 50) / 365 * 2 * np.pi)
+    series[0] = 10 + deep + 0.6 * weather + 0.05 * random.normal(size=hours.size)
+    series[0, 60 * 24 : 150 * 24] = np.nan
+    model = NetworkModel()
+    wrong = [model.update(series[:, day * 24 : (day + 1) * 24]).wrong[0] for day in range(days)]
+    assert np.concatenate(wrong[150:160]).mean() < 0.05

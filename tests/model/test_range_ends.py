@@ -49,16 +49,36 @@ def test_one_that_jumps_there_among_probes_that_agree_is_wrong() -> None:
     assert wrong[0, begin : begin + 2 * SLOTS].mean() > 0.5
 
 
-@pytest.mark.parametrize("hours", [48, 1])
+@pytest.mark.parametrize("hours", [48, 1, 0])
 def test_a_flood_of_a_lone_channel_comes_by_steps_and_a_fault_jumps(hours: int) -> None:
+    """A brook rises within an hour, by several readings; what is there from one reading to the next has jumped."""
     slots = 96
     random, time = np.random.default_rng(2), np.arange(DAYS * slots)
     level = 1.0 + 0.1 * np.sin(time / slots * 2 * np.pi) + 0.005 * random.normal(size=time.size)
-    since, rising = time - 35 * slots, hours * slots / 24
+    since, rising = time - 35 * slots, max(hours * slots / 24, 1e-9)
     flood = np.clip(since / rising, 0, 1) * np.exp(-np.clip(since - rising, 0, None) / (8 * slots))
     wrong, _ = run((level + 2.0 * flood)[None], slots)
     share = wrong[0, (since >= 0) & (since < 5 * slots)].mean()
-    assert share < 0.02 if hours > 1 else share > 0.5
+    assert share < 0.02 if hours else share > 0.5
+
+
+def test_dry_soil_of_a_lone_probe_gets_wet_within_hours() -> None:
+    random, hours = np.random.default_rng(0), np.arange(120 * SLOTS)
+    soil = 0.14 + 0.004 * np.sin(hours / 24 * 2 * np.pi) + 0.0005 * random.normal(size=hours.size)
+    rain = 60 * SLOTS + 5
+    soil[rain : rain + 2] += 0.055, 0.11
+    soil[rain + 2 :] += 0.14 * np.exp(-np.arange(hours.size - rain - 2) / (60 * 24))
+    wrong, _ = run(np.round(soil, 3)[None])
+    assert not wrong.any()
+
+
+@pytest.mark.parametrize("swing", [0.0004, 0.002])
+def test_a_slow_channel_stands_still_for_days_within_a_step_of_what_the_others_say(swing: float) -> None:
+    random, hours = np.random.default_rng(0), np.arange(60 * SLOTS)
+    common = np.sin(hours / 24 / 9)
+    near = [0.2 + 0.03 * k + 0.004 * common + 0.0005 * random.normal(size=hours.size) for k in range(4)]
+    wrong, _ = run(np.round([*near, 0.3224 + swing * common], 3))
+    assert not wrong.any()
 
 
 @pytest.mark.parametrize("plateaus", [None, [(-0.12, 0.12)]])

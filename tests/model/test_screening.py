@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oracles.screening import is_handled, roughness_of_channel, spikes_of_channel
 from sensormend import NetworkModel
-from sensormend.model.screening import find_handled, find_spikes, follow_spread, roughness_of, runs
+from sensormend.model.screening import find_handled, find_spikes, follow_habits, follow_spread, roughness_of, runs
 
 Floats = NDArray[np.float32]
 
@@ -102,6 +102,52 @@ def test_spikes_and_roughness_are_what_their_definitions_say(rows: list[list[flo
         known = float(last[c]), float(roughness[c])
         assert np.flatnonzero(spikes[c]).tolist() == spikes_of_channel(row, *known, float(spread[c]), part)
         np.testing.assert_allclose(measured[c], roughness_of_channel(row, *known), rtol=1e-5)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from([24, 96]))
+def test_habits_are_shares_and_the_mean_time_of_day(seed: int, channels: int, slots: int) -> None:
+    random = np.random.default_rng(seed)
+    spikes = random.random((20, channels, slots)) < random.choice([0, 0.02, 0.3], (20, channels, 1))
+    observed = spikes | (random.random((20, channels, slots)) < random.choice([0, 0.7], (20, channels, 1)))
+    habits, counted = np.zeros((channels, 4), np.float32), np.zeros(channels)
+    for day in range(20):
+        rate = (1 / (counted + 1)).astype(np.float32)
+        habits = follow_habits(habits, spikes[day], observed[day], rate)
+        counted += observed[day].any(axis=1)
+    for c in range(channels):
+        days = []
+        for day in range(20):
+            angles = [2 * np.pi * slot / slots for slot in np.flatnonzero(spikes[day, c])]
+            if observed[day, c].any():
+                parts = [len(angles) / observed[day, c].sum(), len(angles) > 0]
+                parts += [np.mean([turn(angle) for angle in angles] or [0.0]) for turn in (np.cos, np.sin)]
+                days.append(parts)
+        expected = np.mean(days, axis=0) if days else np.zeros(4)
+        np.testing.assert_allclose(habits[c], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("share", "same_hour", "is_habit"), [(0.6, True, True), (0.6, False, False), (0.1, True, False)]
+)
+def test_what_comes_at_the_same_hour_of_most_days_is_no_spike(share: float, same_hour: bool, is_habit: bool) -> None:
+    """A battery is charged at noon; a sonde in algae has spikes at any hour."""
+    random, slots, days = np.random.default_rng(4), 144, 120
+    course = np.zeros(days * slots)
+    for t, step in enumerate(random.normal(0, 0.05, course.size)):
+        course[t] = 0.98 * course[t - 1] + step
+    series, raised = (12.5 + course + 0.05 * random.normal(size=course.size)).round(2), np.zeros(course.size, bool)
+    for day in np.flatnonzero(random.random(days) < share).tolist():
+        begin = day * slots + int(random.integers(66, 72) if same_hour else random.integers(2, 136))
+        series[begin : begin + 4] += 1.2, 1.5, 1.6, 1.3
+        raised[begin : begin + 4] = True
+    model, spikes, wrong = NetworkModel(), [], []
+    for day in range(days):
+        result = model.update(series[None, day * slots : (day + 1) * slots])
+        spikes.append(result.spikes[0])
+        wrong.append(result.wrong[0])
+    late = raised & (np.arange(raised.size) >= 75 * slots)
+    assert np.concatenate(spikes)[late].all() != is_habit
+    assert np.concatenate(wrong)[late].mean() < 0.05 if is_habit else np.concatenate(wrong)[late].all()
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.sampled_from([24, 48]), st.data())

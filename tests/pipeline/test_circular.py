@@ -120,6 +120,12 @@ def test_directions_are_recognised(name: str, settings: dict[str, str], low: flo
     assert sum("direction" in note for note in survey.notes) == 1
 
 
+def test_a_vane_with_a_wrong_zero_turns_from_0_to_360() -> None:
+    value = np.random.default_rng(0).uniform(0, 360, (2, 2000))
+    value[:, ::90] = -1.1
+    assert survey_readings(readings_of(value, "wind direction"), Options()).circular == {"wind direction": 0.0}
+
+
 def test_random_directions_are_recognised_by_name_alone() -> None:
     value = np.random.default_rng(0).uniform(0, 360, (SENSORS, 24 * 20))
     assert survey_readings(readings_of(value, "wind dir"), Options()).circular == {"wind dir": 0.0}

@@ -17,6 +17,8 @@ RANDOM = np.random.default_rng(0)
 CLOCK = np.arange(HOURS)
 NOISE = RANDOM.normal(size=HOURS)
 POWER = np.where(CLOCK % 24 < 8, 0.0, RANDOM.gamma(2, 2, HOURS))
+WET = (CLOCK % 24 > 0) & (RANDOM.random(HOURS) < 0.3)
+RAIN_OF_A_DAY = np.cumsum(np.where(WET, 0.2, 0.0).reshape(-1, 24), axis=1).reshape(-1).round(1)
 TEMPERATURE = 15 + 6 * np.sin(CLOCK / 24 * 2 * np.pi) + 0.3 * NOISE
 
 
@@ -46,6 +48,8 @@ def frame(**values: np.ndarray) -> pd.DataFrame:
         (np.round(TEMPERATURE / 5) * 5, ""),
         (np.where(RANDOM.random(HOURS) < 0.05, 0.2, 0.0), ""),
         (np.full(HOURS, 7.0), CONSTANT),
+        (RAIN_OF_A_DAY, COUNTER),
+        (np.maximum.accumulate(np.where(CLOCK % 40 == 7, 0.2 * CLOCK, 0.0)).round(1), COUNTER),
     ],
 )
 def test_counters_states_and_constants_are_told_from_what_has_a_level(value: np.ndarray, kind: str) -> None:
@@ -62,8 +66,14 @@ def test_one_of_many_is_named_and_of_most_the_variable_is_one() -> None:
     counter = np.cumsum(POWER)
     assert without_level(channels(TEMPERATURE, counter, TEMPERATURE + 1)) == WithoutLevel((COUNTER,), ("s1",))
     assert without_level(channels(*[counter * k for k in range(1, 6)], TEMPERATURE)) == WithoutLevel((COUNTER,))
-    # A sensor that stands still all the time beside others that move is broken, not a constant.
-    assert without_level(channels(TEMPERATURE, np.full(HOURS, 7.0))) is None
+    # Of gauges without rain nothing is known.
+    dry = np.where(np.isin(CLOCK, (300, 301)), 0.2, 0.0)
+    assert without_level(channels(RAIN_OF_A_DAY, 2 * RAIN_OF_A_DAY, dry)) == WithoutLevel((COUNTER,))
+    # A sensor that stands still all the time beside others that move is broken, not a constant, unless the columns of a
+    # table may be anything.
+    still = channels(TEMPERATURE, np.full(HOURS, 7.0))
+    assert without_level(still) is None
+    assert without_level(still, is_table=True) == WithoutLevel((CONSTANT,), ("s1",))
 
 
 def test_a_counter_that_begins_anew_and_a_pump_pass_through_beside_what_is_judged() -> None:

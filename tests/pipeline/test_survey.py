@@ -118,6 +118,15 @@ def test_a_value_in_the_midst_of_the_others_is_no_fill_value() -> None:
     assert 85.0 not in fill_values(warm, np.zeros(5000, dtype=int))[0]
 
 
+@pytest.mark.parametrize(("off", "is_fill"), [(0.6, False), (0.01, True)])
+def test_off_is_no_fill_value(off: float, is_fill: bool) -> None:
+    """A pump that runs at 7 to 19, or a burner at 50 to 80 %, and is off for hours."""
+    random = np.random.default_rng(0)
+    runs = np.repeat(random.random(1250) < off, 4)
+    pump = np.where(runs, 0.0, random.uniform(50, 80, 5000).round(1))
+    assert (0.0 in fill_values(pump, np.zeros(5000, dtype=int))[0]) == is_fill
+
+
 def test_an_unknown_value_that_comes_back_far_off_is_found_and_one_that_stays_is_not() -> None:
     value = values()
     value[::101] = 901.3

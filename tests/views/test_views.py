@@ -486,7 +486,7 @@ def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:
         (None, ("stuck", 20, 22), "healthy", None),
         ("faulty", ("stuck", 20, 22), "faulty", 19),
         ("faulty", ("stuck", 20, 24), "faulty", 20),
-        ("gone", None, "ended", 19),
+        ("ended", None, "ended", 19),
         ("recovering", ("stuck", 20, 24), "recovering", 19),
         ("healthy", ("stuck", 20, 24), "healthy", None),
         ("silent", None, "silent", 19),

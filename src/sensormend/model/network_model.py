@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkModel"]
 
-STATE_VERSION = 10
+STATE_VERSION = 11
 """States of engines that have columns in place of records are refused."""
 
 DIRECTION_PERIODS = 30

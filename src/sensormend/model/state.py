@@ -476,14 +476,14 @@ class State:
         announce_compilation(engine.run_partitions)
         shape = readings.shape
         parts = self.partitions
-        spikes, handled = self._spikes(readings, learning=learning)
-        raw, readings = readings, np.where(spikes, np.nan, readings)
+        spikes, habitual, handled = self._spikes(readings, learning=learning)
+        raw, readings = readings, np.where(spikes | habitual, np.nan, readings)
         # The moments of channels that are not known, or not any more, are set before anything is judged.
         copied = not learning and bool((self.stats["age"] == 0).any())
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
-            self.mean, self._with_restarts(readings), self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
-            self.hypotheses, self.first, self.count, self.weights, self.seen,
+            self.mean, self._with_restarts(readings), self.variable, self.variable_stats, parts.members, parts.owned,
+            parts.size, moments, self.hypotheses, self.first, self.count, self.weights, self.seen,
             at.Wander(self.history, self.square, self.extremes, self.pooled),
             screening.spike_limits(self.roughness, self.spread[self.variable, 1]), self.standing, self.reference,
         )  # fmt: skip
@@ -511,7 +511,9 @@ class State:
 
         blocks = in_spans(len(parts.members), BLOCK, run_block)
         episodes = [EpisodeRow(*row) for block in blocks for row in block[1]]
-        estimates.code[spikes] = at.SPIKE
+        estimates.code[spikes], estimates.code[habitual] = at.SPIKE, at.TRUSTED
+        for values in (estimates.cleaned, estimates.lower, estimates.upper):
+            values[habitual] = raw[habitual]
         episodes += [
             EpisodeRow(
                 c, period.start + begin, period.start + end - 1, KIND_SPIKE,
@@ -548,8 +550,13 @@ class State:
         stats["onset"][rows] = self.clock
         return stats
 
-    def _spikes(self, readings: FloatArray, *, learning: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return which readings are spikes, and when devices were handled; learn how rough channels are."""
+    def _spikes(
+        self, readings: FloatArray, *, learning: bool
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which readings are spikes, which only look so, and when devices were handled; learn how rough all are.
+
+        What only looks like a spike is a habit of its channel, as far as that has no fault: it is trusted unseen.
+        """
         names, low = ("rest_votes", "at_rest", "readings", "rest_value"), self.variable_stats["low"][self.variable]
         is_intermittent = getattr(at.is_intermittent, "py_func", at.is_intermittent)
         rests = is_intermittent(*(self.stats[name] for name in names), low)
@@ -568,7 +575,8 @@ class State:
             False
         )
         likely, age = spikes.copy(), self.stats["age"]
-        spikes[screening.is_habitual(self.habits) & (age >= screening.HABIT_PERIODS)] = False
+        has_habit = screening.is_habitual(self.habits) & (age >= screening.HABIT_PERIODS)
+        spikes[has_habit] = False
         if self.slots < screening.SPIKE_PART and spikes.any():
             # Within hours weather comes and goes: what several channels show at once is no error of theirs.
             high = find(slice(None), screening.JOINT).reshape(-1, self.variables, self.slots)
@@ -585,8 +593,9 @@ class State:
             for row, begin, end in screening.runs(find(rows, screening.JOINT)):
                 spikes[rows[row], begin:end] |= handled[rows[row], begin:end].any()
         spikes[self.reference] = False
+        habitual = likely & ~spikes & (has_habit & (self.stats["open_kind"] == SOUND))[:, None]
         if learning:
-            scaled[spikes] = np.nan
+            scaled[spikes | habitual] = np.nan
             today = screening.roughness_of(scaled, last, self.roughness)
             slow = np.maximum(1 / (age.astype(np.float32) + 2), 1 - screening.MEMORY)
             self.habits = screening.follow_habits(self.habits, likely, np.isfinite(readings), slow)
@@ -600,7 +609,7 @@ class State:
                 slowest = float(rate[channels][np.isfinite(today[channels])].min(initial=1))
                 counted = scaled[channels] if counts_all else scaled[channels][counts[channels]]
                 self.spread[number] = screening.follow_spread(self.spread[number], counted, slowest)
-        return spikes, handled
+        return spikes, habitual, handled
 
     def comoving(self) -> NDArray[np.bool_]:
         """Return which channels move with the others, and about as much as they do; those hardly known count."""

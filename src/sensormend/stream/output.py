@@ -25,7 +25,6 @@ from sensormend.io.folder import covered, parse_dates, parse_span
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, csv_lines, write_csv, write_json
 from sensormend.io.sql import first_line, literal
 from sensormend.io.writing import RowWriter
-from sensormend.pipeline.channel_states import ChannelState
 from sensormend.pipeline.copies import sentences
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.places import Places
@@ -373,7 +372,7 @@ class Output:
 
     def describe(self, stream: Stream, settings: Mapping[str, Any], units: Mapping[str, str] | None = None) -> None:
         """Write faults.csv, sensors.csv, alerts.json and run.json; `units` are those that messages have."""
-        sensors = [asdict(health) | {"state": _stored_state(health.state)} for health in stream.health()]
+        sensors = [asdict(health) for health in stream.health()]
         write_json(self.folder / "state" / "alerts.json", {"at": now(), "sensors": sensors})
         if stream.cleaner is not None and stream.closed is not None:
             tally, grid = stream.tally, stream.cleaner.grid
@@ -446,8 +445,3 @@ class Output:
                 **collect_units(described(stream.cleaner.variables, stream.options, sent(units))),
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}
-
-
-def _stored_state(state: str) -> str:
-    """Return the word for a state in alerts.json: its reader calls a channel that has ended `gone`."""
-    return "gone" if state == ChannelState.ENDED else state

@@ -360,10 +360,8 @@ def _read_health(path: Path) -> dict[tuple[str, str], Health]:
         entries = [Health(**entry) for entry in read_json(path).get("sensors", ())]
         if not all(isinstance(time, int) for entry in entries for time in (entry.since, entry.heard or 0)):
             raise TypeError("a time is not an integer")
-        # The file has another word for a channel that has ended.
-        states = [ChannelState("ended" if entry.state == "gone" else entry.state) for entry in entries]
-        return {(entry.sensor, entry.variable): replace(entry, state=state.value)
-                for entry, state in zip(entries, states, strict=True)}  # fmt: skip
+        return {(entry.sensor, entry.variable): replace(entry, state=ChannelState(entry.state).value)
+                for entry in entries}  # fmt: skip
     except (TypeError, ValueError):
         raise InputError(f"cannot read {path}: it is not one that sensormend wrote") from None
 
