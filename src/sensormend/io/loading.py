@@ -600,7 +600,7 @@ def _groups(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[i
 def _find_time_format(table: Table, layout: TableLayout) -> TimeFormat | None:
     """Return the format of a table's times; None where the column has a time type."""
     column = _time_column(table, layout)
-    if not column.sample or (column.kind in ("time", "date") and not column.is_text):
+    if not column.sample or column.type.startswith(("TIMESTAMP", "DATE")):
         return None if not column.is_text else TimeFormat("iso")
     fmt = time_format(column.sample) if column.is_text else typed_time(median_high(map(float, column.sample)))
     if fmt is None:

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError
 from sensormend.io.sql import first_line, literal, path_literal, quoted, read_parquet
-from sensormend.io.table_layout import MISSING, Kind, find_kind, is_missing, is_part
+from sensormend.io.table_layout import MISSING, Kind, called, find_kind, is_missing, is_part
+from sensormend.io.time_formats import is_compact_date
 
 __all__ = [
     "UNPACKED_RATIO",
@@ -178,8 +179,14 @@ def with_kinds(engine: Any, table: Table) -> Table:
 def split_dates(engine: Any, table: Table) -> Table:
     """Return the table with columns of times marked as dates where all are midnight and there is a column of hours.
 
-    A column of hours may also repeat the hour of the times; it is added only where all times are midnight.
+    A column of hours may also repeat the hour of the times; it is added only where all times are midnight. Numbers like
+    20200301 are dates as well.
     """
+    if any(column.kind == "number" and is_part("hour", column.name) for column in table.columns):
+        table = replace(table, columns=tuple(
+            replace(column, kind="date") if column.kind == "number" and _are_dates(column) else column
+            for column in table.columns
+        ))  # fmt: skip
     times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
     hours = any(
         column.kind == "clock" or (column.kind == "number" and is_part("hour", column.name)) for column in table.columns
@@ -191,6 +198,11 @@ def split_dates(engine: Any, table: Table) -> Table:
     dates = {column.name for column, midnight in zip(times, midnights, strict=True) if midnight}
     columns = [replace(column, kind="date") if column.name in dates else column for column in table.columns]
     return replace(table, columns=tuple(columns))
+
+
+def _are_dates(column: Column) -> bool:
+    """Return whether numbers are dates: their column is one of times, and they are written like 20200301."""
+    return called("time", column.name) and bool(column.sample) and all(map(is_compact_date, column.sample))
 
 
 def _decimal_points(texts: Sequence[str], decimal_comma: bool) -> list[str]:

@@ -41,7 +41,8 @@ MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "nd", "missing", "-", 
 _NAMES = {
     "time": """time timestamp datetime dateandtime datetimeutc timestamputc timeutc utctime utcdatetime utctimestamp
         utc dateutc timestampstart timestart starttime timestampbegin begintime timestampend timeend endtime
-        datetimebegin datetimeend readingdatetime lastupdated messdatum aaaammjjhh aaaammjj ts observedat
+        datetimebegin datetimeend readingdatetime lastupdated messdatum aaaammjjhh aaaammjj
+        yyyymmddhhmm yyyymmddhh yyyymmdd ts observedat
         recordedat measuredat sampledat receivedat createdat observationtime obstime obsdatetime sampletime
         samplingtime measurementtime eventtime phenomenontime resulttime validtime valid when
         unixtime unix unixtimestamp unixms epoch epochs epochms epochseconds timestampms timems tsms
@@ -51,11 +52,14 @@ _NAMES = {
         stid site siteid sitename sitecode siteno node nodeid nodename device deviceid devicename deveui mote moteid
         logger loggerid location locationid locationname locationcode platform platformid platformcode instrument
         instrumentid thing thingid gauge gaugeid buoy buoyid well wellid wmo wmoid wigosid usaf icao stn stnid
-        serial serialnumber messstelle standort estacion estacao stazione capteur meetpunt code name id""",
+        serial serialnumber
+        samplingpoint airqualitystationeoicode airqualitystation stationsid numposte sensorindex
+        messstelle standort estacion estacao stazione capteur meetpunt code name id""",
     "value": """value values reading measurement measuredvalue measurementvalue observation observedvalue obs val
         rawvalue valueraw datavalue resultvalue result sensorvalue raw wert messwert valor valeur valore waarde data""",
     "variable": """variable variablename variablecode var parameter parametername parametercode param quantity property
-        observedproperty measurand metric datatype element pollutant species phenomenon channel type kind""",
+        observedproperty measurand metric datatype element pollutant species phenomenon airpollutant
+        field channel type kind""",
     "latitude": "latitude lat latdeg latitudedeg breite latitud",
     "longitude": "longitude lon long lng londeg longitudedeg laenge longitud",
 }
@@ -80,7 +84,7 @@ CLOCK_UNITS = ("hour", "hour and minute", "minute", "second")
 _EPOCHS = re.compile(r"(unix|epoch|timestamp|ts).*")
 # Names of numbers that are not readings, for tables whose columns of values are not named by the user.
 _NO_READINGS = re.compile(
-    r"(^|[^a-z])(qc|qual|quality|flags?|status|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|altitude|"
+    r"(^|[^a-z])(qc|qual|quality|qn|flags?|status|validity|verification|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|alti|altitude|"
     r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
 )
 # Names of columns with the owners' flags: alone for a whole row, or beside the name of a column of readings.
@@ -99,14 +103,27 @@ _QUANTITIES = re.compile(
     r"pm1|pm10|pm25|pm2_5|pm2|voc|ph|do|oxygen|dissolved|cond|conductivity|ec|salinity|turb|turbidity|stage|level|"
     r"depth|flow|discharge|orp|chl|chlorophyll|nitrate|noise|voltage|volt|battery|current|power|dewpoint|dew|vis|visibility|"
     r"light|lux|moisture)([^a-z].*)?"
+    # AmeriFlux: the quantity, its place across, its depth or height, and its copy.
+    r"|(h|le|g|p|pa|ta|ts|rh|ws|wd|vpd|swc|ustar|t_sonic|netrad|ppfd_in|[sl]w_(in|out)|co2|fc)(_pi)?(_f)?(_\d+){3}"
 )
 # What sensors stand at, or are: alone, or as the last words of the name of a column with texts.
 _SENSOR_WORDS = re.compile(
     r"(.*_)?(sensor|station|site|node|device|mote|logger|location|platform|instrument|thing|gauge|buoy|well|borehole|"
     r"piezometer|probe|turbine|inverter|meter|household|building|room|zone|plot|tower|mast|machine)(_?(id|name|code|label))?"
 )
+# The same with numbers, which are codes only where the name says so: building_id, MeterNo.
+_NUMBERED = re.compile(
+    r"(.*_)?(sensor|station|site|node|device|mote|logger|well|borehole|probe|turbine|inverter|meter|household|building|room|"
+    r"zone|plot|tower|mast|machine)_?(id|no|nr|number|code|index)"
+)
 # household_id, LCLid; not grid or humid.
 _ENDS_WITH_ID = re.compile(r".*([^A-Za-z][Ii][Dd]|[a-z]I[Dd]|[A-Z]{2}id)")
+_BASE_UNIT = (
+    r"((°|deg )?[CFK]|degC|degF|%|‰|[kMGmµu]?(Wh?|VAr?h?|V|A|Hz|Pa|bar|J|S|g|mol|l|L|m|s)|hPa|[cdk]m|mm|min|h|d|psi|"
+    r"pp[mb]|rpm|lu?x|dB|NTU|FNU|cfs|cfm|gpm|ft|in|mph)"
+)
+# W, l/min, m³/h, µg/m3, W m-2; not a place.
+_UNIT = re.compile(rf"{_BASE_UNIT}[-^]*[123²³]?([ /·*]{_BASE_UNIT}[-^]*[123²³]?)*")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[AaPp][Mm])?")
 
 
@@ -384,7 +401,10 @@ class _Recogniser:
             for other, plain in self.plain.items():
                 if other not in columns and (plain in spelt or other.strip().lower() == prefixed):
                     return other
-        return None
+        # Meteo-France: QT follows T. Elsewhere, as in QH, the flow of heat, the Q is another quantity.
+        names = list(self.kinds)
+        after = names[names.index(name) + 1 : names.index(name) + 2]
+        return next((other for other in after if other.strip() == f"Q{name.strip()}"), None)
 
     def layout(self) -> TableLayout:
         options = self.options
@@ -412,6 +432,8 @@ class _Recogniser:
         value = self.column_for("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
         numbers = [name for name in numbers if not self.is_no_reading(name)] or numbers
+        # A column without a title beside others with one numbers the rows.
+        numbers = [name for name in numbers if not re.fullmatch(r"column\d+", name)] or numbers
         flags = {self.find_flags(name) for name in numbers}
         numbers = [name for name in numbers if name not in flags]
         if value is None and len(numbers) == 1 and (sensor is not None or options.sensor_from_file):
@@ -424,7 +446,7 @@ class _Recogniser:
             raise self.no_column_error("value", "the readings")
         if sensor is not None or options.sensor_from_file:
             return TableLayout(time, sensor, "variable", tuple(numbers), **shared)
-        if options.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
+        if options.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)) or _have_units(numbers):
             self.require_sensor(None)
         return TableLayout(time, None, "sensor", tuple(numbers), **shared)
 
@@ -474,6 +496,7 @@ class _Recogniser:
         plain = self.plain[name]
         return bool(
             _NO_READINGS.search(_spaced(name))
+            or (self.kinds[name] == "number" and _ENDS_WITH_ID.fullmatch(name.strip()))
             or _ROW_NUMBER.fullmatch(name.strip())
             # TIMESTAMP_END beside TIMESTAMP_START; not TS, the temperature of soil.
             or ("time" in plain and plain in _KNOWN["time"])
@@ -498,6 +521,10 @@ class _Recogniser:
             matching = [name for name, written in zip(texts, names, strict=True) if pattern.fullmatch(written)]
             if matching:
                 return matching[0]
+        numbered = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken]
+        numbered = [name for name in numbered if _NUMBERED.fullmatch(_spaced(name))]
+        if numbered:
+            return numbered[0]
         # The only text column beside a time and one number is the sensor, whatever its name.
         if sum(kind == "number" and name not in taken for name, kind in self.kinds.items()) > 1:
             return None
@@ -559,6 +586,16 @@ class _Recogniser:
 
     def kinds_shown(self) -> str:
         return listed(f"{name!r} ({kind})" for name, kind in self.kinds.items())
+
+
+def _have_units(names: Sequence[str]) -> bool:
+    """Return whether columns are quantities of one place: their names have units in brackets, and not all the same."""
+    titles, units = zip(*map(split_unit, names), strict=True)
+    return (
+        all(_UNIT.fullmatch(unit) for unit in units if unit)
+        and len({*units} - {""}) > 1
+        and len({*titles}) == len(names)
+    )
 
 
 def _has_no_name(name: str) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "TimeFormat",
     "ambiguous_order",
     "has_clock",
+    "is_compact_date",
     "time_format",
     "typed_time",
 ]
@@ -150,6 +151,18 @@ def has_clock(text: str) -> bool:
     if date:
         return date["clock"] is not None
     return re.fullmatch(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}", text) is None
+
+
+def is_compact_date(text: str) -> bool:
+    """Return whether a number is a date without a time of day.
+
+    Examples
+    --------
+    >>> is_compact_date("20200301"), is_compact_date("20200301.0"), is_compact_date("2020030112"), is_compact_date("52")
+    (True, True, False, False)
+    """
+    match = _COMPACT.fullmatch(text.strip().removesuffix(".0"))
+    return match is not None and match[2] is None
 
 
 def typed_time(number: float) -> TimeFormat | None:
