@@ -17,6 +17,7 @@ __all__ = [
     "CLOCK_UNITS",
     "MISSING",
     "Kind",
+    "OpenColumns",
     "TableLayout",
     "called",
     "find_kind",
@@ -25,9 +26,9 @@ __all__ = [
     "is_part",
     "is_quantity",
     "may_be_header",
+    "open_columns",
     "place_columns",
     "recognise",
-    "unnamed_sensors",
 ]
 
 Kind = Literal["time", "date", "clock", "number", "text", "other"]
@@ -157,6 +158,8 @@ class TableLayout:
         The columns of the sensor's coordinates.
     network
         The column of networks, with the option `networks`.
+    beside
+        The columns whose entries follow that of `sensor` in the name of a sensor, like a depth after a plot.
     """
 
     time: str
@@ -171,6 +174,7 @@ class TableLayout:
     parts: tuple[tuple[str, str], ...] = ()
     name: str = ""
     owner_flags: tuple[str | None, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -185,7 +189,11 @@ class TableLayout:
     @property
     def sentence(self) -> str:
         """Return the roles of the columns as a sentence."""
-        sensor = "as columns" if self.across == "sensor" else self.sensor or "the name of the file"
+        sensor = (
+            "as columns"
+            if self.across == "sensor"
+            else " and ".join([self.sensor or "the name of the file", *self.beside])
+        )
         variable = f", the variable {self.variable}" if self.variable else ""
         return f"a table: the sensor is {sensor}, the time {self.time_names}{variable}, numbers: {listed(self.columns)}"
 
@@ -193,9 +201,33 @@ class TableLayout:
     def used(self) -> tuple[str, ...]:
         """Return every column that is read, each once."""
         parts = (name for _, name in self.parts)
-        beside = (self.sensor, self.time, self.clock, *parts, self.variable, *self.columns, self.latitude,
+        roles = (self.sensor, *self.beside, self.time, self.clock, *parts, self.variable, *self.columns, self.latitude,
                   self.longitude, self.network, *self.owner_flags)  # fmt: skip
-        return tuple(dict.fromkeys(name for name in beside if name is not None))
+        return tuple(dict.fromkeys(name for name in roles if name is not None))
+
+
+@dataclass(frozen=True)
+class OpenColumns:
+    """What names and options say of the sensor of a reading, and what they leave open.
+
+    Attributes
+    ----------
+    times
+        The columns that compose the time; none where the user says what the sensor is.
+    sensor, variable
+        Their columns, or None.
+    texts, numbers
+        The columns that may tell sensors apart.
+    readings
+        The columns of numbers that may be readings.
+    """
+
+    times: tuple[str, ...] = ()
+    sensor: str | None = None
+    variable: str | None = None
+    texts: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()
 
 
 class _NoSensorError(ConfigError):
@@ -248,17 +280,16 @@ def recognise(
     return replace(_Recogniser(columns_left, options, shown).with_owner_flags(), network=network)
 
 
-def unnamed_sensors(columns: Sequence[tuple[str, Kind]], options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns of time and variable, and those with texts that may be the sensor.
-
-    There are none where a name or an option tells which is the sensor.
+def open_columns(columns: Sequence[tuple[str, Kind]], options: Options) -> OpenColumns:
+    """Return what names and options leave open of the sensor of a reading.
 
     Examples
     --------
-    >>> unnamed_sensors([("time", "time"), ("owner", "text"), ("a", "number"), ("b", "number")], Options())
-    (('time',), ('owner',))
+    >>> found = open_columns([("time", "time"), ("plot", "text"), ("depth", "number"), ("ID", "number")], Options())
+    >>> found.sensor, found.texts, found.numbers, found.readings
+    ('plot', (), ('depth', 'ID'), ('depth',))
     """
-    return _Recogniser(columns, options, "").unnamed_sensors()
+    return _Recogniser(columns, options, "").open_columns()
 
 
 def called(role: str, name: str) -> bool:
@@ -530,17 +561,34 @@ class _Recogniser:
             return None
         return texts[0] if len(texts) == 1 else None
 
-    def unnamed_sensors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the columns of time and variable, and those with texts that may be the sensor."""
+    def open_columns(self) -> OpenColumns:
         options, (time, clock, parts) = self.options, self.times()
-        if time is None or options.sensor or options.sensors or options.sensor_from_file:
-            return (), ()
-        times = {time, clock, *(name for _, name in parts)}
-        if self.sensor(set(times)) is not None:
-            return (), ()
-        key = times | {self.column_for("variable", ("text",), set(times))}
-        texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in key]
-        return tuple(name for name in self.kinds if name in key), tuple(texts)
+        if (
+            time is None
+            or options.sensor
+            or options.sensors
+            or options.sensor_from_file
+            or options.networks is not None
+        ):
+            return OpenColumns()
+        times: set[str | None] = {time, clock, *(name for _, name in parts)}
+        sensor = self.sensor(set(times))
+        variable = self.column_for("variable", ("text",), times | {sensor})
+        taken = {*times, sensor, variable, *(place_columns([*self.kinds.items()]) or ())}
+        free = [(name, kind) for name, kind in self.kinds.items() if name not in taken]
+        free = [(name, kind) for name, kind in free if not _OWNER_FLAG.fullmatch(self.plain[name])]
+        numbers = [name for name, kind in free if kind == "number"]
+        readings = [name for name in numbers if not self.is_no_reading(name)]
+        codes = [name for name in numbers if name in readings or _ENDS_WITH_ID.fullmatch(name.strip())]
+        named = {options.value, *options.variables}
+        return OpenColumns(
+            tuple(name for name in self.kinds if name in times),
+            sensor,
+            variable,
+            tuple(name for name, kind in free if kind == "text"),
+            tuple(name for name in codes if name not in named and not (called("value", name) or _has_no_name(name))),
+            tuple(readings),
+        )
 
     def require_sensor(self, sensor: str | None) -> None:
         if sensor is None and not self.options.sensor_from_file:
