@@ -81,6 +81,12 @@ def read(table: str, **options: object) -> TableLayout:
             "YYYYMMDD:d HH:n stn:n T:n",
             TableLayout("YYYYMMDD", "stn", "value", ("T",), parts=(("hour", "HH"),), name="T"),
         ),
+        (
+            "Site+Num:n Parameter+Name:w Date+Local:d Time+Local:c Date+GMT:d Time+GMT:c Sample+Measurement:n MDL:n",
+            TableLayout("Date GMT", "Site Num", "value", ("Sample Measurement",), "Parameter Name", clock="Time GMT"),
+        ),
+        # Of a day, with the times of its extremes.
+        ("date:d TX:n TX+at:c TN:n TN+at:c stn:n", TableLayout("date", "stn", "variable", ("TX", "TN"))),
         # Codes are sensors by their names, and no readings; a column without a title numbers the rows.
         ("time:t meter_no:n kWh:n", TableLayout("time", "meter_no", "value", ("kWh",), name="kWh")),
         ("time:t ArrayID:n AirT:n WS:n", TableLayout("time", None, "sensor", ("AirT", "WS"))),
@@ -132,6 +138,7 @@ def test_what_the_user_says_goes_first() -> None:
         "time:t Supply+temp+[C]:n Pump+[W]:n DHW+flow+[l/min]:n Burner+[%]:n",
         "time:t AC+(kW):n DC+(V):n Module+(C):n Irradiance+(W/m²):n",
         "TIMESTAMP_START:n TIMESTAMP_END:n H_1_1_1:n LE_1_1_1:n SWC_1_2_1:n",
+        "TIMESTAMP_START:n TIMESTAMP_END:n TA:n SW_IN:n VPD:n",
     ],
 )
 def test_columns_of_different_units_are_variables_of_one_site(table: str) -> None:

@@ -648,7 +648,7 @@ def _time_column(table: Table, layout: TableLayout) -> Column:
     if layout.clock is None:
         return date
     clock = table.column(layout.clock)
-    day = date.sql if date.is_text else f"CAST({date.sql} AS DATE)"
+    day = f"CAST({date.sql} AS DATE)" if date.type.startswith("TIMESTAMP") else date.sql
     both = f"concat_ws(' ', CAST({day} AS VARCHAR), CAST({clock.sql} AS VARCHAR))"
     pairs = tuple(f"{day.strip()[:10]} {hour.strip()}" for day, hour in zip(date.sample, clock.sample, strict=False))
     return Column(f"{date.name} {clock.name}", both, "VARCHAR", "time", pairs)

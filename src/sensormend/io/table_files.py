@@ -182,15 +182,15 @@ def split_dates(engine: Any, table: Table) -> Table:
     A column of hours may also repeat the hour of the times; it is added only where all times are midnight. Numbers like
     20200301 are dates as well.
     """
-    if any(column.kind == "number" and is_part("hour", column.name) for column in table.columns):
+    hours = any(
+        column.kind == "clock" or (column.kind == "number" and is_part("hour", column.name)) for column in table.columns
+    )
+    if hours:
         table = replace(table, columns=tuple(
             replace(column, kind="date") if column.kind == "number" and _are_dates(column) else column
             for column in table.columns
         ))  # fmt: skip
     times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
-    hours = any(
-        column.kind == "clock" or (column.kind == "number" and is_part("hour", column.name)) for column in table.columns
-    )
     if not times or not hours:
         return table
     are_midnights = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
@@ -234,6 +234,7 @@ MOST_HEAD = 1 << 25
 _DELIMITERS = (",", ";", "\t", "|")
 _BREAK = re.compile(r"\r\n|\n|\r")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*([+-]?\d{1,3}(,\d{3})*|\D*)\s*")
 _MAGIC = {
     b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or give it the ending .xlsx",
     b"PAR1": "a Parquet file; give it the ending .parquet",
@@ -273,7 +274,9 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
             f"{shown}: line {skip} names {len(names)} columns, but no line below has as many; "
             f"the first has {len(all_rows[0])}"
         )
-    decimal_comma = delimiter != "," and any(_have_commas(cells) for cells in zip(*rows, strict=True))
+    # Beside commas that separate, those within quotes may also be of thousands: 1,234.
+    decimals = [cells for cells in zip(*rows, strict=True) if _have_commas(cells)]
+    decimal_comma = any(delimiter != "," or not all(map(_THOUSANDS.fullmatch, cells)) for cells in decimals)
     # A quote that is never closed would swallow the rest of the file: in a file without quoting it is plain text.
     quote = '"' if _quotes(text) else ""
     columns = []

@@ -47,7 +47,7 @@ _NAMES = {
         recordedat measuredat sampledat receivedat createdat observationtime obstime obsdatetime sampletime
         samplingtime measurementtime eventtime phenomenontime resulttime validtime valid when
         unixtime unix unixtimestamp unixms epoch epochs epochms epochseconds timestampms timems tsms
-        localtime datetimelocal timelocal dtm zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
+        localtime datetimelocal timelocal dtm dategmt datelocal zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
         fechahora fecha tiempo hora horodatage dateheure tijdstip tijd dataora date day""",
     "sensor": """sensor sensorid sensorname sensorcode sensornumber station stationid stationname stationcode stationno
         stid site siteid sitename sitecode siteno node nodeid nodename device deviceid devicename deveui mote moteid
@@ -57,7 +57,8 @@ _NAMES = {
         samplingpoint airqualitystationeoicode airqualitystation stationsid numposte sensorindex
         messstelle standort estacion estacao stazione capteur meetpunt code name id""",
     "value": """value values reading measurement measuredvalue measurementvalue observation observedvalue obs val
-        rawvalue valueraw datavalue resultvalue result sensorvalue raw wert messwert valor valeur valore waarde data""",
+        rawvalue valueraw datavalue resultvalue result sensorvalue samplemeasurement raw
+        wert messwert valor valeur valore waarde data""",
     "variable": """variable variablename variablecode var parameter parametername parametercode param quantity property
         observedproperty measurand metric datatype element pollutant species phenomenon airpollutant
         field channel type kind""",
@@ -85,8 +86,8 @@ CLOCK_UNITS = ("hour", "hour and minute", "minute", "second")
 _EPOCHS = re.compile(r"(unix|epoch|timestamp|ts).*")
 # Names of numbers that are not readings, for tables whose columns of values are not named by the user.
 _NO_READINGS = re.compile(
-    r"(^|[^a-z])(qc|qual|quality|qn|flags?|status|validity|verification|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|alti|altitude|"
-    r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
+    r"(^|[^a-z])(qc|qual|quality|qn|kvalitet|calidad|flags?|status|validity|verification|cor|corr|corrected|index|row|rownum|"
+    r"rownumber|elev|elevation|alt|alti|altitud|altitude|year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
 )
 # Names of columns with the owners' flags: alone for a whole row, or beside the name of a column of readings.
 _OWNER_FLAG = re.compile(
@@ -105,7 +106,7 @@ _QUANTITIES = re.compile(
     r"depth|flow|discharge|orp|chl|chlorophyll|nitrate|noise|voltage|volt|battery|current|power|dewpoint|dew|vis|visibility|"
     r"light|lux|moisture)([^a-z].*)?"
     # AmeriFlux: the quantity, its place across, its depth or height, and its copy.
-    r"|(h|le|g|p|pa|ta|ts|rh|ws|wd|vpd|swc|ustar|t_sonic|netrad|ppfd_in|[sl]w_(in|out)|co2|fc)(_pi)?(_f)?(_\d+){3}"
+    r"|(h|le|g|p|pa|ta|ts|rh|ws|wd|fc)(_pi)?(_f)?(_\d+){3}|(vpd|swc|ustar|t_sonic|netrad|ppfd_in|[sl]w_(in|out))(_.*)?"
 )
 # What sensors stand at, or are: alone, or as the last words of the name of a column with texts.
 _SENSOR_WORDS = re.compile(
@@ -115,7 +116,7 @@ _SENSOR_WORDS = re.compile(
 # The same with numbers, which are codes only where the name says so: building_id, MeterNo.
 _NUMBERED = re.compile(
     r"(.*_)?(sensor|station|site|node|device|mote|logger|well|borehole|probe|turbine|inverter|meter|household|building|room|"
-    r"zone|plot|tower|mast|machine)_?(id|no|nr|number|code|index)"
+    r"zone|plot|tower|mast|machine)_?(id|no|nr|num|number|code|index)"
 )
 # household_id, LCLid; not grid or humid.
 _ENDS_WITH_ID = re.compile(r".*([^A-Za-z][Ii][Dd]|[a-z]I[Dd]|[A-Z]{2}id)")
@@ -495,8 +496,18 @@ class _Recogniser:
         time = time or self.column_for("time", ("number",))
         if time is None or self.kinds[time] != "date":
             return time, None, ()
-        clock = self.only_column("clock")
+        clock = self.clock_of(time)
         return time, clock, self.number_columns(CLOCK_UNITS, time) if clock is None else ()
+
+    def clock_of(self, date: str) -> str | None:
+        """Return the column with the time of day of a date; of several the one with a name like it, or of a time.
+
+        Others may say when the highest reading of a day was.
+        """
+        clocks = [name for name, kind in self.kinds.items() if kind == "clock"]
+        alike = [name for name in clocks if self.plain[name] == self.plain[date].replace("date", "time")]
+        known = [name for word in _KNOWN["time"] for name in clocks if self.plain[name] == word]
+        return next(iter(alike + known), clocks[0] if len(clocks) == 1 else None)
 
     def date_parts(self) -> tuple[tuple[str, str], ...]:
         """Return the numeric columns that compose a date: a year, and at least a month or a day."""

@@ -38,7 +38,9 @@ _ISO = re.compile(
 _HALF_DAY = re.compile(
     r"\d{4}(?P<mark>[-/])\d{1,2}(?P=mark)\d{1,2}(?P<gap>[T ])\d{1,2}:\d{2}(:\d{2})?\s?[ap]m", re.IGNORECASE
 )
-_COMPACT = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:([T_ ]?)(\d{2}|\d{4}|\d{6}))?(Z?)")
+_COMPACT = re.compile(
+    r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:([T_ ]?)(\d{2}:\d{2}(?::\d{2})?|\d{2}|\d{4}|\d{6}))?(Z?)"
+)
 _CLOCK = r"(?P<gap>[T ]|, )(?P<clock>\d{1,2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d+)?)?)(?P<half>\s?[AaPp][Mm])?"
 _NUMERIC = re.compile(
     rf"(?P<a>\d{{1,2}})(?P<mark>[./-])(?P<b>\d{{1,2}})(?P=mark)(?P<year>\d{{4}}|\d{{2}})(?:{_CLOCK})?"
@@ -188,7 +190,7 @@ def _epoch(number: float) -> TimeFormat | None:
 
 
 def _compact(texts: Sequence[str]) -> tuple[str, ...]:
-    clocks = {0: "", 2: "%H", 4: "%H%M", 6: "%H%M%S"}
+    clocks = {0: "", 2: "%H", 4: "%H%M", 6: "%H%M%S", 5: "%H:%M", 8: "%H:%M:%S"}
     groups = [match.groups(default="") for match in map(_COMPACT.fullmatch, texts) if match]
     return tuple(dict.fromkeys(f"%Y%m%d{between}{clocks[len(clock)]}{zulu}" for between, clock, zulu in groups))
 
