@@ -89,7 +89,7 @@ def read(table: str, **options: object) -> TableLayout:
         ("date:d TX:n TX+at:c TN:n TN+at:c stn:n", TableLayout("date", "stn", "variable", ("TX", "TN"))),
         # Codes are sensors by their names, and no readings; a column without a title numbers the rows.
         ("time:t meter_no:n kWh:n", TableLayout("time", "meter_no", "value", ("kWh",), name="kWh")),
-        ("time:t ArrayID:n AirT:n WS:n", TableLayout("time", None, "sensor", ("AirT", "WS"))),
+        ("time:t ArrayID:n Loft:n Hall:n", TableLayout("time", None, "sensor", ("Loft", "Hall"))),
         ("column1:n site:w time:t kWh:n", TableLayout("time", "site", "value", ("kWh",), name="kWh")),
     ],
 )
@@ -139,6 +139,7 @@ def test_what_the_user_says_goes_first() -> None:
         "time:t AC+(kW):n DC+(V):n Module+(C):n Irradiance+(W/m²):n",
         "TIMESTAMP_START:n TIMESTAMP_END:n H_1_1_1:n LE_1_1_1:n SWC_1_2_1:n",
         "TIMESTAMP_START:n TIMESTAMP_END:n TA:n SW_IN:n VPD:n",
+        "TIMESTAMP:t AirTC_Avg:n WS_ms:n",
     ],
 )
 def test_columns_of_different_units_are_variables_of_one_site(table: str) -> None:

@@ -104,7 +104,7 @@ _QUANTITIES = re.compile(
     r"windspeed|winddir|gust|rain|rainfall|precip|precipitation|snow|radiation|solar|par|co2?|no2?|nox|so2|o3|ozone|"
     r"pm1|pm10|pm25|pm2_5|pm2|voc|ph|do|oxygen|dissolved|cond|conductivity|ec|salinity|turb|turbidity|stage|level|"
     r"depth|flow|discharge|orp|chl|chlorophyll|nitrate|noise|voltage|volt|battery|current|power|dewpoint|dew|vis|visibility|"
-    r"light|lux|moisture)([^a-z].*)?"
+    r"light|lux|moisture|airtc?|relh)([^a-z].*)?"
     # AmeriFlux: the quantity, its place across, its depth or height, and its copy.
     r"|(h|le|g|p|pa|ta|ts|rh|ws|wd|fc)(_pi)?(_f)?(_\d+){3}|(vpd|swc|ustar|t_sonic|netrad|ppfd_in|[sl]w_(in|out))(_.*)?"
 )
@@ -286,9 +286,9 @@ def open_columns(columns: Sequence[tuple[str, Kind]], options: Options) -> OpenC
 
     Examples
     --------
-    >>> found = open_columns([("time", "time"), ("plot", "text"), ("depth", "number"), ("ID", "number")], Options())
-    >>> found.sensor, found.texts, found.numbers, found.readings
-    ('plot', (), ('depth', 'ID'), ('depth',))
+    >>> found = open_columns([("time", "time"), ("plot", "text"), ("depth", "number"), ("t", "number")], Options())
+    >>> found.sensor, found.texts, found.numbers
+    ('plot', (), ('depth', 't'))
     """
     return _Recogniser(columns, options, "").open_columns()
 
