@@ -90,6 +90,62 @@ def test_the_texts_that_tell_readings_of_one_time_apart_are_the_sensors(tmp_path
     assert set(clean(table[table.owner == "S001"]).data.sensor) == {"north", "south"}
 
 
+def plots(**columns: object) -> pd.DataFrame:
+    """Return a long table of three plots with readings at two depths each."""
+    table = pd.concat(
+        long(wide(3))
+        .rename(columns={"sensor": "plot"})
+        .assign(depth=depth, temperature=lambda part: part.temperature / 2)
+        for depth in (5, 20)
+    )
+    return table.assign(**columns)
+
+
+@pytest.mark.parametrize(
+    ("table", "sensors", "variables"),
+    [
+        (plots(), {f"S00{plot} {depth}" for plot in range(3) for depth in (5, 20)}, {"temperature"}),
+        (
+            plots(moisture=plots().temperature + 9),
+            {f"S00{plot} {depth}" for plot in range(3) for depth in (5, 20)},
+            {"temperature", "moisture"},
+        ),
+        (
+            plots(depth=np.where(plots().depth == 5, "0-5cm", "5-20cm"), moisture=1.5 * plots().temperature).rename(
+                columns={"plot": "treatment"}
+            ),
+            {f"S00{plot} {depth}" for plot in range(3) for depth in ("0-5cm", "5-20cm")},
+            {"temperature", "moisture"},
+        ),
+        (
+            plots(depth=np.where(plots().depth == 5, "NO2", "PM10")).rename(columns={"plot": "Place", "depth": "Gas"}),
+            {"S000", "S001", "S002"},
+            {"NO2", "PM10"},
+        ),
+    ],
+)
+def test_two_columns_that_together_tell_readings_apart(
+    table: pd.DataFrame, sensors: set[str], variables: set[str], tmp_path: Path
+) -> None:
+    table.to_csv(tmp_path / "readings.csv", index=False)
+    for source in (table, tmp_path / "readings.csv"):
+        result = clean(source)
+        assert set(result.data.sensor) == sensors
+        assert set(result.data.variable) == variables
+        assert set(result.data.n) == {1}
+
+
+def test_a_column_that_never_changes_for_any_sensor_is_no_reading(tmp_path: Path) -> None:
+    table = long(wide()).assign(rain=0.0, capacity=lambda table: 100 + table.sensor.str[-1].astype(int))
+    table.to_csv(tmp_path / "readings.csv", index=False)
+    for source in (table, tmp_path / "readings.csv"):
+        result = clean(source)
+        assert set(result.data.variable) == {"temperature", "rain"}
+        assert "columns that never change for any sensor are not used: capacity" in result.summary()
+    # One sensor may be stuck.
+    assert set(clean(table[table.sensor == "S001"]).data.variable) == {"temperature", "rain", "capacity"}
+
+
 def test_nan_in_a_wide_file_is_an_empty_cell(tmp_path: Path) -> None:
     with_gaps(np.nan).to_csv(tmp_path / "empty.csv", index=False)
     with_gaps(np.nan).to_csv(tmp_path / "nan.csv", index=False, na_rep="nan")

@@ -114,6 +114,7 @@ def test_bytes_that_are_no_text_deep_in_a_file_cost_their_line() -> None:
     [
         b"\xef\xbb\xbfsensor,time,value\nM\xc3\xbcnchen,2020-01-01,1.5\n",
         "Standort;Zeit;Wert in °C\nMünchen;01.01.2020 00:00;1,5\n".encode("cp1252"),
+        'sensor,time,value\nMünchen,2020-01-01,"1,5"\nMünchen,2020-01-02,"12,125"\n'.encode(),
         "sensor\ttime\tvalue\nMünchen\t2020-01-01\t1.5\n".encode("utf-16"),
         "sensor,time,value\r\nMünchen,2020-01-01,1.5\r\n".encode(),
         "sensor,time,value\rMünchen,2020-01-01,1.5\r".encode(),

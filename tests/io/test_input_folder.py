@@ -58,6 +58,13 @@ def test_the_archive_of_beijing_as_it_is(tmp_path: Path) -> None:
         ("date,hour,minute", "31.1.2020,5,30", 30 * DAY + 5 * HOUR + 30 * MINUTE),
         ("date,time", "2020-01-01,2300", 23 * HOUR),
         ("date,hour", "2020-01-02 07:00,5", DAY + 7 * HOUR),
+        ("YYYYMMDD,HH", "20200102,24", 2 * DAY),
+        ("date,hour", "20200102,5", DAY + 5 * HOUR),
+        ("YYYYMMDD,clock", "20200102,05:30", DAY + 5 * HOUR + 30 * MINUTE),
+        ("DATE,START TIME,END TIME", "2020-01-02,05:30,05:44", DAY + 5 * HOUR + 30 * MINUTE),
+        ("Date Local,Time Local,Date GMT,Time GMT", "2020-01-01,21:00,2020-01-02,05:00", DAY + 5 * HOUR),
+        ("AAAAMMJJHH", "2020010205", DAY + 5 * HOUR),
+        ("MESS_DATUM", "202001020510", DAY + 5 * HOUR + 10 * MINUTE),
         ("timestamp,year,month,day", "1577836801,2020,1,1", SECOND),
         ("epoch_ms,hour", "1577836801500,0", 1_500_000),
         ("time,year,month,day,hour", "2020-01-01 04:00,2020,1,1,4", 4 * HOUR),
@@ -83,6 +90,7 @@ def test_an_hour_beside_typed_times_is_added_only_where_all_are_midnights(tmp_pa
     path = tmp_path / "r.parquet"
     for times, expected in (
         ("DATE '2020-01-01'", {0, HOUR}),
+        ("20200101", {0, HOUR}),
         ("TIMESTAMP '2020-01-01'", {0, HOUR}),
         ("TIMESTAMP '2020-01-01' + to_hours(n)", {0, HOUR}),
     ):

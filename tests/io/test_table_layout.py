@@ -55,6 +55,42 @@ def read(table: str, **options: object) -> TableLayout:
         ),
         ("Time:t soil_probe:w vwc:n st:n", TableLayout("Time", "soil_probe", "variable", ("vwc", "st"))),
         ("time:t grid:w humid:w north:n south:n", TableLayout("time", None, "sensor", ("north", "south"))),
+        # Columns with one unit, or with what is none in brackets, are sensors.
+        ("time:t Hall+[C]:n Loft+[C]:n", TableLayout("time", None, "sensor", ("Hall [C]", "Loft [C]"))),
+        (
+            "time:t Bay+(A):n Bay+(B):n Bay+(C):n",
+            TableLayout("time", None, "sensor", ("Bay (A)", "Bay (B)", "Bay (C)")),
+        ),
+        ("time:t Wall+(N):n Wall+(W):n", TableLayout("time", None, "sensor", ("Wall (N)", "Wall (W)"))),
+        # The German weather service, Meteo-France, the European Environment Agency, PurpleAir.
+        (
+            "STATIONS_ID:n MESS_DATUM:n QN_9:n TT_TU:n RF_TU:n",
+            TableLayout("MESS_DATUM", "STATIONS_ID", "variable", ("TT_TU", "RF_TU")),
+        ),
+        (
+            "NUM_POSTE:n NOM_USUEL:w ALTI:n AAAAMMJJHH:n T:n QT:n FF:n QFF:n",
+            TableLayout("AAAAMMJJHH", "NUM_POSTE", "variable", ("T", "FF"), owner_flags=("QT", "QFF")),
+        ),
+        (
+            "SamplingPoint:w AirPollutant:w Concentration:n DatetimeBegin:t DatetimeEnd:t Validity:n Verification:n",
+            TableLayout("DatetimeBegin", "SamplingPoint", "value", ("Concentration",), "AirPollutant"),
+        ),
+        ("time_stamp:t sensor_index:n rh:n", TableLayout("time_stamp", "sensor_index", "value", ("rh",), name="rh")),
+        ("YYYYMMDDHH:n stn:n T:n", TableLayout("YYYYMMDDHH", "stn", "value", ("T",), name="T")),
+        (
+            "YYYYMMDD:d HH:n stn:n T:n",
+            TableLayout("YYYYMMDD", "stn", "value", ("T",), parts=(("hour", "HH"),), name="T"),
+        ),
+        (
+            "Site+Num:n Parameter+Name:w Date+Local:d Time+Local:c Date+GMT:d Time+GMT:c Sample+Measurement:n MDL:n",
+            TableLayout("Date GMT", "Site Num", "value", ("Sample Measurement",), "Parameter Name", clock="Time GMT"),
+        ),
+        # Of a day, with the times of its extremes.
+        ("date:d TX:n TX+at:c TN:n TN+at:c stn:n", TableLayout("date", "stn", "variable", ("TX", "TN"))),
+        # Codes are sensors by their names, and no readings; a column without a title numbers the rows.
+        ("time:t meter_no:n kWh:n", TableLayout("time", "meter_no", "value", ("kWh",), name="kWh")),
+        ("time:t ArrayID:n Loft:n Hall:n", TableLayout("time", None, "sensor", ("Loft", "Hall"))),
+        ("column1:n site:w time:t kWh:n", TableLayout("time", "site", "value", ("kWh",), name="kWh")),
     ],
 )
 def test_tables_as_people_write_them(table: str, layout: TableLayout) -> None:
@@ -94,6 +130,22 @@ def test_what_the_user_says_goes_first() -> None:
     table = "sensor:w time:t value:n mac:w seen:t raw:n"
     assert read(table, sensor="mac", time="seen", value="raw") == TableLayout("seen", "mac", "value", ("raw",))
     assert read(table, sensor="MAC ", value="value").sensor == "mac", "case and spaces do not matter"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "time:t Supply+temp+[C]:n Pump+[W]:n DHW+flow+[l/min]:n Burner+[%]:n",
+        "time:t AC+(kW):n DC+(V):n Module+(C):n Irradiance+(W/m²):n",
+        "TIMESTAMP_START:n TIMESTAMP_END:n H_1_1_1:n LE_1_1_1:n SWC_1_2_1:n",
+        "TIMESTAMP_START:n TIMESTAMP_END:n TA:n SW_IN:n VPD:n",
+        "TIMESTAMP:t AirTC_Avg:n WS_ms:n",
+    ],
+)
+def test_columns_of_different_units_are_variables_of_one_site(table: str) -> None:
+    layout = recognise(columns(table), Options(), "boiler.csv", or_file=True)
+    readings = tuple(name for name, kind in columns(table) if kind == "number" and not name.startswith("TIME"))
+    assert (layout.sensor, layout.across, layout.columns) == (None, "variable", readings)
 
 
 def test_one_file_per_site() -> None:

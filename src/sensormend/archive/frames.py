@@ -273,7 +273,9 @@ class Frame:
         time = "time" if self.layout.parts or self.layout.clock else self.layout.time
         columns: dict[str, Any] = {}
         if several:
-            columns[self.layout.sensor or "sensor"] = np.array(rows.sensors, dtype=object)[rows.sensor[first]]
+            columns["sensor" if self.layout.beside else self.layout.sensor or "sensor"] = np.array(
+                rows.sensors, dtype=object
+            )[rows.sensor[first]]
         columns[time] = rows.time[first].astype("datetime64[us]")
         columns |= {names[number]: cells[number] for number in present}
         frame = self.make_table(columns)

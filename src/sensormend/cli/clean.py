@@ -23,6 +23,7 @@ from sensormend.errors import ConfigError, SensormendError
 from sensormend.pipeline.faults import FaultInterval
 from sensormend.pipeline.options import Options
 from sensormend.pipeline.sentences import (
+    counted,
     fault_sentence,
     how_far_judged,
     how_long,
@@ -301,7 +302,8 @@ def _no_faults(report: Report) -> str:
         return "There is no number at all."
     if not flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL]:
         return "Nothing was judged."
-    doubtful = f", but {flags[Flag.SUSPECT]:,} readings are doubtful" if flags[Flag.SUSPECT] else ""
+    suspect = flags[Flag.SUSPECT]
+    doubtful = f", but {counted(suspect, 'reading')} {'is' if suspect == 1 else 'are'} doubtful" if suspect else ""
     among = " among the readings that were judged" if flags[Flag.NOT_EVALUATED] else ""
     alone = (
         " One or two sensors are judged by their own past only, which rarely shows an offset or a drift."

@@ -5,17 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import median_high
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, StorageError, ValueRangeError
+from sensormend.io.key_columns import find_constants, find_key, number_sql, without
 from sensormend.io.sources import InputFile, listed, stem
 from sensormend.io.sql import first_line, literal
 from sensormend.io.table_files import (
@@ -38,7 +39,6 @@ from sensormend.io.table_layout import (
     may_be_header,
     place_columns,
     recognise,
-    unnamed_sensors,
 )
 from sensormend.io.time_formats import EARLIEST, LATEST, TimeFormat, ambiguous_order, time_format, typed_time
 from sensormend.pipeline.options import Options
@@ -57,9 +57,6 @@ NO_SENSOR, OUT_OF_RANGE, NOT_A_NUMBER, WRONG_CLOCK = 2, 5, 6, 8
 
 PASSED_OVER = 10
 """A reading of a sensor that the user does not admit."""
-
-UNIQUE = 0.9
-"""The share of the rows from which a time, or a time and a text, tell them apart."""
 
 LEFT_OUT = (OUT_OF_RANGE, WRONG_CLOCK)
 """The reasons for which a row of a frame is left out with a warning: its clock was not set."""
@@ -100,6 +97,7 @@ STRUCTURE = {
 _MISSING = literal("|".join(re.escape(word) for word in MISSING))
 
 _FULL_DISK = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_Answer = TypeVar("_Answer")
 _TablePlan = tuple[Table, TableLayout, TimeFormat | None]
 _OPTIONAL = {"variable": "VARCHAR", "latitude": "DOUBLE", "longitude": "DOUBLE", "owner_flag": "VARCHAR"}
 """The columns that many sources do not have."""
@@ -164,6 +162,7 @@ class Loader:
         self._no_readings: dict[str, Exception] = {}
         self._stations: list[Table] = []
         self.absent: list[str] = []
+        self._constant: tuple[str, ...] = ()
 
     def fill(self, files: Sequence[InputFile], progress: Progress | None) -> None:
         """Read the files."""
@@ -178,7 +177,7 @@ class Loader:
         self._engine.register("frame", dict(columns))
         try:
             table = self._with_kinds(typed_table(self._engine, "frame", shown))
-            table, layout, fmt = self._recognised(table, self._with_sensor(table))
+            table, layout, fmt = self._recognised_by_rows(table)
             (fmt,) = _with_day_order(self._engine, [(table, layout, fmt)])
             for first in range(0, len(layout.columns), CELLS):
                 cells = slice(first, first + CELLS)
@@ -315,7 +314,7 @@ class Loader:
                 column.name
                 for table, layout, _ in planned.values()
                 for column in table.columns
-                if column.name not in layout.used and (column.kind != "other" or column.sample)
+                if column.name not in (*layout.used, *self._constant) and (column.kind != "other" or column.sample)
             )
             if unused:
                 self.notes.append(f"columns that are not used: {listed(unused)}")
@@ -339,46 +338,49 @@ class Loader:
             if file.in_folder:
                 self._no_readings[file.shown] = _no_readings_error(table, options)
                 return None
-        if not feed and not several:
-            options = self._with_sensor(table)
         # In a table of many networks the file's name cannot stand for the sensor.
         or_file = not feed and file.sensor is not None and options.networks is None
+        if not feed and not several:
+            return self._recognised_by_rows(table, or_file=or_file)
         return self._recognised(table, options, or_file=or_file)
 
     def _with_kinds(self, table: Table) -> Table:
         # Where the user names the columns, the contents of the others do not matter.
         options = self._options
         named = options.variables or options.sensors or options.value
-        return table if named else with_kinds(self._engine, table)
+        return split_dates(self._engine, table if named else with_kinds(self._engine, table))
 
-    def _with_sensor(self, table: Table) -> Options:
-        """Return the options, with the column of sensors where only the readings of a single table tell which it is.
+    def _recognised_by_rows(self, table: Table, *, or_file: bool = False) -> _TablePlan:
+        """Return a single table with its layout; its rows tell what the names of its columns do not."""
+        options, beside = self._asked_of_rows(find_key, table, self._options)
+        table = without(table, beside)
+        _, layout, _ = plan = self._recognised(table, options, or_file=or_file)
+        constant = (
+            () if options.variables else self._asked_of_rows(find_constants, table, replace(layout, beside=beside))
+        )
+        if constant:
+            self._constant = constant
+            self.notes.append(f"columns that never change for any sensor are not used: {listed(constant)}")
+            table = without(table, constant)
+            plan = self._recognised(table, options, or_file=or_file)
+        if beside:
+            names = " and ".join([layout.sensor or "the name of the file", *beside])
+            self.notes.append(f"{names} together say which sensor a reading is from")
+        return plan[0], replace(plan[1], beside=beside), plan[2]
 
-        It is the column of texts that tells readings of the same time apart.
-        """
-        options = self._options
-        key, texts = unnamed_sensors(table.kinds, options)
-        if not texts or options.networks is not None:
-            return options
-        time = ", ".join(table.column(name).sql for name in key)
-
-        def count(columns: str) -> int:
-            counted: int = self._engine.execute(
-                f"SELECT count(*) FROM (SELECT DISTINCT {columns} FROM {table.relation})"
-            ).fetchall()[0][0]
-            return counted
-
-        rows = self._engine.execute(f"SELECT count(*) FROM {table.relation}").fetchall()[0][0]
-        if count(time) > UNIQUE * rows:
-            return options
-        kinds = {name: table.column(name).sql for name in texts}
-        apart = {name: count(sql) for name, sql in kinds.items() if count(f"{time}, {sql}") > UNIQUE * rows}
-        # Of a station and its town, the one with fewer names tells them apart as well.
-        return replace(options, sensor=min(apart, key=lambda name: apart[name])) if apart else options
+    def _asked_of_rows(self, find: Callable[..., _Answer], table: Table, *known: object) -> _Answer:
+        """Return what a function finds in the rows of a table; in those that can be parsed, where some cannot."""
+        try:
+            return find(self._engine, table, *known)
+        except duckdb.Error as error:
+            if not table.tolerant:
+                raise InputError(f"{table.shown}: cannot be read: {first_line(error)}") from None
+            return find(self._engine, replace(table, relation=table.tolerant), *known)
+        finally:
+            self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
 
     def _recognised(self, table: Table, options: Options | None = None, *, or_file: bool = False) -> _TablePlan:
         """Return a table with its layout and the format of its times."""
-        table = split_dates(self._engine, table)
         layout = recognise(table.kinds, options or self._options, table.shown, or_file=or_file)
         layout = _with_hhmm(table, layout)
         return table, layout, _find_time_format(table, layout)
@@ -600,7 +602,7 @@ def _groups(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[i
 def _find_time_format(table: Table, layout: TableLayout) -> TimeFormat | None:
     """Return the format of a table's times; None where the column has a time type."""
     column = _time_column(table, layout)
-    if not column.sample or (column.kind in ("time", "date") and not column.is_text):
+    if not column.sample or column.type.startswith(("TIMESTAMP", "DATE")):
         return None if not column.is_text else TimeFormat("iso")
     fmt = time_format(column.sample) if column.is_text else typed_time(median_high(map(float, column.sample)))
     if fmt is None:
@@ -646,7 +648,7 @@ def _time_column(table: Table, layout: TableLayout) -> Column:
     if layout.clock is None:
         return date
     clock = table.column(layout.clock)
-    day = date.sql if date.is_text else f"CAST({date.sql} AS DATE)"
+    day = f"CAST({date.sql} AS DATE)" if date.type.startswith("TIMESTAMP") else date.sql
     both = f"concat_ws(' ', CAST({day} AS VARCHAR), CAST({clock.sql} AS VARCHAR))"
     pairs = tuple(f"{day.strip()[:10]} {hour.strip()}" for day, hour in zip(date.sample, clock.sample, strict=False))
     return Column(f"{date.name} {clock.name}", both, "VARCHAR", "time", pairs)
@@ -743,7 +745,7 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, fmt: TimeFormat | 
         "file": "file_number",
         "written": _time_text(table, layout, time),
         "t": f"({_time_sql(time, fmt)} + {offset})" if offset else _time_sql(time, fmt),
-        "s": _name_sql(table.column(layout.sensor)) if layout.sensor else "file_name",
+        "s": _sensor_sql(table, layout),
         "q": _name_sql(table.column(layout.variable)) if layout.variable else literal(layout.name),
         "latitude": _place_sql(table, layout.latitude),
         "longitude": _place_sql(table, layout.longitude),
@@ -828,12 +830,18 @@ def _name_sql(column: Column) -> str:
     return f"trim(CAST({column.sql} AS VARCHAR))"
 
 
+def _sensor_sql(table: Table, layout: TableLayout) -> str:
+    first, *beside = [_name_sql(table.column(name)) for name in (layout.sensor, *layout.beside) if name] or [
+        "file_name"
+    ]
+    return f"CASE WHEN {first} <> '' THEN concat_ws(' ', {first}, {', '.join(beside)}) END" if beside else first
+
+
 def _place_sql(table: Table, name: str | None) -> str:
     if name is None:
         return "NULL::DOUBLE"
     column = table.column(name)
-    text = _plain_number(column.sql, table.decimal_comma) if column.is_text else column.sql
-    return f"TRY_CAST({text} AS DOUBLE)"
+    return number_sql(column, table.decimal_comma)
 
 
 def _plain_number(text: str, decimal_comma: bool) -> str:

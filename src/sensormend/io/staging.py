@@ -307,6 +307,8 @@ class Staging(Closing):
         self._properties = []
         loader = Loader(self, options, None)
         yield loader
+        for note in loader.notes:
+            self._set("note", note)
         self._set("unit", loader.unit)
         self._pass_over(options)
         self._number_names()

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError
 from sensormend.io.sql import first_line, literal, path_literal, quoted, read_parquet
-from sensormend.io.table_layout import MISSING, Kind, find_kind, is_missing, is_part
+from sensormend.io.table_layout import MISSING, Kind, called, find_kind, is_missing, is_part
+from sensormend.io.time_formats import is_compact_date
 
 __all__ = [
     "UNPACKED_RATIO",
@@ -178,12 +179,18 @@ def with_kinds(engine: Any, table: Table) -> Table:
 def split_dates(engine: Any, table: Table) -> Table:
     """Return the table with columns of times marked as dates where all are midnight and there is a column of hours.
 
-    A column of hours may also repeat the hour of the times; it is added only where all times are midnight.
+    A column of hours may also repeat the hour of the times; it is added only where all times are midnight. Numbers like
+    20200301 are dates as well.
     """
-    times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
     hours = any(
         column.kind == "clock" or (column.kind == "number" and is_part("hour", column.name)) for column in table.columns
     )
+    if hours:
+        table = replace(table, columns=tuple(
+            replace(column, kind="date") if column.kind == "number" and _are_dates(column) else column
+            for column in table.columns
+        ))  # fmt: skip
+    times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
     if not times or not hours:
         return table
     are_midnights = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
@@ -191,6 +198,11 @@ def split_dates(engine: Any, table: Table) -> Table:
     dates = {column.name for column, midnight in zip(times, midnights, strict=True) if midnight}
     columns = [replace(column, kind="date") if column.name in dates else column for column in table.columns]
     return replace(table, columns=tuple(columns))
+
+
+def _are_dates(column: Column) -> bool:
+    """Return whether numbers are dates: their column is one of times, and they are written like 20200301."""
+    return called("time", column.name) and bool(column.sample) and all(map(is_compact_date, column.sample))
 
 
 def _decimal_points(texts: Sequence[str], decimal_comma: bool) -> list[str]:
@@ -222,6 +234,7 @@ MOST_HEAD = 1 << 25
 _DELIMITERS = (",", ";", "\t", "|")
 _BREAK = re.compile(r"\r\n|\n|\r")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*([+-]?\d{1,3}(,\d{3})*|\D*)\s*")
 _MAGIC = {
     b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or give it the ending .xlsx",
     b"PAR1": "a Parquet file; give it the ending .parquet",
@@ -261,7 +274,9 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
             f"{shown}: line {skip} names {len(names)} columns, but no line below has as many; "
             f"the first has {len(all_rows[0])}"
         )
-    decimal_comma = delimiter != "," and any(_have_commas(cells) for cells in zip(*rows, strict=True))
+    # Beside commas that separate, those within quotes may also be of thousands: 1,234.
+    decimals = [cells for cells in zip(*rows, strict=True) if _have_commas(cells)]
+    decimal_comma = any(delimiter != "," or not all(map(_THOUSANDS.fullmatch, cells)) for cells in decimals)
     # A quote that is never closed would swallow the rest of the file: in a file without quoting it is plain text.
     quote = '"' if _quotes(text) else ""
     columns = []

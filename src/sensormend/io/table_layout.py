@@ -17,6 +17,7 @@ __all__ = [
     "CLOCK_UNITS",
     "MISSING",
     "Kind",
+    "OpenColumns",
     "TableLayout",
     "called",
     "find_kind",
@@ -25,9 +26,9 @@ __all__ = [
     "is_part",
     "is_quantity",
     "may_be_header",
+    "open_columns",
     "place_columns",
     "recognise",
-    "unnamed_sensors",
 ]
 
 Kind = Literal["time", "date", "clock", "number", "text", "other"]
@@ -41,21 +42,26 @@ MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "nd", "missing", "-", 
 _NAMES = {
     "time": """time timestamp datetime dateandtime datetimeutc timestamputc timeutc utctime utcdatetime utctimestamp
         utc dateutc timestampstart timestart starttime timestampbegin begintime timestampend timeend endtime
-        datetimebegin datetimeend readingdatetime lastupdated messdatum aaaammjjhh aaaammjj ts observedat
+        datetimebegin datetimeend readingdatetime lastupdated messdatum aaaammjjhh aaaammjj
+        yyyymmddhhmm yyyymmddhh yyyymmdd ts observedat
         recordedat measuredat sampledat receivedat createdat observationtime obstime obsdatetime sampletime
         samplingtime measurementtime eventtime phenomenontime resulttime validtime valid when
         unixtime unix unixtimestamp unixms epoch epochs epochms epochseconds timestampms timems tsms
-        localtime datetimelocal timelocal dtm zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
+        localtime datetimelocal timelocal dtm dategmt datelocal zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
         fechahora fecha tiempo hora horodatage dateheure tijdstip tijd dataora date day""",
     "sensor": """sensor sensorid sensorname sensorcode sensornumber station stationid stationname stationcode stationno
         stid site siteid sitename sitecode siteno node nodeid nodename device deviceid devicename deveui mote moteid
         logger loggerid location locationid locationname locationcode platform platformid platformcode instrument
         instrumentid thing thingid gauge gaugeid buoy buoyid well wellid wmo wmoid wigosid usaf icao stn stnid
-        serial serialnumber messstelle standort estacion estacao stazione capteur meetpunt code name id""",
+        serial serialnumber
+        samplingpoint airqualitystationeoicode airqualitystation stationsid numposte sensorindex
+        messstelle standort estacion estacao stazione capteur meetpunt code name id""",
     "value": """value values reading measurement measuredvalue measurementvalue observation observedvalue obs val
-        rawvalue valueraw datavalue resultvalue result sensorvalue raw wert messwert valor valeur valore waarde data""",
+        rawvalue valueraw datavalue resultvalue result sensorvalue samplemeasurement raw
+        wert messwert valor valeur valore waarde data""",
     "variable": """variable variablename variablecode var parameter parametername parametercode param quantity property
-        observedproperty measurand metric datatype element pollutant species phenomenon channel type kind""",
+        observedproperty measurand metric datatype element pollutant species phenomenon airpollutant
+        field channel type kind""",
     "latitude": "latitude lat latdeg latitudedeg breite latitud",
     "longitude": "longitude lon long lng londeg longitudedeg laenge longitud",
 }
@@ -80,8 +86,8 @@ CLOCK_UNITS = ("hour", "hour and minute", "minute", "second")
 _EPOCHS = re.compile(r"(unix|epoch|timestamp|ts).*")
 # Names of numbers that are not readings, for tables whose columns of values are not named by the user.
 _NO_READINGS = re.compile(
-    r"(^|[^a-z])(qc|qual|quality|flags?|status|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|altitude|"
-    r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
+    r"(^|[^a-z])(qc|qual|quality|qn|kvalitet|calidad|flags?|status|validity|verification|cor|corr|corrected|index|row|rownum|"
+    r"rownumber|elev|elevation|alt|alti|altitud|altitude|year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
 )
 # Names of columns with the owners' flags: alone for a whole row, or beside the name of a column of readings.
 _OWNER_FLAG = re.compile(
@@ -98,15 +104,28 @@ _QUANTITIES = re.compile(
     r"windspeed|winddir|gust|rain|rainfall|precip|precipitation|snow|radiation|solar|par|co2?|no2?|nox|so2|o3|ozone|"
     r"pm1|pm10|pm25|pm2_5|pm2|voc|ph|do|oxygen|dissolved|cond|conductivity|ec|salinity|turb|turbidity|stage|level|"
     r"depth|flow|discharge|orp|chl|chlorophyll|nitrate|noise|voltage|volt|battery|current|power|dewpoint|dew|vis|visibility|"
-    r"light|lux|moisture)([^a-z].*)?"
+    r"light|lux|moisture|airtc?|relh)([^a-z].*)?"
+    # AmeriFlux: the quantity, its place across, its depth or height, and its copy.
+    r"|(h|le|g|p|pa|ta|ts|rh|ws|wd|fc)(_pi)?(_f)?(_\d+){3}|(vpd|swc|ustar|t_sonic|netrad|ppfd_in|[sl]w_(in|out))(_.*)?"
 )
 # What sensors stand at, or are: alone, or as the last words of the name of a column with texts.
 _SENSOR_WORDS = re.compile(
     r"(.*_)?(sensor|station|site|node|device|mote|logger|location|platform|instrument|thing|gauge|buoy|well|borehole|"
     r"piezometer|probe|turbine|inverter|meter|household|building|room|zone|plot|tower|mast|machine)(_?(id|name|code|label))?"
 )
+# The same with numbers, which are codes only where the name says so: building_id, MeterNo.
+_NUMBERED = re.compile(
+    r"(.*_)?(sensor|station|site|node|device|mote|logger|well|borehole|probe|turbine|inverter|meter|household|building|room|"
+    r"zone|plot|tower|mast|machine)_?(id|no|nr|num|number|code|index)"
+)
 # household_id, LCLid; not grid or humid.
 _ENDS_WITH_ID = re.compile(r".*([^A-Za-z][Ii][Dd]|[a-z]I[Dd]|[A-Z]{2}id)")
+_BASE_UNIT = (
+    r"((°|deg )?[CFK]|degC|degF|%|‰|[kMGmµu]?(Wh?|VAr?h?|V|A|Hz|Pa|bar|J|S|g|mol|l|L|m|s)|hPa|[cdk]m|mm|min|h|d|psi|"
+    r"pp[mb]|rpm|lu?x|dB|NTU|FNU|cfs|cfm|gpm|ft|in|mph)"
+)
+# W, l/min, m³/h, µg/m3, W m-2; not a place.
+_UNIT = re.compile(rf"{_BASE_UNIT}[-^]*[123²³]?([ /·*]{_BASE_UNIT}[-^]*[123²³]?)*")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[AaPp][Mm])?")
 
 
@@ -140,6 +159,8 @@ class TableLayout:
         The columns of the sensor's coordinates.
     network
         The column of networks, with the option `networks`.
+    beside
+        The columns whose entries follow that of `sensor` in the name of a sensor, like a depth after a plot.
     """
 
     time: str
@@ -154,6 +175,7 @@ class TableLayout:
     parts: tuple[tuple[str, str], ...] = ()
     name: str = ""
     owner_flags: tuple[str | None, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -168,7 +190,11 @@ class TableLayout:
     @property
     def sentence(self) -> str:
         """Return the roles of the columns as a sentence."""
-        sensor = "as columns" if self.across == "sensor" else self.sensor or "the name of the file"
+        sensor = (
+            "as columns"
+            if self.across == "sensor"
+            else " and ".join([self.sensor or "the name of the file", *self.beside])
+        )
         variable = f", the variable {self.variable}" if self.variable else ""
         return f"a table: the sensor is {sensor}, the time {self.time_names}{variable}, numbers: {listed(self.columns)}"
 
@@ -176,9 +202,33 @@ class TableLayout:
     def used(self) -> tuple[str, ...]:
         """Return every column that is read, each once."""
         parts = (name for _, name in self.parts)
-        beside = (self.sensor, self.time, self.clock, *parts, self.variable, *self.columns, self.latitude,
+        roles = (self.sensor, *self.beside, self.time, self.clock, *parts, self.variable, *self.columns, self.latitude,
                   self.longitude, self.network, *self.owner_flags)  # fmt: skip
-        return tuple(dict.fromkeys(name for name in beside if name is not None))
+        return tuple(dict.fromkeys(name for name in roles if name is not None))
+
+
+@dataclass(frozen=True)
+class OpenColumns:
+    """What names and options say of the sensor of a reading, and what they leave open.
+
+    Attributes
+    ----------
+    times
+        The columns that compose the time; none where the user says what the sensor is.
+    sensor, variable
+        Their columns, or None.
+    texts, numbers
+        The columns that may tell sensors apart.
+    readings
+        The columns of numbers that may be readings.
+    """
+
+    times: tuple[str, ...] = ()
+    sensor: str | None = None
+    variable: str | None = None
+    texts: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()
 
 
 class _NoSensorError(ConfigError):
@@ -231,17 +281,16 @@ def recognise(
     return replace(_Recogniser(columns_left, options, shown).with_owner_flags(), network=network)
 
 
-def unnamed_sensors(columns: Sequence[tuple[str, Kind]], options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns of time and variable, and those with texts that may be the sensor.
-
-    There are none where a name or an option tells which is the sensor.
+def open_columns(columns: Sequence[tuple[str, Kind]], options: Options) -> OpenColumns:
+    """Return what names and options leave open of the sensor of a reading.
 
     Examples
     --------
-    >>> unnamed_sensors([("time", "time"), ("owner", "text"), ("a", "number"), ("b", "number")], Options())
-    (('time',), ('owner',))
+    >>> found = open_columns([("time", "time"), ("plot", "text"), ("depth", "number"), ("t", "number")], Options())
+    >>> found.sensor, found.texts, found.numbers
+    ('plot', (), ('depth', 't'))
     """
-    return _Recogniser(columns, options, "").unnamed_sensors()
+    return _Recogniser(columns, options, "").open_columns()
 
 
 def called(role: str, name: str) -> bool:
@@ -384,7 +433,10 @@ class _Recogniser:
             for other, plain in self.plain.items():
                 if other not in columns and (plain in spelt or other.strip().lower() == prefixed):
                     return other
-        return None
+        # Meteo-France: QT follows T. Elsewhere, as in QH, the flow of heat, the Q is another quantity.
+        names = list(self.kinds)
+        after = names[names.index(name) + 1 : names.index(name) + 2]
+        return next((other for other in after if other.strip() == f"Q{name.strip()}"), None)
 
     def layout(self) -> TableLayout:
         options = self.options
@@ -412,6 +464,8 @@ class _Recogniser:
         value = self.column_for("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
         numbers = [name for name in numbers if not self.is_no_reading(name)] or numbers
+        # A column without a title beside others with one numbers the rows.
+        numbers = [name for name in numbers if not re.fullmatch(r"column\d+", name)] or numbers
         flags = {self.find_flags(name) for name in numbers}
         numbers = [name for name in numbers if name not in flags]
         if value is None and len(numbers) == 1 and (sensor is not None or options.sensor_from_file):
@@ -424,7 +478,7 @@ class _Recogniser:
             raise self.no_column_error("value", "the readings")
         if sensor is not None or options.sensor_from_file:
             return TableLayout(time, sensor, "variable", tuple(numbers), **shared)
-        if options.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
+        if options.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)) or _have_units(numbers):
             self.require_sensor(None)
         return TableLayout(time, None, "sensor", tuple(numbers), **shared)
 
@@ -442,8 +496,18 @@ class _Recogniser:
         time = time or self.column_for("time", ("number",))
         if time is None or self.kinds[time] != "date":
             return time, None, ()
-        clock = self.only_column("clock")
+        clock = self.clock_of(time)
         return time, clock, self.number_columns(CLOCK_UNITS, time) if clock is None else ()
+
+    def clock_of(self, date: str) -> str | None:
+        """Return the column with the time of day of a date; of several the one with a name like it, or of a time.
+
+        Others may say when the highest reading of a day was.
+        """
+        clocks = [name for name, kind in self.kinds.items() if kind == "clock"]
+        alike = [name for name in clocks if self.plain[name] == self.plain[date].replace("date", "time")]
+        known = [name for word in _KNOWN["time"] for name in clocks if self.plain[name] == word]
+        return next(iter(alike + known), clocks[0] if len(clocks) == 1 else None)
 
     def date_parts(self) -> tuple[tuple[str, str], ...]:
         """Return the numeric columns that compose a date: a year, and at least a month or a day."""
@@ -474,6 +538,7 @@ class _Recogniser:
         plain = self.plain[name]
         return bool(
             _NO_READINGS.search(_spaced(name))
+            or (self.kinds[name] == "number" and _ENDS_WITH_ID.fullmatch(name.strip()))
             or _ROW_NUMBER.fullmatch(name.strip())
             # TIMESTAMP_END beside TIMESTAMP_START; not TS, the temperature of soil.
             or ("time" in plain and plain in _KNOWN["time"])
@@ -498,22 +563,43 @@ class _Recogniser:
             matching = [name for name, written in zip(texts, names, strict=True) if pattern.fullmatch(written)]
             if matching:
                 return matching[0]
+        numbered = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken]
+        numbered = [name for name in numbered if _NUMBERED.fullmatch(_spaced(name))]
+        if numbered:
+            return numbered[0]
         # The only text column beside a time and one number is the sensor, whatever its name.
         if sum(kind == "number" and name not in taken for name, kind in self.kinds.items()) > 1:
             return None
         return texts[0] if len(texts) == 1 else None
 
-    def unnamed_sensors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the columns of time and variable, and those with texts that may be the sensor."""
+    def open_columns(self) -> OpenColumns:
         options, (time, clock, parts) = self.options, self.times()
-        if time is None or options.sensor or options.sensors or options.sensor_from_file:
-            return (), ()
-        times = {time, clock, *(name for _, name in parts)}
-        if self.sensor(set(times)) is not None:
-            return (), ()
-        key = times | {self.column_for("variable", ("text",), set(times))}
-        texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in key]
-        return tuple(name for name in self.kinds if name in key), tuple(texts)
+        if (
+            time is None
+            or options.sensor
+            or options.sensors
+            or options.sensor_from_file
+            or options.networks is not None
+        ):
+            return OpenColumns()
+        times: set[str | None] = {time, clock, *(name for _, name in parts)}
+        sensor = self.sensor(set(times))
+        variable = self.column_for("variable", ("text",), times | {sensor})
+        taken = {*times, sensor, variable, *(place_columns([*self.kinds.items()]) or ())}
+        free = [(name, kind) for name, kind in self.kinds.items() if name not in taken]
+        free = [(name, kind) for name, kind in free if not _OWNER_FLAG.fullmatch(self.plain[name])]
+        numbers = [name for name, kind in free if kind == "number"]
+        readings = [name for name in numbers if not self.is_no_reading(name)]
+        codes = [name for name in numbers if name in readings or _ENDS_WITH_ID.fullmatch(name.strip())]
+        named = {options.value, *options.variables}
+        return OpenColumns(
+            tuple(name for name in self.kinds if name in times),
+            sensor,
+            variable,
+            tuple(name for name, kind in free if kind == "text"),
+            tuple(name for name in codes if name not in named and not (called("value", name) or _has_no_name(name))),
+            tuple(readings),
+        )
 
     def require_sensor(self, sensor: str | None) -> None:
         if sensor is None and not self.options.sensor_from_file:
@@ -559,6 +645,16 @@ class _Recogniser:
 
     def kinds_shown(self) -> str:
         return listed(f"{name!r} ({kind})" for name, kind in self.kinds.items())
+
+
+def _have_units(names: Sequence[str]) -> bool:
+    """Return whether columns are quantities of one place: their names have units in brackets, and not all the same."""
+    titles, units = zip(*map(split_unit, names), strict=True)
+    return (
+        all(_UNIT.fullmatch(unit) for unit in units if unit)
+        and len({*units} - {""}) > 1
+        and len({*titles}) == len(names)
+    )
 
 
 def _has_no_name(name: str) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "TimeFormat",
     "ambiguous_order",
     "has_clock",
+    "is_compact_date",
     "time_format",
     "typed_time",
 ]
@@ -37,7 +38,9 @@ _ISO = re.compile(
 _HALF_DAY = re.compile(
     r"\d{4}(?P<mark>[-/])\d{1,2}(?P=mark)\d{1,2}(?P<gap>[T ])\d{1,2}:\d{2}(:\d{2})?\s?[ap]m", re.IGNORECASE
 )
-_COMPACT = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:([T_ ]?)(\d{2}|\d{4}|\d{6}))?(Z?)")
+_COMPACT = re.compile(
+    r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:([T_ ]?)(\d{2}:\d{2}(?::\d{2})?|\d{2}|\d{4}|\d{6}))?(Z?)"
+)
 _CLOCK = r"(?P<gap>[T ]|, )(?P<clock>\d{1,2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d+)?)?)(?P<half>\s?[AaPp][Mm])?"
 _NUMERIC = re.compile(
     rf"(?P<a>\d{{1,2}})(?P<mark>[./-])(?P<b>\d{{1,2}})(?P=mark)(?P<year>\d{{4}}|\d{{2}})(?:{_CLOCK})?"
@@ -152,6 +155,18 @@ def has_clock(text: str) -> bool:
     return re.fullmatch(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}", text) is None
 
 
+def is_compact_date(text: str) -> bool:
+    """Return whether a number is a date without a time of day.
+
+    Examples
+    --------
+    >>> is_compact_date("20200301"), is_compact_date("20200301.0"), is_compact_date("2020030112"), is_compact_date("52")
+    (True, True, False, False)
+    """
+    match = _COMPACT.fullmatch(text.strip().removesuffix(".0"))
+    return match is not None and match[2] is None
+
+
 def typed_time(number: float) -> TimeFormat | None:
     """Return the format of a column of numeric times, from one of them; None if they are not times."""
     digits = f"{number:.0f}"
@@ -175,7 +190,7 @@ def _epoch(number: float) -> TimeFormat | None:
 
 
 def _compact(texts: Sequence[str]) -> tuple[str, ...]:
-    clocks = {0: "", 2: "%H", 4: "%H%M", 6: "%H%M%S"}
+    clocks = {0: "", 2: "%H", 4: "%H%M", 6: "%H%M%S", 5: "%H:%M", 8: "%H:%M:%S"}
     groups = [match.groups(default="") for match in map(_COMPACT.fullmatch, texts) if match]
     return tuple(dict.fromkeys(f"%Y%m%d{between}{clocks[len(clock)]}{zulu}" for between, clock, zulu in groups))
 
