@@ -58,3 +58,27 @@ def test_what_many_others_tell_is_wrong_however_small_and_its_confidence_is_the_
     assert fault.kind in ("offset", "drift", "noise")
     assert fault.probability > 0.9
     assert 0.5 < fault.confidence < 0.85
+
+
+@pytest.mark.parametrize("sensors", [2, 4])
+def test_no_reading_of_a_doubtful_fault_is_wrong(sensors: int) -> None:
+    """Also where it has one or two readings, which makes it a spike."""
+    random, slots, days = np.random.default_rng(0), 96, 40
+    steps = random.normal(0, 0.1, (sensors + 1, days * slots)) * np.append(np.full(sensors, 0.5), 1.0)[:, None]
+    course = np.zeros(steps.shape)
+    for t in range(1, days * slots):
+        course[:, t] = 0.97 * course[:, t - 1] + steps[:, t]
+    series = 10 + course[:-1] + course[-1]
+    for line in series:
+        for t in random.integers(5 * slots, days * slots - 5, 60).tolist():
+            line[t : t + int(random.integers(1, 3))] += 1.5 * random.uniform(-1, 1)
+    model, n_doubtful = NetworkModel(), 0
+    for day in range(days):
+        result = model.update(series[:, day * slots : (day + 1) * slots].round(2))
+        for fault in result.faults:
+            begin = max(0, fault.start - day * slots)
+            end = slots if fault.end is None else fault.end - day * slots + 1
+            if fault.confidence < 0.5 and begin < end:
+                n_doubtful += 1
+                assert not result.wrong[fault.sensor, begin:end].any()
+    assert n_doubtful > 3

@@ -461,7 +461,7 @@ def _append_episodes(w, network, period, p, i, episodes, used, s):
         if not is_open and n_wrong <= 2 and last - first <= 1:
             kind = KIND_SPIKE
             for t in range(begin, end + 1):
-                if w.flags[FAULTY, i, t]:
+                if w.flags[FAULTY, i, t] and period.estimates.code[c, t] >= WRONG:
                     period.estimates.code[c, t] = SPIKE
         elif kind != STUCK and kind != GAIN and abs(size) > IMPLAUSIBLE_SPREADS * spread:
             kind = KIND_IMPLAUSIBLE

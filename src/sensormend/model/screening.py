@@ -47,10 +47,10 @@ brooks are in flood for a day."""
 MEMORY = 0.995
 """Weight of the past per period in roughness and spread: most of a year, since a chart shows seasons. With 0.98 a third
 more spikes of a reservoir are none."""
-HABITUAL_DAYS, SAME_HOURS = 0.3, 0.6
+HABITUAL_DAYS, SAME_HOURS = 0.4, 0.6
 """The share of the periods with a spike, and the concentration of these on the same hours (the mean resultant length
 of their times, Mardia and Jupp, "Directional Statistics", 2000), beyond which it is a habit: a battery that is charged
-every noon, clouds before the sun. Labelled channels with spikes on more than .3 of the days have them at any hour."""
+every noon, clouds before the sun. No labelled channel has spikes on more than .31 of the days."""
 HABITUAL_READINGS = 0.04
 """The share of the readings that are spikes beyond which a channel has heavy tails: quotients of small numbers have .06
 to .08, and no labelled channel more than .02."""
