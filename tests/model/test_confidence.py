@@ -80,5 +80,5 @@ def test_no_reading_of_a_doubtful_fault_is_wrong(sensors: int) -> None:
             end = slots if fault.end is None else fault.end - day * slots + 1
             if fault.confidence < 0.5 and begin < end:
                 n_doubtful += 1
-                assert not result.wrong[fault.sensor, begin:end].any()
+                assert not result.wrong[int(fault.sensor), begin:end].any()
     assert n_doubtful > 3
