@@ -361,3 +361,18 @@ def test_the_level_of_a_sensor_that_was_silent_for_months_starts_over() -> None:
     model = NetworkModel()
     wrong = [model.update(series[:, day * 24 : (day + 1) * 24]).wrong[0] for day in range(days)]
     assert np.concatenate(wrong[150:160]).mean() < 0.05
+
+
+def test_sensors_that_were_away_together_come_back_as_they_were() -> None:
+    random, days = np.random.default_rng(3), 120
+    hours = np.arange(days * 24)
+    weather = np.zeros(hours.size)
+    for t, step in enumerate(random.normal(0, 0.1, hours.size)):
+        weather[t] = 0.98 * weather[t - 1] + step
+    series = 10 - 8 * np.cos(hours / 24 / 365 * 2 * np.pi) + weather + 0.05 * random.normal(size=(8, hours.size))
+    series[:, 30 * 24 : 90 * 24] = np.nan
+    # One has a fault when they are taken out, so that its level would be the only one to stay.
+    series[0, 29 * 24 : 30 * 24] += 6
+    model = NetworkModel()
+    wrong = [model.update(series[:, day * 24 : (day + 1) * 24]).wrong for day in range(days)]
+    assert np.concatenate(wrong[90:], axis=1).mean() < 0.01

@@ -536,12 +536,16 @@ class State:
     def _with_restarts(self, readings: FloatArray) -> NDArray[np.void]:
         """Return what is known of channels before a period: the level of one that was silent for a month starts over.
 
-        It was estimated from the others, whose seasons were never compared with its own. A fault that is open stays so.
+        It was estimated from the others, whose seasons were never compared with its own. A fault that is open stays so,
+        and where most of a variable were away together, all are as far from where they were.
         """
         absent = self.clock * self.slots - self.stats["last_time"] > ABSENT_PERIODS * self.slots
         was_sound = (self.stats["open_kind"] == SOUND) & (self.stats["last_time"] >= 0) & (self.stats["age"] > 0)
-        rows = np.flatnonzero(absent & was_sound)
-        rows = rows[np.isfinite(readings[rows]).any(axis=1)]
+        if not (absent & was_sound).any():
+            return self.stats
+        reports, variable = np.isfinite(readings).any(axis=1), self.variable
+        came, there = (np.bincount(variable[which & reports], minlength=self.variables) for which in (absent, ~absent))
+        rows = np.flatnonzero(absent & was_sound & reports & (came < there)[variable])
         if not rows.size:
             return self.stats
         stats = self.stats.copy()
