@@ -544,8 +544,10 @@ class State:
         if not (absent & was_sound).any():
             return self.stats
         reports, variable = np.isfinite(readings).any(axis=1), self.variable
-        came, there = (np.bincount(variable[which & reports], minlength=self.variables) for which in (absent, ~absent))
-        rows = np.flatnonzero(absent & was_sound & reports & (came < there)[variable])
+        returning, present = (
+            np.bincount(variable[which & reports], minlength=self.variables) for which in (absent, ~absent)
+        )
+        rows = np.flatnonzero(absent & was_sound & reports & (returning < present)[variable])
         if not rows.size:
             return self.stats
         stats = self.stats.copy()
