@@ -32,7 +32,7 @@ LABELS = 2
 one for each sensor, and some sensors are silent. What is measured has more."""
 
 LONG_ENOUGH = 50
-"""Readings of a sensor from which a column that never changes is no reading: less may stand still by chance."""
+"""Readings of a sensor from which a column that never changes is not a reading: fewer may stand still by chance."""
 
 FIRST_ROWS = 10_000
 """Rows in which most columns are seen to change, so that the others are few when all rows are read."""

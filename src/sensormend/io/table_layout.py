@@ -109,15 +109,13 @@ _QUANTITIES = re.compile(
     r"|(h|le|g|p|pa|ta|ts|rh|ws|wd|fc)(_pi)?(_f)?(_\d+){3}|(vpd|swc|ustar|t_sonic|netrad|ppfd_in|[sl]w_(in|out))(_.*)?"
 )
 # What sensors stand at, or are: alone, or as the last words of the name of a column with texts.
-_SENSOR_WORDS = re.compile(
+_PLACES = (
     r"(.*_)?(sensor|station|site|node|device|mote|logger|location|platform|instrument|thing|gauge|buoy|well|borehole|"
-    r"piezometer|probe|turbine|inverter|meter|household|building|room|zone|plot|tower|mast|machine)(_?(id|name|code|label))?"
+    r"piezometer|probe|turbine|inverter|meter|household|building|room|zone|plot|tower|mast|machine)"
 )
+_SENSOR_WORDS = re.compile(_PLACES + r"(_?(id|name|code|label))?")
 # The same with numbers, which are codes only where the name says so: building_id, MeterNo.
-_NUMBERED = re.compile(
-    r"(.*_)?(sensor|station|site|node|device|mote|logger|well|borehole|probe|turbine|inverter|meter|household|building|room|"
-    r"zone|plot|tower|mast|machine)_?(id|no|nr|num|number|code|index)"
-)
+_NUMBERED = re.compile(_PLACES + r"_?(id|no|nr|num|number|code|index)")
 # household_id, LCLid; not grid or humid.
 _ENDS_WITH_ID = re.compile(r".*([^A-Za-z][Ii][Dd]|[a-z]I[Dd]|[A-Z]{2}id)")
 _BASE_UNIT = (
